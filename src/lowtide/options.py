@@ -145,6 +145,11 @@ def cache_folder() -> Path:
 _FORCED_DEVICES: Final = re.compile(r"--xla_force_host_platform_device_count=(\d+)")
 
 
+def set_cache_folder(folder: str) -> None:
+    """Have compiled programs kept in a folder, by this process and those that it begins."""
+    os.environ["LOWTIDE_CACHE"] = folder
+
+
 def device_count(asked: int = 0) -> int:
     """Return how many devices JAX is shown; raises ValueError.
 

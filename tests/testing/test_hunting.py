@@ -20,7 +20,7 @@ from lowtide.testing.hunting.certainty import Doubt, doubts
 from lowtide.testing.hunting.coverage import CellCounts, apart, wished
 from lowtide.testing.hunting.families import lines, options, stored
 from lowtide.testing.hunting.families.table import NAMES, family
-from lowtide.testing.hunting.family import Case, smaller_lines
+from lowtide.testing.hunting.family import HuntedCase, smaller_lines
 from lowtide.testing.hunting.findings import Court, Finding
 from lowtide.testing.hunting.hunt import Hunt
 from lowtide.testing.hunting.judges import Comparison, Conditions, ModuleCourt
@@ -215,7 +215,7 @@ def test_large_integers_that_differ_by_one_are_apart():
 def test_lines_that_a_case_shows_the_same_without_are_left_out():
     text = "\n".join([f"line {i}" for i in range(23)])
     wanted = {"line 7", "line 19"}
-    least = smaller_lines(Case(text), lambda x: wanted <= {*x.text.splitlines()})
+    least = smaller_lines(HuntedCase(text), lambda x: wanted <= {*x.text.splitlines()})
     assert least.text == "line 7\nline 19"
 
 
@@ -257,7 +257,7 @@ def test_a_region_of_whole_arrays_takes_the_place_of_a_manual_one():
 
 
 def test_a_budget_that_is_exceeded_is_a_finding(monkeypatch):
-    case = Case(GOOD, options.Chosen(1, (("effort", "fast"),), 0.5, False))
+    case = HuntedCase(GOOD, options.Chosen(1, (("effort", "fast"),), 0.5, False))
     assert family("options").judge(case, lambda x: None).findings == ()
     compiled = options.compile_module
     monkeypatch.setattr(
@@ -269,7 +269,7 @@ def test_a_budget_that_is_exceeded_is_a_finding(monkeypatch):
 
 @pytest.mark.parametrize("way", ["bytes", "file", "twice", "cache", "other process"])
 def test_a_stored_program_of_other_bits_is_a_finding(way, monkeypatch):
-    case = Case(GOOD, (1, way))
+    case = HuntedCase(GOOD, (1, way))
     assert family("stored").judge(case, lambda x: None).findings == ()
     results = iter(range(10))
     plain = stored.flat
@@ -279,7 +279,7 @@ def test_a_stored_program_of_other_bits_is_a_finding(way, monkeypatch):
 
 
 def test_changed_bytes_that_are_taken_are_a_finding(monkeypatch):
-    case = Case(GOOD, (1, "damaged"))
+    case = HuntedCase(GOOD, (1, "damaged"))
     assert family("stored").judge(case, lambda x: None).findings == ()
     monkeypatch.setattr(stored, "deserialize_executable", lambda x: None)
     (found,) = family("stored").judge(case, lambda x: None).findings
@@ -345,7 +345,7 @@ def sleeps(pipe):
 def test_a_process_that_dies_or_hangs_is_a_finding(serve, kind, monkeypatch):
     monkeypatch.setattr(workers, "serve", serve)
     worker = JudgeWorker("modules", 60.0 if kind == "crash" else 4.0)
-    (finding,) = worker.judge(Case(GOOD, PLAIN)).findings
+    (finding,) = worker.judge(HuntedCase(GOOD, PLAIN)).findings
     worker.close()
     assert finding.kind == kind
     assert finding.judge == ("native" if kind == "crash" else "xla")

@@ -18,7 +18,7 @@ KEPT_STEPS: Final = 16
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Step:
+class PlannedStep:
     """A compiled stretch, and where the run is after it.
 
     Its parameters are the same in all runs for those names that `constants` has a value for.
@@ -46,7 +46,7 @@ class Place:
     fixed: set[str] = field(default_factory=set)
     cases: dict[str, set[bytes]] = field(default_factory=dict)
     free: set[str] = field(default_factory=set)
-    steps: OrderedDict[tuple[Any, ...], Step] = field(default_factory=OrderedDict)
+    steps: OrderedDict[tuple[Any, ...], PlannedStep] = field(default_factory=OrderedDict)
     after_host: dict[tuple[str, ...], Place] = field(default_factory=dict)
 
     def without(self, gone: Collection[str]) -> Place:
@@ -58,7 +58,7 @@ class Place:
         ]
         return _made(rest, frozenset(self.names) - frozenset(self.varying))
 
-    def keep(self, key: tuple[Any, ...], step: Step, most: int) -> None:
+    def keep(self, key: tuple[Any, ...], step: PlannedStep, most: int) -> None:
         """Keep a step, and let go of the one that was not used for longest where there are more."""
         self.steps[key] = step
         while len(self.steps) > most:

@@ -21,7 +21,7 @@ from lowtide.ir import Module, Shape, array_shape
 from lowtide.ir.errors import LowtideError
 from lowtide.ir.literal import ELEMENT_TYPES, Array
 from lowtide.onnx.host.registry import NodeCall, host_kernels, stands_in
-from lowtide.onnx.places import KEPT_STEPS, Place, Program, Step, kept_values, place_of
+from lowtide.onnx.places import KEPT_STEPS, Place, PlannedStep, Program, kept_values, place_of
 from lowtide.onnx.values import Value, is_tensor
 from lowtide.records import dataclass
 
@@ -181,7 +181,7 @@ class GraphRunner:
 
     # -- compiled stretches ------------------------------------------------------------------------
 
-    def _step(self, place: Place, values: Mapping[str, Value]) -> Step:
+    def _step(self, place: Place, values: Mapping[str, Value]) -> PlannedStep:
         while True:
             key = self._key(place, values)
             found = place.steps.get(key)
@@ -203,7 +203,7 @@ class GraphRunner:
             done = frozenset([x.name for x in place.nodes]).difference(
                 [x.name for x in stretch.postponed]
             )
-            place.keep(key, Step(stretch, program, place.without(done)), self._most)
+            place.keep(key, PlannedStep(stretch, program, place.without(done)), self._most)
 
     def _stretch(self, place: Place, values: Mapping[str, Value]) -> Stretch:
         return make_stretch(
@@ -254,7 +254,7 @@ class GraphRunner:
                 found[name] = array_shape(ELEMENT_TYPES[value.dtype], value.shape)
         return found
 
-    def _run_step(self, step: Step, values: dict[str, Value]) -> None:
+    def _run_step(self, step: PlannedStep, values: dict[str, Value]) -> None:
         values.update(step.stretch.constants)
         if step.program is None:
             return

@@ -52,7 +52,7 @@ class LiteTensorText:
 
 
 @dataclass(frozen=True, slots=True)
-class LiteOperator:
+class DraftOperator:
     """An operator of tensors by number; `options` are numbers by the fields of its table."""
 
     name: str
@@ -63,7 +63,7 @@ class LiteOperator:
 
 def lite_model(
     tensors: Sequence[LiteTensorText],
-    operators: Sequence[LiteOperator],
+    operators: Sequence[DraftOperator],
     inputs: Sequence[int],
     outputs: Sequence[int],
 ) -> bytes:
@@ -112,7 +112,7 @@ def _add_tensor(prefix: Prefix, at: str, tensor: LiteTensorText, buffers: list[b
         prefix.content(f"{at}.zero", np.array([tensor.zero], "<i8").tobytes(), 8, alignment=8)
 
 
-def _add_operator(prefix: Prefix, at: str, operator: LiteOperator, code: int) -> None:
+def _add_operator(prefix: Prefix, at: str, operator: DraftOperator, code: int) -> None:
     fields: dict[int, Any] = {0: Scalar(code), 1: f"{at}.i", 2: f"{at}.u"}
     union = _OPTIONS.get(operator.name)
     if union is not None:

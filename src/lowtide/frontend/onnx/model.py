@@ -23,7 +23,7 @@ from lowtide.frontend.onnx.stack_trace import innermost_frame
 from lowtide.frontend.onnx.tensors import TensorSource, array_of, dense
 from lowtide.frontend.onnx.texts import name_of, names_of
 from lowtide.frontend.onnx.utf8 import find_bad_string
-from lowtide.frontend.onnx.wire import WireError, without_long_data
+from lowtide.frontend.onnx.wire import OnnxWireError, without_long_data
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError
 from lowtide.ir.literal import Array
@@ -58,7 +58,7 @@ class ValueType:
 
 
 @dataclass(frozen=True, slots=True)
-class Labels:
+class LabelColumns:
     """What a model says about itself."""
 
     producer: str = ""
@@ -85,7 +85,7 @@ class OnnxModel:
     opsets: Mapping[str, int]
     metadata: Mapping[str, str] = field(default_factory=dict)
     overridable: tuple[ValueType, ...] = ()
-    labels: Labels = field(default_factory=Labels)
+    labels: LabelColumns = field(default_factory=LabelColumns)
 
 
 def load_model(source: str | os.PathLike[str] | bytes | ModelProto) -> OnnxModel:
@@ -118,7 +118,7 @@ def _model_in(data: Any, file: str, folder: Path | None) -> OnnxModel:
     view = memoryview(data)
     try:
         light = _parsed(without_long_data(view), file)
-    except WireError as error:
+    except OnnxWireError as error:
         raise InputError(f"this is no ONNX model: {error}", file=file) from error
     if has_functions(light, _opsets(light)):
         light = _parsed(bytes(view), file)
@@ -157,7 +157,7 @@ def read_model(model: ModelProto, source: TensorSource | None = None) -> OnnxMod
         opsets,
         {x.key: x.value for x in model.metadata_props},
         tuple([_value_type(x) for x in graph.input if x.name in initializers]),
-        Labels(
+        LabelColumns(
             model.producer_name,
             graph.name,
             model.domain,

@@ -30,12 +30,12 @@ _MODEL: Final[_Fields] = {7: _GRAPH}
 Numbers are those of ONNX's schema."""
 
 
-class WireError(ValueError):
+class OnnxWireError(ValueError):
     """Bytes are no message."""
 
 
 def without_long_data(data: Buffer) -> bytes:
-    """Return a model whose long tensors say where in `data` theirs is; raises WireError."""
+    """Return a model whose long tensors say where in `data` theirs is; raises OnnxWireError."""
     view = memoryview(data)
     return b"".join(_light(view, 0, len(view), _MODEL))
 
@@ -73,9 +73,9 @@ def _extent(view: memoryview, at: int, end: int, kind: int) -> tuple[int, int]:
     elif kind in (_FIXED32, _FIXED64):
         after = at + (4 if kind == _FIXED32 else 8)
     else:
-        raise WireError(f"a field of kind {kind} at byte {at}")
+        raise OnnxWireError(f"a field of kind {kind} at byte {at}")
     if after > end:
-        raise WireError(f"a field at byte {at} ends behind its message")
+        raise OnnxWireError(f"a field at byte {at} ends behind its message")
     return at, after
 
 
@@ -88,7 +88,7 @@ def _number(view: memoryview, at: int, end: int) -> tuple[int, int]:
         if byte < 128:
             return value, at
         shift += 7
-    raise WireError(f"a number at byte {at} does not end")
+    raise OnnxWireError(f"a number at byte {at} does not end")
 
 
 def _varint(value: int) -> bytes:

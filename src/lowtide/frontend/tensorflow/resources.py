@@ -55,7 +55,7 @@ _DEEPEST: Final = 64
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class StatelessGraph:
+class StatelessFunction:
     """A graph that takes and gives variables, behind its own inputs and outputs.
 
     `touched` are these variables, `assigned` those that may be left otherwise. `handles` are the
@@ -100,11 +100,11 @@ class Stateless:
     def __init__(self, library: Mapping[str, OpGraph]) -> None:
         self._given = library
         self.library: dict[str, OpGraph] = dict(library)
-        self._made: dict[tuple[str, tuple[tuple[int, str], ...]], StatelessGraph] = {}
+        self._made: dict[tuple[str, tuple[tuple[int, str], ...]], StatelessFunction] = {}
 
     def graph(
         self, graph: OpGraph, handles: Mapping[int, str] | None = None, depth: int = 0
-    ) -> StatelessGraph:
+    ) -> StatelessFunction:
         """Return a graph whose inputs of some numbers are handles of variables.
 
         Raises GraphError, which names the node, for calls that never end and for what is no handle.
@@ -126,7 +126,7 @@ class Stateless:
             tuple(scope.nodes),
             (*kept, *scope.held.values()),
         )
-        return StatelessGraph(found, touched, frozenset(scope.assigned), results)
+        return StatelessFunction(found, touched, frozenset(scope.assigned), results)
 
     def _add(self, scope: _Scope, node: GraphNode) -> None:
         """Add what a node does to a scope."""
@@ -204,7 +204,7 @@ class Stateless:
         )
 
     def _name_outputs(
-        self, scope: _Scope, node: GraphNode, like: StatelessGraph, outputs: Sequence[str]
+        self, scope: _Scope, node: GraphNode, like: StatelessFunction, outputs: Sequence[str]
     ) -> None:
         """Let the outputs of a call have the names of what is left of them without handles."""
         place = 0
@@ -218,9 +218,9 @@ class Stateless:
 
     def _function(
         self, name: str, handles: Mapping[int, str], node: GraphNode, depth: int
-    ) -> StatelessGraph:
+    ) -> StatelessFunction:
         if name not in self._given:
-            return StatelessGraph(OpGraph(name, (), (), ()), (), frozenset(), {})
+            return StatelessFunction(OpGraph(name, (), (), ()), (), frozenset(), {})
         key = name, tuple(sorted(handles.items()))
         if key not in self._made:
             given = self._given[name]
@@ -231,7 +231,7 @@ class Stateless:
         return self._made[key]
 
     def _widened(
-        self, name: str, found: StatelessGraph, touched: Sequence[str], node: GraphNode
+        self, name: str, found: StatelessFunction, touched: Sequence[str], node: GraphNode
     ) -> str:
         """The name of a function that takes and gives some variables; conditions only take them."""
         if name not in self._given:

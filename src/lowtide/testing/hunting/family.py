@@ -18,7 +18,7 @@ from lowtide.testing.hunting.findings import Judgement, Tell
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class HuntedCase:
     """What is judged: a text, the conditions under which it runs, and the cells that it reaches."""
 
     text: str
@@ -26,10 +26,10 @@ class Case:
     cells: frozenset[Cell] = frozenset()
 
 
-Shows = Callable[[Case], bool]
+Shows = Callable[[HuntedCase], bool]
 
 
-class Family(Protocol):
+class HuntedFamily(Protocol):
     """Cases of one kind. `draw` and `smaller` run here, `judge` in a process of its own."""
 
     @property
@@ -37,24 +37,24 @@ class Family(Protocol):
         """The cells that cases can be asked to reach, by table."""
         ...
 
-    def draw(self, seed: int, random: Random, counts: CellCounts) -> Case:
+    def draw(self, seed: int, random: Random, counts: CellCounts) -> HuntedCase:
         """Return the case of a seed. Raises LowtideError where what was drawn is not valid."""
         ...
 
-    def judge(self, case: Case, tell: Tell) -> Judgement:
+    def judge(self, case: HuntedCase, tell: Tell) -> Judgement:
         """Return what the judges say of a case."""
         ...
 
-    def smaller(self, case: Case, shows: Shows) -> Case:
+    def smaller(self, case: HuntedCase, shows: Shows) -> HuntedCase:
         """Return a smaller case that shows the same."""
         ...
 
-    def words(self, case: Case) -> str:
+    def words(self, case: HuntedCase) -> str:
         """Return what tells a small case from others: the operations that it has."""
         ...
 
 
-def smaller_module(case: Case, shows: Shows) -> Case:
+def smaller_module(case: HuntedCase, shows: Shows) -> HuntedCase:
     """Return the case with a smaller module that shows the same."""
     try:
         least = minimize(
@@ -65,7 +65,7 @@ def smaller_module(case: Case, shows: Shows) -> Case:
     return replace(case, text=to_text(least, COMPLETE))
 
 
-def smaller_lines(case: Case, shows: Shows) -> Case:
+def smaller_lines(case: HuntedCase, shows: Shows) -> HuntedCase:
     """Return the case without the lines that it shows the same without."""
     lines = case.text.splitlines()
     size = len(lines) // 2
@@ -81,7 +81,7 @@ def smaller_lines(case: Case, shows: Shows) -> Case:
     return replace(case, text="\n".join(lines))
 
 
-def opcodes_of(case: Case) -> str:
+def opcodes_of(case: HuntedCase) -> str:
     """Return the operations of a module, each once."""
     try:
         module = parse_hlo(case.text)

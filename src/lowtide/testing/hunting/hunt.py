@@ -11,7 +11,7 @@ from typing import Final, final
 
 from lowtide.ir.errors import LowtideError
 from lowtide.testing.hunting.families.table import family
-from lowtide.testing.hunting.family import Case
+from lowtide.testing.hunting.family import HuntedCase
 from lowtide.testing.hunting.findings import Finding
 from lowtide.testing.hunting.state import HuntState
 from lowtide.testing.hunting.worker import JudgeWorker
@@ -62,7 +62,7 @@ class Hunt:
         for finding in judgement.findings:
             self._found(seed, case, finding)
 
-    def _found(self, seed: int, case: Case, finding: Finding) -> None:
+    def _found(self, seed: int, case: HuntedCase, finding: Finding) -> None:
         """Count a finding under what it shows and the operations of the least case with it."""
         state = self.state
         name = f"{seed:07}-{re.sub(r'[^a-z]+', '-', finding.judge)}"
@@ -76,11 +76,11 @@ class Hunt:
         state.first.setdefault(key, f"{name}-least")
         self.say(f"{seed} {key} {finding.words}")
 
-    def _minimized(self, case: Case, finding: Finding) -> Case:
+    def _minimized(self, case: HuntedCase, finding: Finding) -> HuntedCase:
         """The least case that is found to show the same within the time allowed."""
         until = time.monotonic() + MINIMIZE_SECONDS
 
-        def shows(smaller: Case) -> bool:
+        def shows(smaller: HuntedCase) -> bool:
             if time.monotonic() > until:
                 return False
             found = self.worker.judge(smaller).findings

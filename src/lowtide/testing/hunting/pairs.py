@@ -38,7 +38,7 @@ class _Signature:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ReadingPair:
     """One operation that reads another one, and the element types for which they are drawn."""
 
     first: str
@@ -72,7 +72,7 @@ def _signatures(opcode: str) -> tuple[_Signature, ...]:
 
 
 @cache
-def links(a: str, b: str) -> tuple[Link, ...]:
+def links(a: str, b: str) -> tuple[ReadingPair, ...]:
     """Return the ways in which one of two operations can read the other; none where it cannot."""
     return _links(a, b, bears=True)
 
@@ -84,14 +84,14 @@ def why_apart(a: str, b: str) -> str:
     return ONLY_ROUNDED if _links(a, b, bears=False) else NO_TYPE
 
 
-def _links(a: str, b: str, *, bears: bool) -> tuple[Link, ...]:
-    found: dict[Link, None] = {}
+def _links(a: str, b: str, *, bears: bool) -> tuple[ReadingPair, ...]:
+    found: dict[ReadingPair, None] = {}
     for first, second in dict.fromkeys(((a, b), (b, a))):
         for x in _signatures(first):
             for y in _signatures(second):
                 for type_, noise in y.reads:
                     if type_ == x.made and (x.noise <= noise or not bears):
-                        found[Link(first, x.type, second, y.type)] = None
+                        found[ReadingPair(first, x.type, second, y.type)] = None
     return tuple(found)
 
 
@@ -110,7 +110,7 @@ def draw_pair(scope: Scope, a: str, b: str) -> bool:
     return any(reads.search(line) for line in scope.lines)
 
 
-def _first_waits(scope: Scope, link: Link) -> DrawnArray | None:
+def _first_waits(scope: Scope, link: ReadingPair) -> DrawnArray | None:
     """Draw the first operation, and then the second one around its result."""
     first = MAKERS[link.first](scope, link.first_type)
     scope.focus = first
@@ -119,7 +119,7 @@ def _first_waits(scope: Scope, link: Link) -> DrawnArray | None:
     return first
 
 
-def _second_asks(scope: Scope, link: Link) -> DrawnArray | None:
+def _second_asks(scope: Scope, link: ReadingPair) -> DrawnArray | None:
     """Draw the second operation, and the first one where that asks for an operand like it."""
     made: list[DrawnArray] = []
 

@@ -8,7 +8,7 @@ from typing import Final, final
 
 from lowtide.testing.asked_process import AskedProcess, NoAnswerError
 from lowtide.testing.hunting.families.table import family
-from lowtide.testing.hunting.family import Case
+from lowtide.testing.hunting.family import HuntedCase
 from lowtide.testing.hunting.findings import Finding, Judgement
 
 DEADLINE_SECONDS: Final = 60.0
@@ -39,7 +39,7 @@ class JudgeWorker:
         self._process = AskedProcess(serve, deadline_seconds)
         self._judged = 0
 
-    def judge(self, case: Case) -> Judgement:
+    def judge(self, case: HuntedCase) -> Judgement:
         """Return what the judges say; a finding where the process dies or hangs."""
         self._process.ask((self._name, case))
         answer: Judgement | str = "start"

@@ -29,7 +29,7 @@ from lowtide.testing.check_pass import seeded_arguments
 from lowtide.testing.hunting.cells import Cell, cells_of
 from lowtide.testing.hunting.coverage import CellCounts
 from lowtide.testing.hunting.families.hlo import ModuleFamily, drawn_text, without_schedule
-from lowtide.testing.hunting.family import Case
+from lowtide.testing.hunting.family import HuntedCase
 from lowtide.testing.hunting.findings import Court, Judgement, Tell
 from lowtide.testing.hunting.judges import Comparison, evaluated, flat
 from lowtide.transforms.sharding_removal import remove_shardings
@@ -53,7 +53,7 @@ class OnDevices(ModuleFamily):
         forms = (*FORMS, "manual")
         return {"sharding": tuple([("sharding", x, str(n)) for x in forms for n in COUNTS])}
 
-    def draw(self, seed: int, random: Random, counts: CellCounts) -> Case:
+    def draw(self, seed: int, random: Random, counts: CellCounts) -> HuntedCase:
         """Return a module with shardings for a number of devices."""
         text = without_schedule(drawn_text(seed, random, counts))
         count = random.choice(COUNTS)
@@ -62,9 +62,9 @@ class OnDevices(ModuleFamily):
         verify(parse_hlo(sharded))
         cells = {("sharding", x, str(count)) for x in writer.forms}
         operations = {x for x in cells_of(parse_hlo(text)) if x[0] == "type"}
-        return Case(sharded, seed, frozenset({*cells, *operations}))
+        return HuntedCase(sharded, seed, frozenset({*cells, *operations}))
 
-    def judge(self, case: Case, tell: Tell) -> Judgement:
+    def judge(self, case: HuntedCase, tell: Tell) -> Judgement:
         """Return where the partitioned program differs from the whole one."""
         return _DevicesCourt(case, tell).run()
 
@@ -171,7 +171,7 @@ class _Shardings:
 
 
 class _DevicesCourt(Court):
-    def __init__(self, case: Case, tell: Tell) -> None:
+    def __init__(self, case: HuntedCase, tell: Tell) -> None:
         super().__init__(tell)
         self.text = case.text
         self.seed: int = case.conditions

@@ -7,7 +7,7 @@ from random import Random
 
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.testing.hunting.coverage import CellCounts
-from lowtide.testing.hunting.family import Case, Shows, opcodes_of, smaller_module
+from lowtide.testing.hunting.family import HuntedCase, Shows, opcodes_of, smaller_module
 from lowtide.testing.hunting.writing import draw_module
 from lowtide.verifier import verify
 
@@ -15,11 +15,11 @@ from lowtide.verifier import verify
 class ModuleFamily:
     """Cases whose text is a module, made smaller as modules are."""
 
-    def smaller(self, case: Case, shows: Shows) -> Case:
+    def smaller(self, case: HuntedCase, shows: Shows) -> HuntedCase:
         """Return the least module that shows the same."""
         return smaller_module(case, shows)
 
-    def words(self, case: Case) -> str:
+    def words(self, case: HuntedCase) -> str:
         """Return the operations of the module."""
         return opcodes_of(case)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lowtide.ir.literal import ELEMENT_TYPES, Array
-from lowtide.testing.hunting.family import Case, Shows, smaller_lines
+from lowtide.testing.hunting.family import HuntedCase, Shows, smaller_lines
 from lowtide.testing.hunting.findings import Court
 
 Document = dict[str, Any]
@@ -18,11 +18,11 @@ Document = dict[str, Any]
 class LineFamily:
     """Cases of lines, made smaller by leaving lines out."""
 
-    def smaller(self, case: Case, shows: Shows) -> Case:
+    def smaller(self, case: HuntedCase, shows: Shows) -> HuntedCase:
         """Return the case without the lines that it shows the same without."""
         return smaller_lines(case, shows)
 
-    def words(self, case: Case) -> str:
+    def words(self, case: HuntedCase) -> str:
         """Return what the lines do, each kind once."""
         named = {str(x.get("node") or x.get("step")) for x in documents(case.text)}
         return " ".join(sorted(named - {"None"}))

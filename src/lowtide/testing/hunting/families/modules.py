@@ -9,7 +9,7 @@ from typing import final
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.testing.hunting.cells import Cell, cells_of
 from lowtide.testing.hunting.coverage import CellCounts, wished
-from lowtide.testing.hunting.family import Case, Shows, opcodes_of, smaller_module
+from lowtide.testing.hunting.family import HuntedCase, Shows, opcodes_of, smaller_module
 from lowtide.testing.hunting.findings import Judgement, Tell
 from lowtide.testing.hunting.judges import Conditions, ModuleCourt
 from lowtide.testing.hunting.mutations import mutated
@@ -31,7 +31,7 @@ class Modules:
         """The cells of coverage, by table."""
         return wished()
 
-    def draw(self, seed: int, random: Random, counts: CellCounts) -> Case:
+    def draw(self, seed: int, random: Random, counts: CellCounts) -> HuntedCase:
         """Return a valid module and the conditions under which it is judged."""
         drawn = self._drawn(seed, random, counts)
         module = parse_hlo(drawn.text)
@@ -39,7 +39,7 @@ class Modules:
         cells = frozenset({*cells_of(module), *drawn.notes})
         if any(x not in counts.reached for x in cells):
             self._recent = [*self._recent[-_RECENT:], drawn]
-        return Case(drawn.text, conditions_of(seed, random), cells)
+        return HuntedCase(drawn.text, conditions_of(seed, random), cells)
 
     def _drawn(self, seed: int, random: Random, counts: CellCounts) -> DrawnModule:
         if self._recent and random.randrange(5) == 0:
@@ -47,15 +47,15 @@ class Modules:
             return DrawnModule(mutated(old.text, random), old.notes)
         return draw_module(seed, counts.wish(random))
 
-    def judge(self, case: Case, tell: Tell) -> Judgement:
+    def judge(self, case: HuntedCase, tell: Tell) -> Judgement:
         """Return what the evaluator, XLA:CPU, native code and the checks of plans say."""
         return ModuleCourt(case.text, case.conditions, tell).run()
 
-    def smaller(self, case: Case, shows: Shows) -> Case:
+    def smaller(self, case: HuntedCase, shows: Shows) -> HuntedCase:
         """Return the least module that shows the same."""
         return smaller_module(case, shows)
 
-    def words(self, case: Case) -> str:
+    def words(self, case: HuntedCase) -> str:
         """Return the operations of the module."""
         return opcodes_of(case)
 
@@ -72,20 +72,20 @@ class Orders:
         """The cells of coverage, by table."""
         return wished()
 
-    def draw(self, seed: int, random: Random, counts: CellCounts) -> Case:
+    def draw(self, seed: int, random: Random, counts: CellCounts) -> HuntedCase:
         """Return a valid module; so many orders of it are tried."""
         case = self._modules.draw(seed, random, counts)
         return replace(case, conditions=Conditions(seed, orders=random.choice((6, 6, 24))))
 
-    def judge(self, case: Case, tell: Tell) -> Judgement:
+    def judge(self, case: HuntedCase, tell: Tell) -> Judgement:
         """Return whether an order needs less than the bound."""
         return ModuleCourt(case.text, case.conditions, tell).run_orders()
 
-    def smaller(self, case: Case, shows: Shows) -> Case:
+    def smaller(self, case: HuntedCase, shows: Shows) -> HuntedCase:
         """Return the least module that shows the same."""
         return smaller_module(case, shows)
 
-    def words(self, case: Case) -> str:
+    def words(self, case: HuntedCase) -> str:
         """Return the operations of the module."""
         return opcodes_of(case)
 

@@ -21,7 +21,7 @@ from lowtide.testing.hunting.families.lines import (
     drawn_array,
 )
 from lowtide.testing.hunting.families.onnx_drawing import MAKERS, GraphDraft
-from lowtide.testing.hunting.family import Case
+from lowtide.testing.hunting.family import HuntedCase
 from lowtide.testing.hunting.findings import Court, Judgement, Tell
 
 _OPSET: Final = 20
@@ -36,7 +36,7 @@ class OnnxGraphs(LineFamily):
         """The operators that are drawn by name."""
         return {"operator": tuple([("operator", "onnx", x) for x in MAKERS])}
 
-    def draw(self, seed: int, random: Random, counts: CellCounts) -> Case:
+    def draw(self, seed: int, random: Random, counts: CellCounts) -> HuntedCase:
         """Return a graph with the operator that was seen least."""
         draft = GraphDraft(random)
         wanted = counts.least([x for row in self.tables.values() for x in row], random)[2]
@@ -48,9 +48,9 @@ class OnnxGraphs(LineFamily):
             MAKERS["Neg"](draft)
         named = {("operator", "onnx", x) for x, _ in draft.operators}
         typed = {("type", x, t) for x, t in draft.operators}
-        return Case("\n".join(draft.lines), seed, frozenset({*named, *typed}))
+        return HuntedCase("\n".join(draft.lines), seed, frozenset({*named, *typed}))
 
-    def judge(self, case: Case, tell: Tell) -> Judgement:
+    def judge(self, case: HuntedCase, tell: Tell) -> Judgement:
         """Return where a session gives other results than the reference evaluator."""
         court = Court(tell)
         with warnings.catch_warnings():
@@ -59,7 +59,7 @@ class OnnxGraphs(LineFamily):
         return court.judgement()
 
 
-def _judge(court: Court, case: Case) -> None:
+def _judge(court: Court, case: HuntedCase) -> None:
     lines = documents(case.text)
     model = court.ask("model", lambda: made_model(lines), is_ours=False)
     if model is None:

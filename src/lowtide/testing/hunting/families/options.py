@@ -18,7 +18,7 @@ from lowtide.testing.check_pass import seeded_arguments
 from lowtide.testing.hunting.cells import Cell
 from lowtide.testing.hunting.coverage import CellCounts
 from lowtide.testing.hunting.families.hlo import ModuleFamily, drawn_text
-from lowtide.testing.hunting.family import Case
+from lowtide.testing.hunting.family import HuntedCase
 from lowtide.testing.hunting.findings import Court, Judgement, Tell
 from lowtide.testing.hunting.judges import Comparison, evaluated, flat
 
@@ -66,7 +66,7 @@ class UnderOptions(ModuleFamily):
             "budget": tuple([("budget", "memory", str(x)) for x in dict.fromkeys(_SHARES)]),
         }
 
-    def draw(self, seed: int, random: Random, counts: CellCounts) -> Case:
+    def draw(self, seed: int, random: Random, counts: CellCounts) -> HuntedCase:
         """Return a module and options for it."""
         text = drawn_text(seed, random, counts)
         options = {name: random.choice(values) for name, values in _VALUES.items()}
@@ -75,15 +75,15 @@ class UnderOptions(ModuleFamily):
             options["deadline"] = _SECONDS
         chosen = Chosen(seed, tuple(options.items()), share, random.randrange(3) == 0)
         cells = {("option", name, str(value)) for name, value in options.items()}
-        return Case(text, chosen, frozenset({*cells, ("budget", "memory", str(share))}))
+        return HuntedCase(text, chosen, frozenset({*cells, ("budget", "memory", str(share))}))
 
-    def judge(self, case: Case, tell: Tell) -> Judgement:
+    def judge(self, case: HuntedCase, tell: Tell) -> Judgement:
         """Return where the program differs from the evaluator, or needs more than its budget."""
         return _OptionsCourt(case, tell).run()
 
 
 class _OptionsCourt(Court):
-    def __init__(self, case: Case, tell: Tell) -> None:
+    def __init__(self, case: HuntedCase, tell: Tell) -> None:
         super().__init__(tell)
         self.chosen: Chosen = case.conditions
         self.text = case.text

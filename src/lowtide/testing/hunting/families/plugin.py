@@ -7,7 +7,6 @@ left are compared in the end, so that one which something else overwrote is seen
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
@@ -27,7 +26,7 @@ from lowtide.testing.hunting.families.lines import (
     drawn_array,
 )
 from lowtide.testing.hunting.families.plugin_functions import ANY, FLOAT, FUNCTIONS
-from lowtide.testing.hunting.family import Case
+from lowtide.testing.hunting.family import HuntedCase
 from lowtide.testing.hunting.findings import Court, Judgement, Tell
 
 WAYS: Final = (
@@ -49,16 +48,16 @@ class PluginPrograms(LineFamily):
         pairs = [("call", x, way) for x in FUNCTIONS for way in WAYS if _fits(x, way)]
         return {"call": tuple(pairs)}
 
-    def draw(self, seed: int, random: Random, counts: CellCounts) -> Case:
+    def draw(self, seed: int, random: Random, counts: CellCounts) -> HuntedCase:
         """Return a program with the call that was seen least."""
         draft = _Draft(random)
         cells = self.tables["call"]
         for _ in range(random.randint(2, 7)):
             _, function, way = counts.least(cells, random)
             draft.step(function, way)
-        return Case("\n".join(draft.lines), seed, frozenset(draft.cells))
+        return HuntedCase("\n".join(draft.lines), seed, frozenset(draft.cells))
 
-    def judge(self, case: Case, tell: Tell) -> Judgement:
+    def judge(self, case: HuntedCase, tell: Tell) -> Judgement:
         """Return where the plugin gives other values than XLA:CPU."""
         court = Court(tell)
         _judge(court, case)
@@ -158,13 +157,13 @@ def _applied(xp: Any, names: Sequence[str], given: Sequence[Any]) -> Any:
 
 def _jax() -> Any:
     """JAX with the plugin first, and XLA:CPU."""
-    os.environ["JAX_PLATFORMS"] = "lowtide,cpu"
     jax = import_module("jax")
+    jax.config.update("jax_platforms", "lowtide,cpu")
     jax.config.update("jax_enable_x64", True)
     return jax
 
 
-def _judge(court: Court, case: Case) -> None:
+def _judge(court: Court, case: HuntedCase) -> None:
     jax = court.ask("jax", _jax)
     if jax is None:
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -18,12 +17,12 @@ from lowtide.client.executable.executable import Executable
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.errors import LowtideError
 from lowtide.ir.literal import Array
-from lowtide.options import Options
+from lowtide.options import Options, set_cache_folder
 from lowtide.testing.check_pass import seeded_arguments
 from lowtide.testing.hunting.cells import Cell
 from lowtide.testing.hunting.coverage import CellCounts
 from lowtide.testing.hunting.families.hlo import ModuleFamily, drawn_text
-from lowtide.testing.hunting.family import Case
+from lowtide.testing.hunting.family import HuntedCase
 from lowtide.testing.hunting.findings import Court, Judgement, Tell
 from lowtide.testing.hunting.judges import evaluated, flat
 
@@ -53,21 +52,21 @@ class StoredPrograms(ModuleFamily):
         """The ways to store."""
         return {"way": tuple([("way", "stored", x) for x in WAYS])}
 
-    def draw(self, seed: int, random: Random, counts: CellCounts) -> Case:
+    def draw(self, seed: int, random: Random, counts: CellCounts) -> HuntedCase:
         """Return a module and a way to store it."""
         text = drawn_text(seed, random, counts)
         way = random.choice(WAYS)
         if way == "other process" and random.randrange(_MOST_ALONE):
             way = "bytes"
-        return Case(text, (seed, way), frozenset({("way", "stored", way)}))
+        return HuntedCase(text, (seed, way), frozenset({("way", "stored", way)}))
 
-    def judge(self, case: Case, tell: Tell) -> Judgement:
+    def judge(self, case: HuntedCase, tell: Tell) -> Judgement:
         """Return where a stored program differs from the one that was stored."""
         return _StoredCourt(case, tell).run()
 
 
 class _StoredCourt(Court):
-    def __init__(self, case: Case, tell: Tell) -> None:
+    def __init__(self, case: HuntedCase, tell: Tell) -> None:
         super().__init__(tell)
         self.text = case.text
         self.seed, self.way = case.conditions
@@ -83,7 +82,7 @@ class _StoredCourt(Court):
 
     def _store(self, folder: Path, arguments: Sequence[Array]) -> None:
         options = Options(cache=self.way == "cache", effort="fast")
-        os.environ["LOWTIDE_CACHE"] = str(folder)
+        set_cache_folder(str(folder))
         built = self.ask("compile", lambda: compile_module(parse_hlo(self.text), options))
         if built is None:
             return

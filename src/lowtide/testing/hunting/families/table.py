@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Final
 
-from lowtide.testing.hunting.family import Family
+from lowtide.testing.hunting.family import HuntedFamily
 
 _FAMILIES: Final[Mapping[str, tuple[str, str]]] = {
     "modules": ("modules", "Modules"),
@@ -23,9 +23,9 @@ _FAMILIES: Final[Mapping[str, tuple[str, str]]] = {
 NAMES: Final = tuple(_FAMILIES)
 
 
-def family(name: str) -> Family:
+def family(name: str) -> HuntedFamily:
     """Return the family of a name; raises KeyError where there is none."""
     file, kind = _FAMILIES[name]
     found = import_module(f"lowtide.testing.hunting.families.{file}")
-    made: Family = getattr(found, kind)()
+    made: HuntedFamily = getattr(found, kind)()
     return made

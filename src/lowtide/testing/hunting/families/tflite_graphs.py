@@ -23,10 +23,10 @@ from lowtide.testing.hunting.families.lines import (
     documents,
     drawn_array,
 )
-from lowtide.testing.hunting.family import Case
+from lowtide.testing.hunting.family import HuntedCase
 from lowtide.testing.hunting.findings import Court, Judgement, Tell
 from lowtide.testing.hunting.judges import flat
-from lowtide.testing.lite_models import LiteOperator, LiteTensorText, lite_model
+from lowtide.testing.lite_models import DraftOperator, LiteTensorText, lite_model
 
 _UNARY: Final = (
     *("ABS", "COS", "ELU", "EXP", "HARD_SWISH", "LOGISTIC", "NEG", "RELU", "RELU6", "SIN"),
@@ -57,7 +57,7 @@ class LiteGraphs(LineFamily):
         rows = [*[("float32", x) for x in floats], *[("int8", x) for x in _QUANTIZED]]
         return {"operator": tuple([("operator", x, t) for t, x in rows])}
 
-    def draw(self, seed: int, random: Random, counts: CellCounts) -> Case:
+    def draw(self, seed: int, random: Random, counts: CellCounts) -> HuntedCase:
         """Return a graph with the operator that was seen least."""
         _, wanted, type_ = counts.least(self.tables["operator"], random)
         names = (*_UNARY, *_BINARY, *_MOVES, *_LAYERS) if type_ == "float32" else _QUANTIZED
@@ -66,9 +66,9 @@ class LiteGraphs(LineFamily):
         for name in (*before, wanted, *random.choices(names, k=random.randint(0, 1))):
             draft.add(name)
         cells = frozenset({("operator", x, type_) for x in draft.names})
-        return Case("\n".join([json.dumps(x) for x in draft.lines]), seed, cells)
+        return HuntedCase("\n".join([json.dumps(x) for x in draft.lines]), seed, cells)
 
-    def judge(self, case: Case, tell: Tell) -> Judgement:
+    def judge(self, case: HuntedCase, tell: Tell) -> Judgement:
         """Return where native code, the evaluator and LiteRT differ."""
         court = Court(tell)
         _judge(court, case)
@@ -267,7 +267,7 @@ _DRAWN: Final[dict[str, Callable[[_Draft, str], None]]] = {
 # -- judging -------------------------------------------------------------------------------------
 
 
-def _judge(court: Court, case: Case) -> None:
+def _judge(court: Court, case: HuntedCase) -> None:
     lines = documents(case.text)
     content = court.ask("file", lambda: _content(lines), is_ours=False)
     if content is None:
@@ -301,7 +301,7 @@ def _content(lines: Sequence[Document]) -> bytes:
     ]
     read = {y for x in lines for y in x.get("of", ())}
     operators = [
-        LiteOperator(
+        DraftOperator(
             x["node"],
             tuple([numbers[y] for y in x["of"]]),
             (numbers[x["result"]],),
