@@ -178,3 +178,5 @@ def test_the_check_is_one_of_the_whole_process(tmp_path: Path) -> None:
         print(error)
     """
     assert "set LOWTIDE_OPTIONS=check=contracts" in run(script, tmp_path)
+    wrong = run(script, tmp_path, LOWTIDE_OPTIONS="check=contracs")
+    assert "found 'contracs'; did you mean 'contracts'?" in wrong

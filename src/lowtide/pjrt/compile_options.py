@@ -8,7 +8,8 @@ from functools import cache
 from typing import Final
 
 from lowtide.client.option_texts import OptionError, environment_options, options_from_texts
-from lowtide.options import OPTIONS_VARIABLE, Options, options_text
+from lowtide.ir.suggestions import nearest
+from lowtide.options import CHECKS, OPTIONS_VARIABLE, Options, options_text
 
 _XLA = "xla_"
 
@@ -38,6 +39,10 @@ def lowtide_options(pairs: Iterable[tuple[str, str | bool | int | float]]) -> Op
     general = environment_options()
     if general.get(_CHECK) == CONTRACTS:
         del general[_CHECK]
+    elif hint := nearest(general.get(_CHECK, ""), [CONTRACTS]):
+        known = ", ".join([*CHECKS, CONTRACTS])
+        found = f"{_CHECK} is one of {known}; found {general[_CHECK]!r}{hint}"
+        raise OptionError(f"{found} ({OPTIONS_VARIABLE})")
     if given.get(_CHECK) == CONTRACTS:
         raise OptionError(
             f"{_CHECK}={CONTRACTS} is for all programs of a process, from its start: set "
