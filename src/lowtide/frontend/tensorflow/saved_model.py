@@ -38,7 +38,7 @@ class SignatureTensor:
 
 
 @dataclass(frozen=True, slots=True)
-class ServingSignature:
+class ModelSignature:
     """A function of a SavedModel; inputs and outputs are sorted by name."""
 
     name: str
@@ -55,7 +55,7 @@ class SavedModelProgram:
     """
 
     module: Module
-    signature: ServingSignature
+    signature: ModelSignature
     state: Mapping[int, Array]
 
 
@@ -90,7 +90,7 @@ def read_saved_model(
         raise InputError(str(error), file=file) from error
 
 
-def _chosen(meta: Any, name: str | None) -> ServingSignature:
+def _chosen(meta: Any, name: str | None) -> ModelSignature:
     """The signature of a name; raises InputError, with the nearest, for an unknown one."""
     known = {x.key: x.value for x in meta.signature_def if not x.key.startswith("__")}
     if not known:
@@ -101,7 +101,7 @@ def _chosen(meta: Any, name: str | None) -> ServingSignature:
     if wanted not in known:
         shown = ", ".join(sorted(known))
         raise InputError(f"no signature {wanted!r}{nearest(wanted, known)}; there are: {shown}")
-    return ServingSignature(
+    return ModelSignature(
         wanted, *[_tensors(x) for x in (known[wanted].inputs, known[wanted].outputs)]
     )
 
@@ -117,7 +117,7 @@ def _tensors(entries: Any) -> tuple[SignatureTensor, ...]:
 def _program(
     folder: Path,
     graph: TensorFlowGraph,
-    signature: ServingSignature,
+    signature: ModelSignature,
     shapes: Mapping[str, Sequence[int]],
 ) -> SavedModelProgram:
     arguments: dict[str, Shape | Array] = dict(_inputs(signature, shapes))
@@ -147,7 +147,7 @@ def _program(
     )
 
 
-def _inputs(signature: ServingSignature, shapes: Mapping[str, Sequence[int]]) -> dict[str, Shape]:
+def _inputs(signature: ModelSignature, shapes: Mapping[str, Sequence[int]]) -> dict[str, Shape]:
     """The shapes of the inputs by their values; raises InputError, which names all open ones."""
     known = [x.name for x in signature.inputs]
     for name in shapes:

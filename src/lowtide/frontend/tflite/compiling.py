@@ -16,7 +16,7 @@ from lowtide.frontend.tflite.constants import array_of, shape_of
 from lowtide.frontend.tflite.model import LiteModel
 from lowtide.frontend.tflite.node import DOMAIN, ELEMENT_TYPES
 from lowtide.frontend.tflite.translation import (
-    StatelessGraph,
+    LiteStatelessGraph,
     StateTensor,
     Translation,
     value_name,
@@ -113,7 +113,7 @@ def _shape_like(array: Array) -> Shape:
 
 
 def _after(
-    start: StatelessGraph, constants: Mapping[str, Array], held: Mapping[str, Array]
+    start: LiteStatelessGraph, constants: Mapping[str, Array], held: Mapping[str, Array]
 ) -> dict[str, Array]:
     """What variables hold after a subgraph that runs once, which is evaluated here."""
     names = start.variables

@@ -63,7 +63,7 @@ class StateTensor:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class StatelessGraph:
+class LiteStatelessGraph:
     """A subgraph as a graph whose last inputs and outputs are variables, by their names."""
 
     graph: OpGraph
@@ -107,11 +107,11 @@ class Translation:
         self.once: dict[int, None] = {}
         """The subgraphs that run once, before all others."""
 
-    def graph(self, number: int) -> StatelessGraph:
+    def graph(self, number: int) -> LiteStatelessGraph:
         """Return a subgraph; raises InputError for calls that never end and for bad handles."""
         return self._translated(_Call(number, {}, 0))
 
-    def _translated(self, call: _Call) -> StatelessGraph:
+    def _translated(self, call: _Call) -> LiteStatelessGraph:
         if call.depth > _DEEPEST:
             raise self._error(call, f"subgraph {call.number} is called {_DEEPEST} levels deep")
         given = self._lite(call)
@@ -133,7 +133,7 @@ class Translation:
             tuple(scope.nodes),
             (*outputs, *scope.held.values()),
         )
-        return StatelessGraph(graph, variables)
+        return LiteStatelessGraph(graph, variables)
 
     def _lite(self, call: _Call) -> LiteGraph:
         if not 0 <= call.number < len(self.model.graphs):
@@ -163,7 +163,7 @@ class Translation:
         """Add an operator that calls subgraphs, with the variables that these touch."""
         first = _SELECTOR_INPUTS.get(operator.name, 0)
         passed = operator.inputs[first:]
-        found: dict[str, StatelessGraph] = {}
+        found: dict[str, LiteStatelessGraph] = {}
         for role, option in _CALLED[operator.name].items():
             number = _option(operator, option)
             call = _Call(number, {}, scope.call.depth + 1)
@@ -281,7 +281,7 @@ def _node(
     return GraphNode(name, operator.name, tuple(inputs), tuple(outputs), attributes)
 
 
-def _widened(found: StatelessGraph, variables: Sequence[str], *, gives: bool) -> OpGraph:
+def _widened(found: LiteStatelessGraph, variables: Sequence[str], *, gives: bool) -> OpGraph:
     """A subgraph that takes, and `gives`, some variables, of which it may touch a few only."""
     graph, count = found.graph, len(found.variables)
     inputs = graph.inputs[: len(graph.inputs) - count]
