@@ -142,12 +142,12 @@ def cache_folder() -> Path:
     return (Path(home) if home else Path.home() / ".cache") / "lowtide"
 
 
-_FORCED_DEVICES: Final = re.compile(r"--xla_force_host_platform_device_count=(\d+)")
-
-
 def set_cache_folder(folder: str) -> None:
     """Have compiled programs kept in a folder, by this process and those that it begins."""
     os.environ["LOWTIDE_CACHE"] = folder
+
+
+_FORCED_DEVICES: Final = re.compile(r"--xla_force_host_platform_device_count=(\d+)")
 
 
 def device_count(asked: int = 0) -> int:

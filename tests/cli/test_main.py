@@ -26,7 +26,7 @@ from lowtide.ir import (
 
 COMMANDS = ("explain", "plan", "compile", "run", "bench", "opt", "shard", "partition", "ops")
 ROOT = Path(__file__).parents[2]
-LINES_OF_A_SCREEN = 32
+LINES_OF_A_SCREEN = 38
 
 
 def test_version(lowtide):

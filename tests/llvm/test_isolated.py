@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import lowtide
-from lowtide.llvm import isolated
+from lowtide.llvm import isolated, objects
 from lowtide.llvm.isolated import CompilerEndedError, IsolatedCompiler
 from lowtide.llvm.machine import CodeError, KernelCompiler
 from lowtide.llvm.target import host_target
@@ -55,6 +55,7 @@ def test_a_program_is_compiled_in_another_process(monkeypatch: pytest.MonkeyPatc
         return popen(*given, **named)
 
     monkeypatch.setattr(isolated.subprocess, "Popen", counted)
+    objects._idle_machines.cache_clear()  # Another test may have left a process that waits.
     module = "HloModule m\nENTRY e {\n  p = f32[7] parameter(0)\n  ROOT r = f32[7] cosine(p)\n}"
     program = lowtide.compile(lowtide.parse_hlo(module), isolate=True, cache=False)
     np.testing.assert_allclose(program(np.zeros(7, np.float32)), np.ones(7))

@@ -20,7 +20,8 @@ StageOption = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="Up to `input` (no passes), `simplified`, `layout`, `fused`, `scheduled`.",
+        show_default=False,
+        help="input, simplified, layout, fused, scheduled (usual).",
     ),
 ]
 EffortOption = Annotated[

@@ -57,7 +57,7 @@ def explain(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Take this plan of the module apart: XLA's, or of `plan -o`.",
+            help="Take a plan of the module apart: XLA's, or ours.",
         ),
     ] = None,
     no_compile: Annotated[
@@ -71,7 +71,8 @@ def explain(
         str,
         typer.Option(
             metavar="NAME",
-            help="Rows: `line`, `function`, `scope`, `op`, `cause`, or `stack`.",
+            show_default=False,
+            help="line (default), function, scope, op, cause, stack.",
         ),
     ] = "line",
     frames: Annotated[
@@ -79,7 +80,7 @@ def explain(
         typer.Option(
             metavar="NAME",
             show_default=False,
-            help="`user` (default): your own files, `all`: also libraries.",
+            help="`user` (default), or `all`: libraries, too.",
         ),
     ] = "user",
     format: Annotated[
@@ -120,15 +121,15 @@ def explain(
         typer.Option(
             metavar="ARG:AXIS",
             show_default=False,
-            help="The batch, for --what-if, where the program does not tell it.",
+            help="The batch, where --what-if is not sure of it.",
         ),
     ] = None,
     target: TargetOption = "cpu",
 ) -> None:
     """Show what the memory peak is made of, why, and what bounds it.
 
-    A module without a schedule is optimized first. With --plan, or for a dump directory with XLA's
-    plan, the report is on that plan. Sizes are proved or counted, not measured: nothing is run.
+    With --plan, or for a dump directory with XLA's plan, it is on that plan. Nothing is run.
+    A module without a schedule is optimized first.
     """
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError

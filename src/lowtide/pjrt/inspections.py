@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lowtide.frontend.hlo_proto import write_sharding_proto
 from lowtide.host_calls.functions import NUMBER, HostFunction, function_named
 from lowtide.pjrt import PLATFORM
-from lowtide.spmd.annotations import INSPECTION_TARGET
-from lowtide.spmd.partitioner import Inspection
+
+if TYPE_CHECKING:
+    from lowtide.spmd.partitioner import Inspection
 
 
 def register_inspections() -> None:
@@ -32,6 +33,8 @@ def register_inspections() -> None:
 
 def _lower(usual: Any, ctx: Any, value: Any, *, callback: Callable[[Any], Any]) -> Any:
     from jax._src import ffi
+
+    from lowtide.spmd.annotations import INSPECTION_TARGET  # Programs of one device load nothing.
 
     mesh, devices = _mesh_of(ctx.module_context.axis_context)
     if len(devices) == 1:  # JAX tells at once what there is to tell of one device.

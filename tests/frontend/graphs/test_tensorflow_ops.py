@@ -388,6 +388,83 @@ NETWORKS = [
     ),
 ]
 
+
+def logistic(x):
+    return 1 / (1 + np.exp(-x))
+
+
+GRADIENTS = [
+    Case("TanhGrad", [U, G], G * (1 - U * U)),
+    Case("SigmoidGrad", [U, G], G * U * (1 - U)),
+    Case("SqrtGrad", [P, G], G / (2 * P)),
+    Case("RsqrtGrad", [P, G], -G * P**3 / 2),
+    Case("ReciprocalGrad", [F, G], -G * F * F),
+    Case("InvGrad", [F, G], -G * F * F),
+    Case("ReluGrad", [G, F], np.where(F > 0, G, 0)),
+    Case("Relu6Grad", [G, 5 * F], np.where((F > 0) & (5 * F < 6), G, 0)),
+    Case("SoftplusGrad", [G, F], G * logistic(F)),
+    Case("EluGrad", [G, U], np.where(U < 0, G * (U + 1), G)),
+    Case("BiasAddGrad", [T], T.sum((0, 1))),
+    Case("BiasAddGrad", [T], T.sum((0, 2)), {"data_format": b"NCHW"}),
+    Case(
+        "BroadcastGradientArgs",
+        [Known([2, 1, 4]), Known([3, 1])],
+        [np.array([1]), np.array([0, 2])],
+    ),
+]
+
+RATE, SHARE = np.float32(0.1), np.float32(0.9)
+MOVED = F * SHARE + G
+STEP = RATE * np.sqrt(1 - np.float32(0.25)) / (1 - np.float32(0.5))
+FIRST = G + (T[0] - G) * np.float32(0.1)
+SECOND = P + (T[0] ** 2 - P) * np.float32(0.2)
+ADAM = [F, G, P, *np.float32([0.5, 0.25, 0.1, 0.9, 0.8, 1e-3]), T[0]]
+ROWS = np.array([2, 0], np.int32)
+ADDED, REPLACED = F.copy(), F.copy()
+ADDED[ROWS] += G[:2]
+REPLACED[ROWS] = G[:2]
+UPDATES = [
+    Case("AssignAddVariableOp", [F, G], F + G),
+    Case("AssignSubVariableOp", [F, G], F - G),
+    Case("ResourceApplyGradientDescent", [F, RATE, G], F - RATE * G),
+    Case("ResourceApplyMomentum", [P, F, RATE, G, SHARE], [P - RATE * MOVED, MOVED]),
+    Case(
+        "ResourceApplyMomentum",
+        [P, F, RATE, G, SHARE],
+        [P - RATE * (G + MOVED * SHARE), MOVED],
+        {"use_nesterov": True},
+    ),
+    Case(
+        "ResourceApplyKerasMomentum",
+        [P, F, RATE, G, SHARE],
+        [P + F * SHARE - RATE * G, F * SHARE - RATE * G],
+    ),
+    Case(
+        "ResourceApplyAdam",
+        ADAM,
+        [F - STEP * FIRST / (np.sqrt(SECOND) + np.float32(1e-3)), FIRST, SECOND],
+    ),
+    Case("ResourceGather", [F, ROWS], F[ROWS]),
+    Case("ResourceScatterAdd", [F, ROWS, G[:2]], ADDED),
+    Case("ResourceScatterUpdate", [F, ROWS, G[:2]], REPLACED),
+]
+
+WITH_ENTRY = T.copy()
+WITH_ENTRY[1] = F
+LISTS = [
+    Case(
+        "TensorListReserve",
+        [Known([3]), Known(2)],
+        np.zeros((2, 3), np.float32),
+        {"element_dtype": 1},
+    ),
+    Case("TensorListFromTensor", [T, Known([3, 4])], T),
+    Case("TensorListStack", [T, Known([3, 4])], T),
+    Case("TensorListLength", [T], np.int32(2)),
+    Case("TensorListGetItem", [T, np.int32(1)], T[1]),
+    Case("TensorListSetItem", [T, np.int32(1), F], WITH_ENTRY),
+]
+
 CASES = [
     *[Case(op, [x], y) for op, x, y in UNARY],
     *[Case(op, [x, y], z) for op, x, y, z in BINARY],
@@ -396,6 +473,9 @@ CASES = [
     *INDEXING,
     *REDUCTIONS,
     *NETWORKS,
+    *GRADIENTS,
+    *UPDATES,
+    *LISTS,
 ]
 
 ELSEWHERE = {

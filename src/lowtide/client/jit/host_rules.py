@@ -15,7 +15,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from lowtide.host_calls.functions import NUMBER, TARGET, HostFunction
-from lowtide.spmd.annotations import TILES_KEY
 
 Rule: TypeAlias = Callable[..., Any]
 """Takes JAX's context, the operands, and the parameters of an operation to its results."""
@@ -155,6 +154,8 @@ def _token_type() -> Any:
 def _ask_for_tiles(call: Any) -> None:
     """Have each device make a call."""
     from jaxlib.mlir import ir
+
+    from lowtide.spmd.annotations import TILES_KEY  # Programs of one device load nothing.
 
     library: Any = ir
     mark = {TILES_KEY: library.StringAttr.get("true")}

@@ -1,4 +1,4 @@
-"""What of a module's results is nobody's: last bits, signs of NaN, and all that reads those.
+"""The parts of results that are nobody's: last bits, signs of NaN, and all that reads those.
 
 x = f32[] sine(a)              ROUNDED
 b = u32[] bitcast-convert(x)   FREE: bits of what is rounded

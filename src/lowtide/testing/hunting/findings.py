@@ -1,4 +1,4 @@
-"""What judges say of a case: findings, and who could say nothing."""
+"""The words of judges on a case: findings, and who could say nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What families of modules have in common: a drawn module without what its entry adds to it."""
+"""The common part of families of modules: a drawn module without what its entry adds to it."""
 
 from __future__ import annotations
 
