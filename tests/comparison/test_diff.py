@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from tests.autopsy.plans import WASTEFUL, planned
+from tests.support import EXAMPLES
 
 import lowtide
 from lowtide.compiler import PlanOptions, explain
@@ -108,6 +109,16 @@ def test_equal_programs():
     diff = lowtide.diff(module, module)
     assert str(diff).startswith("peak unchanged: ")
     assert headline(diff) in diff_markdown(diff).replace("\\", "")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "related"),
+    [("gpt2", "gpt2_remat", True), ("mlp", "mnist_cnn", False), ("mlp", "lstm", False)],
+)
+def test_programs_of_other_names_share_more_than_what_any_two_have(before, after, related):
+    diff = lowtide.diff(EXAMPLES / f"{before}.hlo.xz", EXAMPLES / f"{after}.hlo.xz")
+    assert diff.is_related is related
+    assert ("nothing in common" in str(diff)) is not related
 
 
 def test_unrelated_programs_are_called_so():

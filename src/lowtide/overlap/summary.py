@@ -44,8 +44,11 @@ def step_line(found: HiddenStep) -> str:
         f"step {_milliseconds(step.step.seconds)} simulated, "
         f"bound {_milliseconds(step.bound_seconds)}; "
         f"communication {_milliseconds(step.sending)}, {step.hidden:.0%} hidden; "
-        f"arena {found.arena_bytes:,} bytes, cap {found.cap_bytes:,}"
+        f"arena {found.arena_bytes:,} bytes"
     )
+    if found.cap_bytes < 0:
+        return f"{words}: arguments and results take {-found.cap_bytes:,} more than is allowed"
+    words += f", cap {found.cap_bytes:,}"
     if not found.fits:
         return f"{words}: above the cap in the order of the least memory, which is kept"
     return f"{words} (in the order of the least memory)" if found.is_given else words

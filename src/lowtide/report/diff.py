@@ -176,15 +176,20 @@ def _causes(before: DiffSide, after: DiffSide) -> list[DiffPart]:
 # -- what is in common -------------------------------------------------------------------------
 
 _LEAST_SHARED: Final = 10
-"""Programs have something to do with one another if one in so many of the names is shared."""
+"""Two forms of a program share at least one in so many of the names of the smaller one."""
+_LEAST_OF_OTHERS: Final = 4
+"""Programs of different names share at least one in so many of the names of the larger one."""
 
 
 def _are_related(before: DiffSide, after: DiffSide) -> bool:
     first, second = _marks(before), _marks(after)
     smaller = min(len(first), len(second))
+    shared, is_one = len(first & second), before.module == after.module
     if not smaller:
-        return before.module == after.module
-    return len(first & second) * _LEAST_SHARED >= smaller
+        return is_one
+    if not is_one and shared * _LEAST_OF_OTHERS < max(len(first), len(second)):
+        return False  # Any two programs add, and have the names of JAX's own functions.
+    return shared * _LEAST_SHARED >= smaller
 
 
 def _marks(side: DiffSide) -> set[str]:
