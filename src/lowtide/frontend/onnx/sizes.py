@@ -29,7 +29,10 @@ def input_sizes(
     by_name = {x.name: x for x in inputs}
     for name, shape in shapes.items():
         if name not in by_name:
-            raise GraphError(f"no input is called {name!r}{nearest(name, by_name)}")
+            listed = ", ".join(by_name) or "none"
+            raise GraphError(
+                f"no input is called {name!r}{nearest(name, by_name)}; there are: {listed}"
+            )
         _check_fits(by_name[name], shape)
     known = {**_told_by(by_name, shapes), **sizes}
     found: dict[str, tuple[int, ...]] = {}
