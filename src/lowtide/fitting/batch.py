@@ -95,14 +95,13 @@ class _Groups:
         self.sizing = Sizing(self.arrays)
         parameters = module.entry.parameters
         self.array_of = [self.arrays.of(parameters[x.key[0]])[x.key[1]] for x in self.leaves]
-        written = {alias.parameter for alias in aliases(module)}
-        returned = {
-            parameters.index(x.parameter) for x in possible_donations(module, aliases(module))
-        }
+        present = aliases(module)
+        written = {alias.parameter for alias in present}
+        returned = {x.parameter for x in possible_donations(module, present)}
         self.updated = {
             array
             for number, (leaf, array) in enumerate(zip(self.leaves, self.array_of, strict=True))
-            if number in written or leaf.key[0] in returned
+            if number in written or parameters[leaf.key[0]] in returned
         }
         """The arrays that a result overwrites, or could."""
         self.layers = [x for x in self.arrays.nodes if x.opcode in _LAYERS]

@@ -81,9 +81,7 @@ def _numbered(indices: Instruction, vector: int, place: int, size: int) -> int |
 
 def _part(indices: Instruction, vector: int, place: int) -> Instruction | None:
     """The array with the indices of a place in the index vector; None where it has no own array."""
-    if vector == indices.shape.rank:
-        return indices
-    if indices.shape.dimensions[vector] == 1:
+    if vector == indices.shape.rank or indices.shape.dimensions[vector] == 1:
         return indices
     is_joined = indices.opcode is Opcode.CONCATENATE
     if not is_joined or indices.attributes_as(Dimensions).dimensions != (vector,):

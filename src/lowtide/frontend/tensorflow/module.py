@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from lowtide.frontend.tensorflow.file_errors import told_with
 from lowtide.frontend.tensorflow.graph_def import NodeDef, compile_graph_def
 from lowtide.frontend.tensorflow.graph_reader import read_graph
 from lowtide.frontend.tensorflow.messages import parse
 from lowtide.ir import Module
-from lowtide.ir.errors import InputError, LowtideError, UnsupportedOpError
+from lowtide.ir.errors import InputError, UnsupportedOpError
 
 _NO_RESULTS: Final = frozenset({"Assert", "Const", "NoOp", "Placeholder"})
 """Ops whose values are no results of a graph where nothing reads them."""
@@ -22,21 +23,13 @@ def read_module(data: bytes, file: str) -> Module:
     Placeholders are its parameters, in the order of the nodes. Raises InputError for what is
     malformed, and UnsupportedOpError for an op without a kernel; both name the node.
     """
-    try:
+    with told_with(file):
         graph = read_graph(parse("GraphDef", data, file))
         _refuse_variables(graph.nodes)
         fetches = _unread(graph.nodes)
         if not fetches:
             raise InputError("the graph has no result: each value is read by another node")
         return compile_graph_def(graph.nodes, fetches, functions=graph.functions).module
-    except UnsupportedOpError as error:
-        raise UnsupportedOpError(f"{file}: {error}") from error
-    except InputError as error:
-        if error.file:
-            raise
-        raise InputError(error.message, file=file, position=error.position) from error
-    except LowtideError as error:
-        raise InputError(str(error), file=file) from error
 
 
 def _refuse_variables(nodes: tuple[NodeDef, ...]) -> None:

@@ -10,6 +10,7 @@ from lowtide.frontend.graphs.compiler import compile_graph, name_ends
 from lowtide.frontend.graphs.graph import OpGraph
 from lowtide.frontend.tensorflow.bundle import CheckpointBundle
 from lowtide.frontend.tensorflow.dtypes import type_of
+from lowtide.frontend.tensorflow.file_errors import told_with
 from lowtide.frontend.tensorflow.graph_def import DOMAIN, op_graph, value_name
 from lowtide.frontend.tensorflow.graph_reader import TensorFlowGraph, read_graph
 from lowtide.frontend.tensorflow.messages import parse
@@ -18,7 +19,7 @@ from lowtide.frontend.tensorflow.tensors import sizes_of
 from lowtide.frontend.tensorflow.variable_keys import VariableKeys
 from lowtide.ir import Module, Shape, array_shape
 from lowtide.ir.element_type import ElementType
-from lowtide.ir.errors import InputError, LowtideError, UnsupportedOpError
+from lowtide.ir.errors import InputError, UnsupportedOpError
 from lowtide.ir.literal import ELEMENT_TYPES, Array
 from lowtide.ir.suggestions import nearest
 from lowtide.records import dataclass
@@ -76,18 +77,10 @@ def read_saved_model(
     if not proto.meta_graphs:
         raise InputError("holds no graph", file=file)
     meta = proto.meta_graphs[0]
-    try:
+    with told_with(file):
         graph = read_graph(meta.graph_def)
         wanted = _chosen(meta, signature)
         return _program(folder, graph, wanted, shapes or {})
-    except UnsupportedOpError as error:
-        raise UnsupportedOpError(f"{file}: {error}") from error
-    except InputError as error:
-        if error.file:
-            raise
-        raise InputError(error.message, file=file, position=error.position) from error
-    except LowtideError as error:
-        raise InputError(str(error), file=file) from error
 
 
 def _chosen(meta: Any, name: str | None) -> ModelSignature:
