@@ -11,9 +11,10 @@ from tests.pjrt.test_plugin import run
 
 QUEUE = """
 import gc
+from time import sleep
 from lowtide.pjrt.handles import sweep
 from lowtide.pjrt.native_code import native_code
-from lowtide.pjrt.queues import queue_of
+from lowtide.pjrt.queues import all_queues, queue_of
 from lowtide.pjrt.devices import client
 
 LARGE = 25_000_000
@@ -26,13 +27,22 @@ def resident():
     with open("/proc/self/statm") as sizes:
         return int(sizes.read().split()[1]) * 4096
 
+def await_workers():
+    "A result is ready before its worker has put the arena back and let go of the program."
+    for each in all_queues():
+        while each.block.sweep or not each.block.asleep:
+            native_code().signal(each.address)
+            sleep(0.001)
+
 def let_go():
     gc.collect()
+    await_workers()
     sweep()
 
 def settle():
     let_go()
     native_code().settle(queue.address)
+    await_workers()
 
 def stats():
     return device.memory_stats()
@@ -164,12 +174,15 @@ for floats in (250_000, 4_000_000, LARGE):
         y = x
         for _ in range(6):
             y = step(y if carried else x)
-        y.block_until_ready()
-        before = faults()
-        for _ in range(10):
-            y = step(y if carried else x)
-        y.block_until_ready()
-        assert faults() - before < 200, (floats, carried, faults() - before)
+        counts = []
+        for _ in range(3):  # The rest of the process has faults of its own in some.
+            y.block_until_ready()
+            before = faults()
+            for _ in range(10):
+                y = step(y if carried else x)
+            y.block_until_ready()
+            counts.append(faults() - before)
+        assert min(counts) < 200, (floats, carried, counts)
 """
     )
     run(script, tmp_path)
@@ -190,19 +203,18 @@ x = jax.device_put(np.ones(4_000_000, np.float32), NamedSharding(mesh, P("d")))
 step = jax.jit(lambda x: jnp.tanh(x) * 0.5 + x.sum())
 for _ in range(6):
     x = step(x)
-x.block_until_ready()
-before = faults()
-for _ in range(10):
-    x = step(x)
-x.block_until_ready()
-assert faults() - before < 1000, faults() - before
+counts = []
+for _ in range(3):  # The rest of the process has faults of its own in some.
+    x.block_until_ready()
+    before = faults()
+    for _ in range(10):
+        x = step(x)
+    x.block_until_ready()
+    counts.append(faults() - before)
+assert min(counts) < 1000, counts
 assert queue.recycled.nbytes <= queue.block.used + (32 << 20)
 del x
 settle()
-queue.block.sweep = 1
-native_code().signal(queue.address)
-while queue.block.rested:
-    pass
 assert stats()["pool_bytes"] < MB, stats()
 """
     )
