@@ -286,6 +286,19 @@ def test_changed_bytes_that_are_taken_are_a_finding(monkeypatch):
     assert (found.judge, found.kind) == ("damaged", "wrong")
 
 
+def test_a_reference_of_other_sizes_than_the_standard_is_no_judge():
+    pytest.importorskip("onnx")
+    pool = {"strides": [1, 1], "pads": [0, 1, 0, 1], "kernel_shape": [2, 3]}
+    rows = [
+        {"input": "x", "type": "float32", "sizes": [4, 4, 3, 5]},
+        {"node": "MaxPool", "of": ["x"], "results": ["y"], "with": pool, "rounded": False},
+    ]
+    case = HuntedCase("\n".join([json.dumps(x) for x in rows]), 1)
+    found = family("onnx").judge(case, lambda x: None)
+    assert found.findings == ()
+    assert [x for x, _ in found.silent] == ["reference"] or "native" in dict(found.seconds)
+
+
 def test_results_of_lines_are_held_against_each_other():
     for got, rounded, kind in (
         (np.float32([1, 2]), False, None),
