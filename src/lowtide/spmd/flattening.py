@@ -1,6 +1,6 @@
 """A copy of a module without calls, in which each loop and branch has computations of its own.
 
-What runs asynchronously is written out where it starts, and copies in two halves become one: how
+Bitcasts become moves. What runs asynchronously is written out where it starts, and copies in two halves become one: how
 devices wait for each other is decided when their program is planned.
 """
 
@@ -13,9 +13,10 @@ from lowtide.ir.attributes import CustomCall
 from lowtide.ir.clone import clone_computation, clone_module
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.traversal import computation_post_order
-from lowtide.passes.editing import make
+from lowtide.passes.editing import make, substitute
 from lowtide.passes.embedding import embed
 from lowtide.spmd.annotations import CONSTRAINT_TARGETS
+from lowtide.spmd.bitcasts import as_moves
 from lowtide.spmd.effects import MANUAL_BODY, mark_manual
 
 
@@ -34,10 +35,19 @@ def flattened(module: Module) -> Module:
                 _write_out(x, _ends(x))
             elif x.opcode is Opcode.COPY_START:
                 _join(x)
+            elif x.opcode is Opcode.BITCAST:
+                _write_moves(x)
             elif x.opcode not in (Opcode.WHILE, Opcode.CONDITIONAL):
                 _unmark(x)
     _separate(copy)
     return copy
+
+
+def _write_moves(x: Instruction) -> None:
+    made = as_moves(x)
+    if made is not x:
+        substitute(x, made)
+        x.parent.remove(x)
 
 
 def _unmark(x: Instruction) -> None:
