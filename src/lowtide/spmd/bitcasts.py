@@ -1,4 +1,4 @@
-"""Bitcasts as moves of elements: they mean something by layouts, which parts of arrays have anew."""
+"""Bitcasts as moves of elements: their meaning is that of layouts, and parts have other ones."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A copy of a module without calls, in which each loop and branch has computations of its own.
 
-Bitcasts become moves. What runs asynchronously is written out where it starts, and copies in two halves become one: how
-devices wait for each other is decided when their program is planned.
+Bitcasts become moves. What runs asynchronously is written out where it starts, and copies in two
+halves become one: how devices wait for each other is decided when their program is planned.
 """
 
 from __future__ import annotations

@@ -77,7 +77,9 @@ FUNCTIONS: Final[dict[str, ArrayFunction]] = {
     "running sum": ArrayFunction(lambda xp, x: xp.cumsum(x, 0, dtype=x.dtype), rank=1),
     "sort": ArrayFunction(lambda xp, x: xp.sort(x, -1), types=REAL, rank=1),
     "differences": ArrayFunction(lambda xp, x: xp.diff(x, axis=-1), types=REAL[:4], rank=1),
-    "product": ArrayFunction(lambda xp, x, y: x @ xp.swapaxes(y, -1, -2), 2, rank=2, is_smooth=True),
+    "product": ArrayFunction(
+        lambda xp, x, y: x @ xp.swapaxes(y, -1, -2), 2, rank=2, is_smooth=True
+    ),
     "outer": ArrayFunction(lambda xp, x: xp.outer(x[..., 0], x[0]), rank=2, is_smooth=True),
 }
 """By name. Whether elements are rounded does not change what any of them picks."""
