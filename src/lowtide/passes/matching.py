@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+import ml_dtypes
 import numpy as np
 
 from lowtide.ir import Computation, ElementType, Instruction, Opcode, Shape, array_shape
@@ -186,7 +187,7 @@ def reducer_opcode(computation: Computation) -> Opcode | None:
 def identity_of(opcode: Opcode, element_type: ElementType) -> Any:
     """Return the NumPy scalar e with op(e, x) = x; for sums it is 0, which turns -0 into 0.
 
-    `opcode` is one of `REDUCERS`; the type is an integer, floating (with infinities) or pred.
+    `opcode` is one of `REDUCERS`, and one that elements of the type have.
     """
     dtype = DTYPES[element_type]
     if opcode in (Opcode.ADD, Opcode.OR, Opcode.XOR):
@@ -194,16 +195,28 @@ def identity_of(opcode: Opcode, element_type: ElementType) -> Any:
     if opcode is Opcode.MULTIPLY:
         return dtype.type(1)
     if opcode is Opcode.AND:
-        return np.invert(np.zeros((), dtype))[()]
+        low, high = integer_bounds(element_type)
+        return _integer(-1 if low else high, dtype)
     return _extreme(element_type, least=opcode is Opcode.MAXIMUM)
 
 
 def _extreme(element_type: ElementType, *, least: bool) -> Any:
     dtype = DTYPES[element_type]
     if element_type.is_floating or element_type.is_complex:
-        return dtype.type(-np.inf if least else np.inf)
+        infinite = dtype.type(-np.inf if least else np.inf)
+        if not np.isnan(infinite):
+            return infinite
+        limits = _TYPES.finfo(dtype)  # A type without infinities.
+        return dtype.type(limits.min if least else limits.max)
     low, high = integer_bounds(element_type)
-    return np.asarray(low if least else high, np.int64 if low else np.uint64).astype(dtype)[()]
+    return _integer(low if least else high, dtype)
+
+
+_TYPES: Final[Any] = ml_dtypes
+
+
+def _integer(value: int, dtype: np.dtype[Any]) -> Any:
+    return np.asarray(value, np.int64 if value < 0 else np.uint64).astype(dtype)[()]
 
 
 def integer_bounds(element_type: ElementType) -> tuple[int, int]:

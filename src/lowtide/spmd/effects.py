@@ -13,9 +13,9 @@ from lowtide.ir.sharding import REPLICATED, Sharding, ShardingKind, TileSharding
 from lowtide.ir.tilings.shardy import SHARDY_KEY
 from lowtide.ir.tilings.shardy_reader import read_shardings
 from lowtide.ops.effects import has_side_effect
+from lowtide.passes.matching import identity_of
 from lowtide.spmd.annotations import TILES_KEY, AnnotationReader
 from lowtide.spmd.emitter import Emitter
-from lowtide.spmd.reducers import identity_of
 
 MANUAL_BODY: Final = "xla.sdy.manual_computation_body"
 """How names of computations begin that are written for one device."""

@@ -37,8 +37,8 @@ from lowtide.ir.literal import DTYPES
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling
 from lowtide.ops.infer import infer_shape
+from lowtide.passes.matching import identity_of
 from lowtide.records import dataclass
-from lowtide.spmd.reducers import identity_of
 from lowtide.spmd.resharding import Move, MoveKind, WholeArray
 
 

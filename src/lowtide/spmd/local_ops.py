@@ -19,10 +19,10 @@ from lowtide.ir.attributes import (
     Scatter,
     Slice,
 )
+from lowtide.passes.matching import identity_of
 from lowtide.spmd.emitter import Emitter
 from lowtide.spmd.local_op import LocalOp
 from lowtide.spmd.local_windows import convolution, reduce_window
-from lowtide.spmd.reducers import identity_of
 
 
 def write(emitter: Emitter, op: LocalOp) -> Instruction:

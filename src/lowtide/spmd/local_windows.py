@@ -14,9 +14,10 @@ from lowtide.ir.attributes import (
     Slice,
     Window,
 )
+from lowtide.passes.matching import identity_of
 from lowtide.spmd.emitter import Emitter
 from lowtide.spmd.local_op import LocalOp
-from lowtide.spmd.reducers import identity_of, plain_reduction
+from lowtide.spmd.reducers import plain_reduction
 from lowtide.spmd.rules.rule import TileHalo
 from lowtide.spmd.rules.windows import tile_window
 

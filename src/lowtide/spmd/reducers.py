@@ -1,13 +1,10 @@
-"""Reductions that devices can finish together: one plain operation, and its identity."""
+"""Reductions that devices can finish together: one plain operation."""
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from lowtide.ir import Computation, ElementType, Opcode, Shape
-from lowtide.ir.literal import DTYPES
 
 _PLAIN: Final = frozenset(
     {Opcode.ADD, Opcode.MULTIPLY, Opcode.MINIMUM, Opcode.MAXIMUM, Opcode.AND, Opcode.OR}
@@ -53,21 +50,3 @@ def selects(computation: Computation) -> bool:
 def sum_of(result: Shape) -> Opcode:
     """Return the reduction that adds zeros to what one device has."""
     return Opcode.OR if result.element_type is ElementType.PRED else Opcode.ADD
-
-
-def identity_of(reduction: Opcode, element_type: ElementType) -> Any:
-    """Return the number that a reduction leaves out, as a NumPy scalar array."""
-    dtype = DTYPES[element_type]
-    if reduction is Opcode.ADD:
-        return np.zeros((), dtype)
-    if reduction is Opcode.MULTIPLY:
-        return np.ones((), dtype)
-    if reduction is Opcode.OR:
-        return np.zeros((), dtype)
-    if reduction is Opcode.AND:
-        return np.array(True) if dtype == np.bool_ else np.bitwise_not(np.zeros((), dtype))
-    is_least = reduction is Opcode.MAXIMUM
-    if np.dtype(dtype).kind in "iu":
-        limits = np.iinfo(dtype)
-        return np.array(limits.min if is_least else limits.max, dtype)
-    return np.array(-np.inf if is_least else np.inf).astype(dtype)
