@@ -287,7 +287,7 @@ def _judge(court: Court, case: HuntedCase) -> None:
     rounded = [True] * len(expected)
     compare(court, "native", native, expected, rounded)
     if util.find_spec("ai_edge_litert") is not None:
-        theirs = court.ask("litert", lambda: _run(_litert(content, given), feeds), is_ours=False)
+        theirs = court.ask("litert", lambda: _run(_litert(content, lines), feeds), is_ours=False)
         if theirs is not None:
             compare(court, "litert", native, theirs, rounded)
 
@@ -319,10 +319,16 @@ def _name(x: Document) -> str:
     return str(x.get("input") or x.get("constant") or x["result"])
 
 
-def _litert(content: bytes, given: Sequence[Document]) -> Any:
-    """LiteRT's interpreter: its reference kernels for integers, which are exact."""
+def _litert(content: bytes, lines: Sequence[Document]) -> Any:
+    """LiteRT's interpreter: its reference kernels for integers, which are exact.
+
+    Raises ValueError for sums of 8-bit numbers that those round once, in FULLY_CONNECTED: all other
+    kernels, and tflite-micro's for it, round the product and then what is shifted.
+    """
     litert = import_module("ai_edge_litert.interpreter")
-    is_float = any(x["type"] == "float32" for x in given)
+    is_float = any(x["type"] == "float32" for x in lines if "input" in x)
+    if not is_float and any(x.get("node") == "FULLY_CONNECTED" for x in lines):
+        raise ValueError("LiteRT rounds sums of FULLY_CONNECTED once")
     kind = "BUILTIN_WITHOUT_DEFAULT_DELEGATES" if is_float else "BUILTIN_REF"
     resolver = litert.OpResolverType[kind]
     return litert.Interpreter(model_content=content, experimental_op_resolver_type=resolver)
