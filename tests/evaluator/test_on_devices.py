@@ -6,6 +6,7 @@ import pytest
 from lowtide.evaluator.on_devices import evaluate_on_devices
 from lowtide.frontend.hlo_text.parser import parse_hlo
 from lowtide.ir import InputError, InvalidModuleError, UnsupportedOpError
+from lowtide.ir.literal import DTYPES
 
 ADD = """
 add {
@@ -33,6 +34,33 @@ def collective(opcode: str, shape: str, rest: str) -> str:
 
 
 GLOBAL = "use_global_device_ids=true"
+
+
+@pytest.mark.parametrize("type_", [x for x in DTYPES if x.is_integer], ids=str)
+@pytest.mark.parametrize(
+    ("opcode", "combined"),
+    [("or", 1 | 2), ("and", 0), ("add", 3), ("maximum", 2), ("minimum", 1), ("xor", 3)],
+)
+def test_numbers_of_every_integer_type_are_reduced(opcode, combined, type_) -> None:
+    name = type_.value
+    text = f"""HloModule m, num_partitions=2
+reducer {{
+  a = {name}[] parameter(0)
+  b = {name}[] parameter(1)
+  ROOT c = {name}[] {opcode}(a, b)
+}}
+ENTRY e {{
+  x = {name}[3] parameter(0)
+  ROOT y = {name}[3] all-reduce(x), channel_id=1, replica_groups={{{{0,1}}}}, {GLOBAL},
+    to_apply=reducer
+}}
+"""
+    given = [np.array([value] * 3).astype(DTYPES[type_]) for value in (1, 2)]
+    if type_.bits == 1 or (type_.bits == 2 and type_.is_signed):
+        given[1], combined = given[0], {"xor": 0, "add": 2}.get(opcode, 1)
+    found = evaluate_on_devices(parse_hlo(text), [[x] for x in given])
+    expected = np.array([combined] * 3).astype(DTYPES[type_])
+    assert [np.asarray(x).tobytes() for x in found] == [expected.tobytes()] * 2
 
 
 def test_all_reduce_adds_within_groups() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from lowtide.evaluator.numeric import COMPUTE_DTYPES, element_type_of, narrow
 from lowtide.evaluator.reducers import accumulation_dtype, wide_ufunc
 from lowtide.evaluator.rendezvous import Rendezvous
 from lowtide.evaluator.values import Value, as_array, as_tuple, zeros
@@ -126,15 +127,12 @@ def _reduced(instruction: Instruction, brought: Sequence[Array]) -> Array:
     ufunc = wide_ufunc(instruction.called_computations[0])
     if ufunc is None:
         raise unsupported(instruction, "reduces by more than one plain operation")
-    dtype = brought[0].dtype
-    wide = np.dtype(np.float32) if dtype.kind == "V" or dtype.itemsize < 4 else dtype
-    if dtype.kind in "iub":
-        wide = dtype
-    wide = accumulation_dtype(ufunc, wide)
+    element_type = element_type_of(brought[0])
+    wide = accumulation_dtype(ufunc, COMPUTE_DTYPES[element_type])
     total: Any = brought[0].astype(wide)
     for array in brought[1:]:
         total = ufunc(total, array.astype(wide))
-    return np.asarray(total).astype(dtype)
+    return narrow(total, element_type)
 
 
 def _all_reduce(instruction: Instruction, brought: Sequence[Arrays]) -> Traded:

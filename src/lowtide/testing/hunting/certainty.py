@@ -62,6 +62,7 @@ def without_nan_bits(module: Module, negative: bool) -> Module:
 def with_roundings(module: Module, random: np.random.Generator) -> Module:
     """Return a copy in which each array that is rounded is off by a rounding or two."""
     copy = clone_module(module)
+    copy.schedule = None
     for computation in list(copy.computations.values()):
         for x in list(computation.instructions.values()):
             unit = _UNITS.get(x.shape.element_type) if x.shape.is_array else None

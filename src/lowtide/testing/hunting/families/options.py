@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, Final, final
 
+import numpy as np
+
 from lowtide.budgeting.errors import OverMemoryError
 from lowtide.client.executable.compiling import compile_module
 from lowtide.client.executable.executable import Executable
+from lowtide.evaluator.evaluate import parameter_leaves
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.ir import Module
+from lowtide.ir import Module, Shape
 from lowtide.ir.literal import Array
 from lowtide.options import CHECKS, EFFORTS, TARGETS, Options
 from lowtide.records import dataclass
@@ -82,6 +85,12 @@ class UnderOptions(ModuleFamily):
         return _OptionsCourt(case, tell).run()
 
 
+def _laid_out(array: Array, shape: Shape) -> Array:
+    """A copy in the layout of a shape, as what is given away has to lie."""
+    order = shape.layout.minor_to_major[::-1] if shape.layout else range(array.ndim)
+    return array.transpose(order).copy().transpose(np.argsort(order))
+
+
 class _OptionsCourt(Court):
     def __init__(self, case: HuntedCase, tell: Tell) -> None:
         super().__init__(tell)
@@ -104,7 +113,8 @@ class _OptionsCourt(Court):
             return
 
         def called() -> list[Array]:
-            copies = [x.copy() for x in arguments]
+            leaves = [leaf.shape for leaf in parameter_leaves(module)]
+            copies = [_laid_out(x, shape) for x, shape in zip(arguments, leaves, strict=True)]
             return flat(built(*copies, consume=self.chosen.consume))
 
         compare = Comparison(module, arguments, expected)
