@@ -335,6 +335,7 @@ def _explain_module(path: str, request: _Request, view: _View, *, compile_again:
             report, width=display.width, color=display.color, limit=view.limit, by=view.by
         )
         console.write(text)
+    report.ladder.check()
     if ends.was_interrupted:
         raise KeyboardInterrupt
 
@@ -348,7 +349,7 @@ def _plan(module: Module, options: PlanOptions, request: _Request, line: Line) -
         return after_change(module, request.changes.name, options, request.changes.batch)
     if request.changes.all:
         return what_if(module, options, line.show_part, request.changes.batch)
-    return compiler.plan(module, options)
+    return compiler.plan(module, options, with_compilation_bound=True)
 
 
 def _write_page(plan: ModulePlan, path: Path) -> None:

@@ -9,10 +9,12 @@ from lowtide.buffers.assignment import PackedBuffers, assign_buffers
 from lowtide.buffers.copy_insertion import CopyInsertion
 from lowtide.compiler import proposals
 from lowtide.compiler.called_ladders import Bounds
+from lowtide.compiler.compilation_bound import CompilationBound
 from lowtide.compiler.kept_solvers import keep_solvers
 from lowtide.compiler.options import DEFAULT_PLAN, PlanOptions
 from lowtide.compiler.ordering import order
 from lowtide.compiler.placing import place
+from lowtide.compiler.proposals import Look, look_away
 from lowtide.compiler.reporting import report
 from lowtide.compiler.stages import check_stage, pipeline
 from lowtide.compiler.state import OptimizedModule, PlacedModule, StageClock
@@ -50,7 +52,9 @@ class ModulePlan:
         return self.report._repr_html_()
 
 
-def plan(module: Module, options: PlanOptions = DEFAULT_PLAN) -> ModulePlan:
+def plan(
+    module: Module, options: PlanOptions = DEFAULT_PLAN, *, with_compilation_bound: bool = False
+) -> ModulePlan:
     """Return where every value of a module, which is not changed, lies once it is optimized.
 
     A module that is scheduled is taken as it is. Copies that execution needs are inserted. Raises
@@ -59,21 +63,25 @@ def plan(module: Module, options: PlanOptions = DEFAULT_PLAN) -> ModulePlan:
     written out.
     """
     options = options.begun()
-    optimized = _optimized_copy(module, options)
+    bound = CompilationBound()
+    look = bound.look if with_compilation_bound else look_away
+    optimized = _optimized_copy(module, options, look)
     with options.deadline.held():
         placed = _placed(optimized)
         with optimized.clock.stage("assignment"):
             assignment = assign_buffers(placed.ranges, placed.packed, placed.host)
-        found = report(placed)
+        found = report(placed, bound.found)
     return _plan_of(placed, assignment, found)
 
 
 def explain(module: Module, options: PlanOptions = DEFAULT_PLAN) -> MemoryReport:
     """Return the memory report of a module, which is not changed; raises as `plan` does."""
     options = options.begun()
-    optimized = _optimized_copy(module, options)
+    bound = CompilationBound()
+    optimized = _optimized_copy(module, options, bound.look)
+    optimized.clock.seconds["compilation bound"] = bound.seconds
     with options.deadline.held():
-        return report(_placed(optimized))
+        return report(_placed(optimized), bound.found)
 
 
 def scheduled(module: Module, options: PlanOptions = DEFAULT_PLAN) -> Module:
@@ -85,23 +93,28 @@ def scheduled(module: Module, options: PlanOptions = DEFAULT_PLAN) -> Module:
 
 
 def optimize(
-    module: Module, options: PlanOptions = DEFAULT_PLAN, observers: Sequence[Observer] = ()
+    module: Module,
+    options: PlanOptions = DEFAULT_PLAN,
+    observers: Sequence[Observer] = (),
+    look: Look = look_away,
 ) -> int:
     """Take a module, which is changed, to the stage of the options; return the number of changes.
 
-    What would lower the peak is sought until the deadline. A schedule that the module has is
-    dropped where passes run; after fusion its instructions are others. Raises LowtideError for an
-    unknown stage.
+    What would lower the peak is sought until the deadline. `look` sees the module that fusion is
+    given. A schedule that the module has is dropped where passes run; after fusion its instructions
+    are others. Raises LowtideError for an unknown stage.
     """
     if pipeline(options.stage, target=options.target):
         module.schedule = None
-    return proposals.optimize(module, options, observers)
+    return proposals.optimize(module, options, observers, look)
 
 
 # -- stages --------------------------------------------------------------------------------------
 
 
-def _optimized_copy(module: Module, options: PlanOptions) -> OptimizedModule:
+def _optimized_copy(
+    module: Module, options: PlanOptions, look: Look = look_away
+) -> OptimizedModule:
     check_stage(options.stage)
     keep_solvers()
     clock = StageClock()
@@ -111,7 +124,7 @@ def _optimized_copy(module: Module, options: PlanOptions) -> OptimizedModule:
         with clock.stage("passes"):
             obey_layouts(module)
             if not was_scheduled:
-                optimize(module, options)
+                optimize(module, options, look=look)
     return OptimizedModule(module, options, was_scheduled, clock)
 
 

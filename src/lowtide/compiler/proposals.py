@@ -10,9 +10,9 @@ and no more time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import Final, final
+from typing import Final, TypeAlias, final
 
 from lowtide.analysis.dataflow import dataflow
 from lowtide.analysis.memory_profile import peak_bytes
@@ -35,18 +35,28 @@ from lowtide.ir.clone import clone_module
 from lowtide.passes import Observer, Step, run_pipeline
 from lowtide.records import dataclass
 
+Look: TypeAlias = Callable[[Module], None]
+"""What sees the module that fusion is given, and does not change it."""
+
 _BEFORE: Final = "layout"
 
 
+def look_away(module: Module) -> None:
+    """Do nothing."""
+
+
 def optimize(
-    module: Module, options: PlanOptions = DEFAULT_PLAN, observers: Sequence[Observer] = ()
+    module: Module,
+    options: PlanOptions = DEFAULT_PLAN,
+    observers: Sequence[Observer] = (),
+    look: Look = look_away,
 ) -> int:
     """Take a module, which is changed, to a stage; return the number of changes.
 
     Kernels may take longer by the part `options.memory_priority` of their estimated time where the
     peak is lower then, which is sought until the deadline. `observers` see the passes that led to
-    what the module becomes. Instructions of fused modules are others than those given. Raises
-    LowtideError for an unknown stage.
+    what the module becomes, and `look` sees the module that fusion is given. Instructions of fused
+    modules are others than those given. Raises LowtideError for an unknown stage.
     """
     stage = options.stage
     options = options.begun()
@@ -54,6 +64,7 @@ def optimize(
         return run_pipeline(module, pipeline(stage), observers)
     started = clone_module(module) if observers else module
     changes = run_pipeline(started, pipeline(_BEFORE))
+    look(started)
     chosen = _best(started, options)
     if observers:
         was_late = iter(chosen.was_late)

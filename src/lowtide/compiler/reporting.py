@@ -13,14 +13,18 @@ from lowtide.compiler.placing import ranges_in
 from lowtide.compiler.stages import is_fused
 from lowtide.compiler.state import PlacedModule
 from lowtide.ir.shape import HOST_MEMORY
+from lowtide.least_memory import LeastMemory
 from lowtide.report.caveats import caveats
 from lowtide.report.constants import largest_constant
 from lowtide.report.memory import FixedSizes, Ladder, MemoryReport, SpaceMemory, memory_report
 from lowtide.search.deadline import ended_by
 
 
-def report(placed: PlacedModule) -> MemoryReport:
-    """Return the memory report of a module whose values have places."""
+def report(placed: PlacedModule, least: LeastMemory | None = None) -> MemoryReport:
+    """Return the memory report of a module whose values have places.
+
+    `least` is what each compilation of it needs, if that is known.
+    """
     ordered, ranges, packed = placed.ordered, placed.ranges, placed.packed
     options = ordered.options
     module, flows, bounds, clock = ordered.module, ordered.flows, placed.bounds, ordered.clock
@@ -49,6 +53,9 @@ def report(placed: PlacedModule) -> MemoryReport:
         ],
     )
     given = ordered.optimized.was_scheduled
+    if least is not None:
+        beyond = max(least.nbytes - made.argument_bytes, 0)
+        made = replace(made, ladder=replace(made.ladder, compilation_bound_bytes=beyond))
     return replace(
         made,
         spaces=tuple(_spaces(placed)),

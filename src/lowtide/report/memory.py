@@ -32,11 +32,23 @@ class Ladder:
 
     `bound_bytes`: no order of the instructions needs less. `live_bytes`: the most that is live at
     once in the order at hand. `arena_bytes`: what it takes with every buffer at its offset.
+    `compilation_bound_bytes` is less than all of them: no compilation of the class that
+    docs/optimality.md defines needs less; None where that is not known.
     """
 
     bound_bytes: int
     live_bytes: int
     arena_bytes: int
+    compilation_bound_bytes: int | None = None
+
+    def check(self) -> None:
+        """Raise AssertionError where a plan needs less than every compilation is said to need."""
+        least = self.compilation_bound_bytes or 0
+        if self.live_bytes < least:
+            raise AssertionError(
+                f"the plan has {self.live_bytes:,} bytes live, and the bound on every compilation "
+                f"is {least:,}: the plan stands, the bound is wrong"
+            )
 
     @property
     def optimal(self) -> bool:
@@ -50,6 +62,7 @@ class Ladder:
             "live_bytes": self.live_bytes,
             "arena_bytes": self.arena_bytes,
             "optimal": self.optimal,
+            "compilation_bound_bytes": self.compilation_bound_bytes,
         }
 
 

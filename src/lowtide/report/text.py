@@ -184,11 +184,25 @@ class Screen:
         lines = [f"{figures}     {self.paint(role, judgement)}"]
         if len(figures) + 5 + len(judgement) > self.width:
             lines = [figures, f"  {self.paint(role, judgement)}"]
+        lines += [f"  {x}" for x in self._any_compilation()]
         donation, refused = self._donation(), self._refused_donation(room.refused)
         if donation:
             lines.append(f"  {self.paint('good', donation)}")
         lines += [f"  {self.paint('warn', x)}" for x in [*refused, *self._constant()]]
         return lines
+
+    def _any_compilation(self) -> list[str]:
+        """What is proved of all compilations, and how much less they could need."""
+        ladder = self.report.ladder
+        least = ladder.compilation_bound_bytes
+        if not least or not self.unit.is_visible(least):
+            return []
+        gain = percentage(max(ladder.arena_bytes - least, 0), ladder.arena_bytes)
+        text = (
+            "every compilation that runs products and loops once needs "
+            f"{self.unit.text(least)}, at most {gain} less"
+        )
+        return textwrap.wrap(text, self.width - 2)
 
     def _constant(self) -> list[str]:
         """Which constant takes much of the memory, where it is read, and what to do about it."""

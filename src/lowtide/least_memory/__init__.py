@@ -1,0 +1,5 @@
+"""Bound on the memory of every compilation of a program: docs/optimality.md has the definition."""
+
+from lowtide.least_memory.bound import LeastMemory, least_memory
+
+__all__ = ["LeastMemory", "least_memory"]

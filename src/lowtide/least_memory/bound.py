@@ -1,0 +1,182 @@
+"""The least memory of any compilation: the largest minimum cut over the moments of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from heapq import heappop, heappush
+from typing import Final, final
+
+import numpy as np
+
+from lowtide.analysis.call_graph import while_body
+from lowtide.analysis.dataflow import ComputationDataflow, Dataflow, dataflow
+from lowtide.analysis.donation import asked_donations
+from lowtide.ir import Computation, Instruction, Module, Opcode
+from lowtide.least_memory.kinds import Kind
+from lowtide.least_memory.moments import Moments
+from lowtide.least_memory.values import Int64Array, values_of
+from lowtide.records import dataclass
+
+DEFAULT_WORK: Final = 3_000_000
+"""Arcs that are looked at where nothing else is said: half a second."""
+
+_NONE: Final = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class LeastMemory:
+    """What each compilation of a module needs at least, in bytes, arguments included.
+
+    `at` is the operation while, before or after which so much is in memory; None for the end.
+    `is_whole` says whether all moments were looked at: a larger bound may be found with more time.
+    """
+
+    nbytes: int
+    at: Instruction | None
+    is_whole: bool
+
+
+def least_memory(module: Module, most_work: int = DEFAULT_WORK) -> LeastMemory:
+    """Return the bound of a module at the stage "layout", the largest found in so much work.
+
+    Work is counted in arcs of the networks whose minimum cuts are found.
+    """
+    flows = dataflow(module.entry)
+    flow = flows[module.entry]
+    lasting = {*flow.parameters} - _offered(module, flow)
+    held = sum([flow.value_bytes[v] for v in lasting])
+    found = _Search(flows, most_work).of(module.entry, lasting)
+    return LeastMemory(held + found.nbytes, found.at, found.is_whole)
+
+
+def _offered(module: Module, flow: ComputationDataflow) -> set[int]:
+    """The values of arguments that may be overwritten, by the outputs named for them or others."""
+    found = set()
+    for donation in asked_donations(module):
+        leaves = zip(
+            donation.instruction.shape.leaves(), flow.leaves_of(donation.instruction), strict=True
+        )
+        depth = len(donation.index)
+        found |= {value for (index, _), value in leaves if index[:depth] == donation.index}
+    return found
+
+
+@final
+class _Search:
+    """The bounds of computations that call one another."""
+
+    def __init__(self, flows: Dataflow, most_work: int) -> None:
+        self.flows = flows
+        self.work_left = most_work
+        self.is_whole = True
+        self._known: dict[tuple[Computation, frozenset[int]], LeastMemory] = {}
+
+    def of(self, computation: Computation, lasting: Collection[int]) -> LeastMemory:
+        """Return the bound of a computation, beyond what lasts."""
+        key = (computation, frozenset(lasting))
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._searched(self.flows[computation], key[1])
+        return found
+
+    def _searched(self, flow: ComputationDataflow, lasting: frozenset[int]) -> LeastMemory:
+        values = values_of(flow, lasting)
+        moments = Moments(values)
+        most, at = moments.end(), None
+        spread = _Spread(moments.once)
+        while spread.is_left:
+            if self.work_left < 0:
+                self.is_whole = False
+                break
+            number = spread.next()
+            found = max(self._at(flow, moments, number))
+            spread.tell(found)
+            if found > most:
+                most, at = found, values.instructions[number]
+        return LeastMemory(most, at, self.is_whole)
+
+    def _at(self, flow: ComputationDataflow, moments: Moments, number: int) -> Iterator[int]:
+        values = moments.values
+        x = values.instructions[number]
+        self.work_left -= moments.arcs * (1 if values.kinds[number] is Kind.APART else 2)
+        if values.kinds[number] is Kind.APART:
+            yield moments.during(number, _NONE)
+            return
+        yield moments.after(number, _NONE)
+        yield moments.before(number, _NONE)
+        if x.called_computations:
+            own = _INSIDE.get(x.opcode)
+            if own is not None:
+                yield own(self, flow, moments, number)
+
+    def in_loop(self, flow: ComputationDataflow, moments: Moments, number: int) -> int:
+        """Return the least in memory within a loop: its state and what the caller keeps.
+
+        What the loop leaves as it is counts with the caller's values.
+        """
+        x = moments.values.instructions[number]
+        body = self.flows[while_body(x)]
+        changed = set(body.changed_state)
+        lasting = {v for k, v in enumerate(body.parameters) if k not in changed}
+        state = [flow.leaves_of(x.operands[0])[k] for k in changed]
+        inside = self.of(body.computation, lasting).nbytes
+        without = _array([*state, *moments.values.makes[number]])
+        return inside + moments.after(number, without)
+
+    def in_branch(self, flow: ComputationDataflow, moments: Moments, number: int) -> int:
+        """Return the least in memory within the branch that needs most."""
+        values = moments.values
+        x = values.instructions[number]
+        inside = 0
+        for branch, operand in zip(x.called_computations, x.operands[1:], strict=True):
+            given = zip(self.flows[branch].parameters, flow.leaves_of(operand), strict=True)
+            lasting = {inner for inner, outer in given if not values.nbytes[outer]}
+            inside = max(inside, self.of(branch, lasting).nbytes)
+        without = _array([*values.reads[number], *values.makes[number]])
+        return inside + moments.after(number, without)
+
+
+_INSIDE: Final[dict[Opcode, Callable[[_Search, ComputationDataflow, Moments, int], int]]] = {
+    Opcode.WHILE: _Search.in_loop,
+    Opcode.CONDITIONAL: _Search.in_branch,
+}
+
+
+def _array(values: Sequence[int]) -> Int64Array:
+    return np.array(values, np.int64)
+
+
+@final
+class _Spread:
+    """Numbers in a row, those first whose neighbours have had much: most is near to much."""
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self._numbers = numbers
+        self._told = {-1: 0, len(numbers): 0}
+        self._gaps: list[tuple[int, int, int]] = []
+        self._at = -1
+        self._add(-1, len(numbers))
+
+    @property
+    def is_left(self) -> bool:
+        """Whether there is a number that was not returned."""
+        return bool(self._gaps)
+
+    def next(self) -> int:
+        """Return the number in the middle of a gap, whose `found` is to be told."""
+        _, before, after = heappop(self._gaps)
+        self._between = before, after
+        self._at = (before + after) // 2
+        return self._numbers[self._at]
+
+    def tell(self, found: int) -> None:
+        """Say how much the last number has."""
+        self._told[self._at] = found
+        before, after = self._between
+        self._add(before, self._at)
+        self._add(self._at, after)
+
+    def _add(self, before: int, after: int) -> None:
+        if after - before > 1:
+            most = max(self._told[before], self._told[after])
+            heappush(self._gaps, (-most, before, after))
