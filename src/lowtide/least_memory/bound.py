@@ -17,8 +17,8 @@ from lowtide.least_memory.moments import Moments
 from lowtide.least_memory.values import Int64Array, values_of
 from lowtide.records import dataclass
 
-DEFAULT_WORK: Final = 3_000_000
-"""Arcs that are looked at where nothing else is said: half a second."""
+DEFAULT_WORK: Final = 8_000_000
+"""Arcs that are looked at where nothing else is said: a second or so."""
 
 _NONE: Final = np.empty(0, np.int64)
 
@@ -83,7 +83,22 @@ class _Search:
         values = values_of(flow, lasting)
         moments = Moments(values)
         most, at = moments.end(), None
-        spread = _Spread(moments.once)
+        for number, found in self._looked_at(flow, moments):
+            if found > most:
+                most, at = found, values.instructions[number]
+        return LeastMemory(most, at, self.is_whole)
+
+    def _looked_at(self, flow: ComputationDataflow, moments: Moments) -> Iterator[tuple[int, int]]:
+        """Yield operations and the least then: those that call first, with half of the work."""
+        left_over = self.work_left // 2
+        calling = [i for i in moments.once if moments.values.instructions[i].opcode in _INSIDE]
+        for number in calling:
+            if self.work_left < left_over:
+                self.is_whole = False
+                break
+            yield number, max(self._at(flow, moments, number))
+        others = set(moments.once) - set(calling)
+        spread = _Spread(sorted(others))
         while spread.is_left:
             if self.work_left < 0:
                 self.is_whole = False
@@ -91,9 +106,7 @@ class _Search:
             number = spread.next()
             found = max(self._at(flow, moments, number))
             spread.tell(found)
-            if found > most:
-                most, at = found, values.instructions[number]
-        return LeastMemory(most, at, self.is_whole)
+            yield number, found
 
     def _at(self, flow: ComputationDataflow, moments: Moments, number: int) -> Iterator[int]:
         values = moments.values
@@ -104,10 +117,9 @@ class _Search:
             return
         yield moments.after(number, _NONE)
         yield moments.before(number, _NONE)
-        if x.called_computations:
-            own = _INSIDE.get(x.opcode)
-            if own is not None:
-                yield own(self, flow, moments, number)
+        own = _INSIDE.get(x.opcode)
+        if own is not None:
+            yield own(self, flow, moments, number)
 
     def in_loop(self, flow: ComputationDataflow, moments: Moments, number: int) -> int:
         """Return the least in memory within a loop: its state and what the caller keeps.
