@@ -125,7 +125,8 @@ def _tiles(
     steps = -(-shape.k // how.group)
     if not is_packed:
         steps *= 2
-    return best_tiles(shape.m, shape.n, lanes, target.registers, how.planes, most, steps)
+    more = how.more_rows
+    return best_tiles(shape.m, shape.n, lanes, target.registers, how.planes, most, steps, more)
 
 
 def _lanes(shape: Geometry, how: Arithmetic, target: Target) -> int:

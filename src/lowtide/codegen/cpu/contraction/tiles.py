@@ -82,19 +82,27 @@ class RegisterTile:
 
 
 def best_tiles(
-    m: int, n: int, lanes: int, registers: int, planes: int, most_rows: int, steps: int
+    m: int,
+    n: int,
+    lanes: int,
+    registers: int,
+    planes: int,
+    most_rows: int,
+    steps: int,
+    more_rows: int = 0,
 ) -> list[RegisterTile]:
     """Return the best tile of each number of vectors, those first that take fewer cycles.
 
     That is cycles for each step along k of m x n results. A panel has `steps` vectors of each of
-    its columns; a long one comes from a second cache.
+    its columns; a long one comes from a second cache. A tile has sums of `more_rows` more.
     """
     rows_at_most = min(m, most_rows)
     vectors_at_most = -(-n // lanes)
     best: dict[int, tuple[float, int, RegisterTile]] = {}
     for rows in range(1, max(1, rows_at_most) + 1):
         for vectors in range(1, max(1, vectors_at_most) + 1):
-            if planes * (rows * vectors + vectors + 1) + planes - 1 > registers:
+            held = (rows + more_rows) * vectors + vectors + 1 + more_rows
+            if planes * held + planes - 1 > registers:
                 break
             tile = RegisterTile(rows, vectors, lanes)
             found = (_cycles(m, n, tile, planes, steps), rows, tile)

@@ -81,7 +81,8 @@ def _unroll(gemm: Gemm, rows: int, vectors: int) -> int:
     """
     scheme = gemm.scheme
     planes = scheme.how.planes
-    used = planes * (rows * vectors + vectors + 1)
+    more = scheme.how.more_rows
+    used = planes * ((rows + more) * vectors + vectors + 1 + more)
     seconds = seconds_of(scheme.geometry, scheme.how, gemm.lanes)
     is_worth_it = seconds > LEAST_SECONDS and used + 2 * planes <= gemm.target.registers
     return UNROLL if is_worth_it else 1
