@@ -1,31 +1,13 @@
 """Dots of bytes: every mix of signs, extreme operands, and processors with other instructions."""
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.codegen.byte_targets import TARGETS
 from tests.codegen.cpu.contraction.products import check
 
 from lowtide.ir.literal import Array
-from lowtide.llvm.target import Target, host_target, restricted
-
-HOST = host_target()
-AVX2 = restricted(HOST, "avx2")
-
-
-def _without(target: Target, *names: str) -> Target:
-    return replace(target, features=tuple([x for x in target.features if x not in names]))
-
-
-TARGETS = {
-    "native": _without(HOST, "amx-tile"),
-    "avx2": AVX2,
-    "pairs": _without(HOST, "amx-tile", "avx512vnni", "avxvnni"),
-}
-if HOST.has("avxvnni"):
-    features = tuple(sorted([*AVX2.features, "avxvnni"]))
-    TARGETS["avx-vnni"] = replace(AVX2, features=features)
 
 EXTREMES = {"u8": (0, 255), "s8": (-128, 127)}
 SIGNS = list(itertools.product(EXTREMES, EXTREMES))

@@ -31,6 +31,8 @@ class MultiplyMethod(Enum):
     """Two products of bf16 added to an f32; denormals count as 0."""
     S16_PAIRS = auto()
     """Two products of 16-bit integers added to a 32-bit one, modulo 2^32."""
+    S16_LANES = auto()
+    """A product of 16-bit integers added to a 32-bit one, where each lane has its own row."""
     BYTE_QUADS = auto()
     """Four products of 8-bit integers, with or without sign, likewise; no partial sum saturates."""
     BF16_TILES = auto()
@@ -64,7 +66,7 @@ class Arithmetic:
 
     def element_of(self, type_: ElementType) -> ElementType:
         """Return the type that elements of a type are converted to before they are multiplied."""
-        is_byte = self.method in (MultiplyMethod.S8_TILES, MultiplyMethod.BYTE_QUADS)
+        is_byte = self.element is ElementType.S8
         return type_ if is_byte and type_ is ElementType.U8 else self.element
 
     @property
@@ -80,6 +82,18 @@ class Arithmetic:
     def more_rows(self) -> int:
         """Rows of sums that a tile has beside its own."""
         return int(self.is_offset)
+
+    def fits(self, rows: int, vectors: int, target: Target, spare: int = 0) -> bool:
+        """Whether registers hold a tile with its operands, and `spare` vectors of units more.
+
+        A product that is not added up by the same instruction takes one for itself.
+        """
+        held = (rows + self.more_rows) * vectors + vectors + 1 + self.more_rows + spare
+        is_split = self.method is MultiplyMethod.INTEGER or (
+            self.method in (MultiplyMethod.S16_PAIRS, MultiplyMethod.S16_LANES)
+            and not has_vnni(target)
+        )
+        return self.planes * held + self.planes - 1 + is_split <= target.registers
 
     def swapped(self) -> Arithmetic:
         """Return the same for a product whose rows are columns."""
@@ -105,6 +119,17 @@ class Arithmetic:
     def unit_bytes(self) -> int:
         """Bytes of a unit in memory, both parts of a complex one together."""
         return self.total.bits // 8
+
+    @property
+    def row_unit_bytes(self) -> int:
+        """The same of rows: fewer where each lane has its own, which is widened when it is read."""
+        is_narrow = self.method is MultiplyMethod.S16_LANES
+        return self.element.bits // 8 if is_narrow else self.unit_bytes
+
+    @property
+    def row_element_bytes(self) -> int:
+        """Bytes of an element of rows, of which a unit has `group`."""
+        return self.row_unit_bytes // self.group
 
     def lanes(self, target: Target) -> int:
         """How many sums a vector holds."""
@@ -278,6 +303,7 @@ _METHODS: Final = {
     MultiplyMethod.COMPLEX: _complex,
     MultiplyMethod.BF16_PAIRS: _bf16_pairs,
     MultiplyMethod.S16_PAIRS: _s16_pairs,
+    MultiplyMethod.S16_LANES: _s16_pairs,
     MultiplyMethod.BYTE_QUADS: _byte_quads,
 }
 
@@ -333,6 +359,17 @@ def quads_of(how: Arithmetic, lhs: ElementType, rhs: ElementType, target: Target
         return how
     signs = [x is ElementType.U8 for x in (lhs, rhs)]
     return Arithmetic(MultiplyMethod.BYTE_QUADS, ElementType.S32, ElementType.S8, *signs)
+
+
+def lanes_of(how: Arithmetic, type_: ElementType) -> Arithmetic:
+    """Return the arithmetic of rows of a type where each lane of columns has a row of its own.
+
+    `how` is the arithmetic of units. The upper half of each column is 0, so that it counts once.
+    """
+    if how.method is not MultiplyMethod.S16_PAIRS:
+        return without_pairs(how)
+    element = ElementType.S8 if _fits_byte(type_) else ElementType.S16
+    return Arithmetic(MultiplyMethod.S16_LANES, how.total, element, type_ is ElementType.U8)
 
 
 def has_bf16(target: Target) -> bool:
