@@ -33,7 +33,7 @@ _CONTROL_FLOW: Final = (
 _PASSES: Final[dict[str, tuple[str | tuple[str, str], ...]]] = {
     "simplified": (
         "effect-order,expand-custom-calls,row-major,sharding-remover,async-to-sync,zero-sized,legalize,inline,"
-        "computation-deduplication",
+        "computation-deduplication,integer-products",
         ("simplification", f"{_CONTROL_FLOW},{_CLEANUP}"),
         "while-unroller,inline,while-code-motion,while-induction-range,conditional-code-motion,"
         "conditional-code-sinking,legalize,needless-barriers,barrier-operands",
