@@ -44,6 +44,7 @@ _PASSES: Final[dict[str, tuple[str | tuple[str, str], ...]]] = {
         "dot-dimension-splitter,algsimp,layout-assignment,copy-sinking,reshape-decomposer,"
         "layout-normalization",
         ("cleanup after layouts", _CLEANUP),
+        "lookup-tables",
     ),
     "fused": (
         "attention-fusion,priority-fusion,cse,dce,multi-output-fusion,horizontal-fusion,cse,dce,"

@@ -246,7 +246,6 @@ class Number:
         name = f"llvm.fpto{'si' if signed else 'ui'}.sat.{suffix(to)}.{suffix(self.type)}"
         return self.named(element, self.fn.call(external(name, to, self.type), [self.name]))
 
-
     def _saturated_lanes(self, element: str, signed: bool) -> Number:
         bits = int(element[1:])
         limit, least = 1 << (bits - signed), -(1 << (bits - 1)) if signed else 0

@@ -9,9 +9,11 @@ import pytest
 from tests.codegen.byte_targets import TARGETS
 from tests.codegen.cpu.convolution.running import check
 from tests.codegen.cpu.convolution.windows import Convolution, Window, array, drawn_convolution
+from tests.codegen.running import Kernel
 
 from lowtide.codegen.cpu.convolution.convolution import plan_convolution, plan_fused_convolution
 from lowtide.codegen.cpu.convolution.problem import problem_of
+from lowtide.evaluator import evaluate
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import ElementType
 from lowtide.ir.literal import DTYPES, Array
@@ -124,3 +126,26 @@ def test_padding_by_a_number(value: int, target: str) -> None:
         for form in (*[FORMS[x] for x in PADDED], BEYOND):
             text = _padded(types, form, value)
             check(plan_fused_convolution, text, TARGETS[target], draw=whole_range)
+
+
+def test_padding_outside_of_the_kernel() -> None:
+    """It is data like any other."""
+    text = """HloModule apart
+ENTRY main {
+  d = u8[1,4,5,6] parameter(0)
+  v = u8[] constant(7)
+  x = u8[1,6,7,6] pad(d, v), padding=0_0x1_1x1_1x0_0
+  w = s8[3,3,6,8] parameter(1)
+  ROOT c = s32[1,4,5,8] convolution(x, w), window={size=3x3}, dim_labels=b01f_01io->b01f
+}"""
+    root = parse_hlo(text).entry.root
+    plan = plan_convolution(root, TARGETS["native"])
+    assert plan is not None
+    kernel = Kernel(plan, TARGETS["native"])
+    pad = whole_range(1, ElementType.U8, (1, 6, 7, 6))
+    weights = whole_range(2, ElementType.S8, (3, 3, 6, 8))
+    found = np.zeros((1, 4, 5, 8), np.int32)
+    kernel([pad, weights, found])
+    bare = text.replace("pad(d, v), padding=0_0x1_1x1_1x0_0", "parameter(0)")
+    bare = bare.replace("d = u8[1,4,5,6] parameter(0)", "")
+    np.testing.assert_array_equal(found, evaluate(parse_hlo(bare), [pad, weights]))

@@ -54,7 +54,7 @@ def plan_fused_convolution(fusion: Instruction, target: Target) -> KernelPlan | 
 
 def _planned(finish: Epilogue, target: Target) -> KernelPlan | None:
     convolution = finish.dot
-    around = surrounded(convolution)
+    around = None if finish.kernel is convolution else surrounded(convolution)
     data, fill = (around.data, around.fill) if around else (convolution.operands[0], 0)
     problem = problem_of(convolution, *((data.shape, around.window) if around else ()))
     types = [x.shape.element_type for x in (*convolution.operands, convolution)]
