@@ -33,7 +33,7 @@ _CONTROL_FLOW: Final = (
 _PASSES: Final[dict[str, tuple[str | tuple[str, str], ...]]] = {
     "simplified": (
         "effect-order,expand-custom-calls,row-major,sharding-remover,async-to-sync,zero-sized,legalize,inline,"
-        "computation-deduplication",
+        "computation-deduplication,integer-products",
         ("simplification", f"{_CONTROL_FLOW},{_CLEANUP}"),
         "while-unroller,inline,while-code-motion,while-induction-range,conditional-code-motion,"
         "conditional-code-sinking,legalize,needless-barriers,barrier-operands",
@@ -44,6 +44,7 @@ _PASSES: Final[dict[str, tuple[str | tuple[str, str], ...]]] = {
         "dot-dimension-splitter,algsimp,layout-assignment,copy-sinking,reshape-decomposer,"
         "layout-normalization",
         ("cleanup after layouts", _CLEANUP),
+        "lookup-tables",
     ),
     "fused": (
         "attention-fusion,priority-fusion,cse,dce,multi-output-fusion,horizontal-fusion,cse,dce,"

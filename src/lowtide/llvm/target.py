@@ -36,8 +36,8 @@ class Target:
         return 32 if self.vector_bytes == 64 or self.triple.startswith("aarch64") else 16
 
 
-_WIDE: Final = ("avx512", "avx10", "amx", "prefer-256-bit", "evex512")
-"""How the features begin that need vectors of 64 bytes, or registers beyond vectors."""
+_NEWER: Final = ("avx512", "avx10", "amx", "prefer-256-bit", "evex512", "avxvnni")
+"""How the features begin that processors with AVX2 need not have: wide vectors, tiles, and more."""
 
 
 def host_target() -> Target:
@@ -87,7 +87,7 @@ def restricted(target: Target, name: str) -> Target:
         return target
     if name != "avx2":
         raise ValueError(f"no target {name!r}; there are: native, avx2")
-    features = tuple([x for x in target.features if not x.startswith(_WIDE)])
+    features = tuple([x for x in target.features if not x.startswith(_NEWER)])
     if not {"avx2", "fma"} <= set(features):
         raise ValueError(f"{target.cpu} has no avx2")
     return Target(target.triple, "x86-64-v3", features, 32)

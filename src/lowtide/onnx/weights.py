@@ -26,8 +26,9 @@ def with_weights_prepared(model: OnnxModel) -> OnnxModel:
     open_names = {x.name for x in model.overridable}
     known = {name: x for name, x in model.initializers.items() if name not in open_names}
     rest: list[GraphNode] = []
+    quantized = _factors_of_integers(model, known)
     for node in model.graph.nodes:
-        result = _result(node, known)
+        result = None if quantized.intersection(node.outputs) else _result(node, known)
         if result is None:
             rest.append(node)
         else:
@@ -37,6 +38,30 @@ def with_weights_prepared(model: OnnxModel) -> OnnxModel:
     read = {*model.graph.outputs, *[x for node in rest for x in reads_of(node)], *open_names}
     kept = {x: y for x, y in {**model.initializers, **known}.items() if x in read}
     return replace(model, graph=replace(model.graph, nodes=tuple(rest)), initializers=kept)
+
+
+def _factors_of_integers(model: OnnxModel, known: Mapping[str, Array]) -> frozenset[str]:
+    """The values that stay quantized: weights of products whose other factor is quantized, too.
+
+    Of these the compiler makes products of integers. That is so for all that reads them, or for
+    none of it.
+    """
+    nodes = model.graph.nodes
+    dequantized = {x.outputs[0] for x in nodes if x.op in _DEQUANTIZING and x.outputs}
+    of_weights = {
+        x.outputs[0] for x in nodes if x.op in _DEQUANTIZING and x.inputs and x.inputs[0] in known
+    }
+    found, other = set[str](), set(model.graph.outputs)
+    for node in nodes:
+        factors = node.inputs[:2] if node.op in _PRODUCTS else ()
+        is_whole = len(factors) > 1 and dequantized.issuperset(factors)
+        found.update(of_weights.intersection(factors) if is_whole else ())
+        other.update(x for x in reads_of(node) if not is_whole or x not in factors)
+    return frozenset(found - other)
+
+
+_PRODUCTS: Final = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+_DEQUANTIZING: Final = frozenset({"DequantizeLinear", "com.microsoft.DequantizeLinear"})
 
 
 def _result(node: GraphNode, known: Mapping[str, Array]) -> Array | None:

@@ -79,12 +79,16 @@ _WIDE: Final = 512
 
 @dataclass(frozen=True, slots=True)
 class _Divisor:
-    """b, r, t, and the least magnitude of a quotient that is right; NaN where none is."""
+    """b, r, t, and the least magnitude of a quotient that is right; NaN where none is.
+
+    `nothing` is 0, the magnitude of dividends whose quotient is theirs times r, or NaN likewise.
+    """
 
     b: Number
     inverse: Number
     rest: Number
     least: Number
+    nothing: Number
 
 
 def _divisor(b: Number, range_: _Range) -> _Divisor:
@@ -92,15 +96,21 @@ def _divisor(b: Number, range_: _Range) -> _Divisor:
     rest = fma(-b, inverse, 1.0) * inverse
     size = b.abs()
     is_near = (size >= 2.0**-range_.divisor) & (size <= 2.0**range_.divisor)
-    least = b.constant(math.nan).where(is_near, 2.0**-range_.quotient)
-    return _Divisor(b, inverse, rest, least)
+    never = b.constant(math.nan)
+    least, nothing = never.where(is_near, 2.0**-range_.quotient), never.where(is_near, 0.0)
+    return _Divisor(b, inverse, rest, least, nothing)
 
 
 def _chosen(a: Number, divisor: _Divisor) -> Number:
-    """The quotient; where it is not known to be right, of an infinite dividend too, by division."""
+    """The quotient; where it is not known to be right, of an infinite dividend too, by division.
+
+    A dividend of 0 is common, of what was quantized, and its quotient is easy.
+    """
     near = fma(a, divisor.inverse, a * divisor.rest)
     found = fma(fma(-near, divisor.b, a), divisor.inverse, near)
-    is_wrong = found.abs().compare("ult", divisor.least)
+    is_zero = a.abs() <= divisor.nothing
+    found = found.where(is_zero, a * divisor.inverse)
+    is_wrong = found.abs().compare("ult", divisor.least) & ~is_zero
     (name,) = a.fn.choose(
         any_lane(is_wrong), [a.type], lambda: [(a / divisor.b).name], lambda: [found.name]
     )

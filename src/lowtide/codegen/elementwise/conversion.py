@@ -65,8 +65,9 @@ def float_to_integer(x: Number, type_: ElementType) -> Number:
         return x.saturated(f"i{type_.bits}", signed)
     low = -(1 << (type_.bits - 1)) if signed else 0
     high = (1 << (type_.bits - int(signed))) - 1
-    found = x.saturated("i32", signed=True).intrinsic("smax", low).intrinsic("smin", high)
-    return found.cast("trunc", register_type(type_))
+    inside = x.where(x.is_nan(), 0.0).where(x < float(low), float(low))
+    inside = inside.where(inside > float(high), float(high))
+    return inside.cast("fptosi", "i32").cast("trunc", register_type(type_))
 
 
 # -- bits --------------------------------------------------------------------------------------

@@ -236,10 +236,23 @@ class Number:
         return self.cast("fptrunc", "float")
 
     def saturated(self, element: str, signed: bool) -> Number:
-        """Return a floating point number truncated and clamped to an integer type; 0 for NaN."""
+        """Return a floating point number truncated and clamped to an integer type; 0 for NaN.
+
+        Of vectors the bounds are tested here: LLVM 22 takes lanes apart for that.
+        """
+        if self.lanes:
+            return self._saturated_lanes(element, signed)
         to = vector_type(element, self.lanes)
         name = f"llvm.fpto{'si' if signed else 'ui'}.sat.{suffix(to)}.{suffix(self.type)}"
         return self.named(element, self.fn.call(external(name, to, self.type), [self.name]))
+
+    def _saturated_lanes(self, element: str, signed: bool) -> Number:
+        bits = int(element[1:])
+        limit, least = 1 << (bits - signed), -(1 << (bits - 1)) if signed else 0
+        is_large = self >= float(limit)
+        inside = self.where(self.is_nan(), 0.0).where(self < float(least), float(least))
+        found = inside.where(is_large, 0.0).cast("fptosi" if signed else "fptoui", element)
+        return found.where(is_large, limit - 1)
 
 
 def fma(a: Number, b: Operand, c: Operand) -> Number:

@@ -15,6 +15,7 @@ from lowtide.ir.literal import DTYPES, Array
 from lowtide.llvm.target import Target, host_target, restricted
 
 Planner = Callable[[Instruction, Target], "KernelPlan | None"]
+Draw = Callable[[int, ElementType, Sequence[int]], Array]
 
 
 def target_of(name: str) -> Target:
@@ -34,17 +35,23 @@ def numbers(seed: int, type_: ElementType, sizes: Sequence[int]) -> Array:
     return found.astype(DTYPES[type_])
 
 
-def check(planner: Planner, text: str, target: str = "native", seed: int = 0) -> Kernel:
+def check(
+    planner: Planner,
+    text: str,
+    target: str | Target = "native",
+    seed: int = 0,
+    draw: Draw = numbers,
+) -> Kernel:
     """Run the root of a module natively and by the evaluator: results are equal."""
     module = parse_hlo(text)
     root = module.entry.root
-    plan = planner(root, target_of(target))
+    machine = target_of(target) if isinstance(target, str) else target
+    plan = planner(root, machine)
     assert plan is not None, "the template is not for it"
-    kernel = Kernel(plan, target_of(target))
+    kernel = Kernel(plan, machine)
     parameters = module.entry.parameters
     inputs = [
-        numbers(seed + i, x.shape.element_type, x.shape.dimensions)
-        for i, x in enumerate(parameters)
+        draw(seed + i, x.shape.element_type, x.shape.dimensions) for i, x in enumerate(parameters)
     ]
     given = dict(zip(parameters, inputs, strict=True))
     wanted = [x for x in value_leaves(evaluate(module, inputs)) if x is not None]

@@ -31,6 +31,10 @@ class MultiplyMethod(Enum):
     """Two products of bf16 added to an f32; denormals count as 0."""
     S16_PAIRS = auto()
     """Two products of 16-bit integers added to a 32-bit one, modulo 2^32."""
+    S16_LANES = auto()
+    """A product of 16-bit integers added to a 32-bit one, where each lane has its own row."""
+    BYTE_QUADS = auto()
+    """Four products of 8-bit integers, with or without sign, likewise; no partial sum saturates."""
     BF16_TILES = auto()
     """Pairs of bf16 in registers that hold 16 x 16 sums; denormals count as 0."""
     S8_TILES = auto()
@@ -39,11 +43,16 @@ class MultiplyMethod(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """A method, the type of the sums, and the type that elements are converted to before."""
+    """A method, the type of the sums, and the type that elements are converted to before.
+
+    Bytes of rows are taken without a sign with `rows_unsigned`, those of columns likewise.
+    """
 
     method: MultiplyMethod
     total: ElementType
     element: ElementType
+    rows_unsigned: bool = False
+    columns_unsigned: bool = False
 
     @property
     def group(self) -> int:
@@ -57,8 +66,39 @@ class Arithmetic:
 
     def element_of(self, type_: ElementType) -> ElementType:
         """Return the type that elements of a type are converted to before they are multiplied."""
-        is_byte = self.method is MultiplyMethod.S8_TILES and type_ is ElementType.U8
-        return type_ if is_byte else self.element
+        is_byte = self.element is ElementType.S8
+        return type_ if is_byte and type_ is ElementType.U8 else self.element
+
+    @property
+    def is_offset(self) -> bool:
+        """Whether bytes of rows are moved by 128, as one of two operands has a sign.
+
+        Then a row of 128s is multiplied as well: its sums are what the others are too large by.
+        """
+        is_alike = self.rows_unsigned == self.columns_unsigned
+        return self.method is MultiplyMethod.BYTE_QUADS and is_alike
+
+    @property
+    def more_rows(self) -> int:
+        """Rows of sums that a tile has beside its own."""
+        return int(self.is_offset)
+
+    def fits(self, rows: int, vectors: int, target: Target, spare: int = 0) -> bool:
+        """Whether registers hold a tile with its operands, and `spare` vectors of units more.
+
+        A product that is not added up by the same instruction takes one for itself.
+        """
+        held = (rows + self.more_rows) * vectors + vectors + 1 + self.more_rows + spare
+        is_split = self.method is MultiplyMethod.INTEGER or (
+            self.method in (MultiplyMethod.S16_PAIRS, MultiplyMethod.S16_LANES)
+            and not has_vnni(target)
+        )
+        return self.planes * held + self.planes - 1 + is_split <= target.registers
+
+    def swapped(self) -> Arithmetic:
+        """Return the same for a product whose rows are columns."""
+        signs = (self.columns_unsigned, self.rows_unsigned)
+        return Arithmetic(self.method, self.total, self.element, *signs)
 
     @property
     def planes(self) -> int:
@@ -80,6 +120,17 @@ class Arithmetic:
         """Bytes of a unit in memory, both parts of a complex one together."""
         return self.total.bits // 8
 
+    @property
+    def row_unit_bytes(self) -> int:
+        """The same of rows: fewer where each lane has its own, which is widened when it is read."""
+        is_narrow = self.method is MultiplyMethod.S16_LANES
+        return self.element.bits // 8 if is_narrow else self.unit_bytes
+
+    @property
+    def row_element_bytes(self) -> int:
+        """Bytes of an element of rows, of which a unit has `group`."""
+        return self.row_unit_bytes // self.group
+
     def lanes(self, target: Target) -> int:
         """How many sums a vector holds."""
         return target.vector_bytes * self.planes // self.unit_bytes
@@ -87,6 +138,30 @@ class Arithmetic:
     def zero(self, lanes: int) -> tuple[str, ...]:
         """Return the vectors of a sum of nothing."""
         return ("zeroinitializer" if lanes else _zero(self.sum_type),) * self.planes
+
+    def moved(self, fn: Function, lanes: int, units: tuple[str, ...]) -> tuple[str, ...]:
+        """Return units of rows as they are multiplied: bytes moved by 128 where that is needed."""
+        if not self.is_offset:
+            return units
+        type_ = vector_type(self.unit, lanes)
+        return tuple([fn.op(f"xor {type_} {x}, {self.offset_row(fn, lanes)[0]}") for x in units])
+
+    def offset_row(self, fn: Function, lanes: int) -> tuple[str, ...]:
+        """Return the units of the row of 128s."""
+        return (fn.splat(self.unit, str(_OFFSETS), lanes),)
+
+    def without_offset(
+        self, fn: Function, lanes: int, sums: list[list[tuple[str, ...]]]
+    ) -> list[list[tuple[str, ...]]]:
+        """Return the sums of a tile less those of the row of 128s, which is the last one."""
+        if not self.is_offset:
+            return sums
+        *rows, last = sums
+        type_ = vector_type(self.sum_type, lanes)
+        return [
+            [(fn.op(f"sub {type_} {x}, {y}"),) for (x,), (y,) in zip(row, last, strict=True)]
+            for row in rows
+        ]
 
     def multiply_add(
         self,
@@ -101,7 +176,11 @@ class Arithmetic:
         return _METHODS[self.method](self, fn, target, lanes, total, a, b)
 
 
+_OFFSETS: Final = 0x80808080 - (1 << 32)
+"""Four bytes of 128, or of -128."""
+
 _GROUPS: Final = {
+    MultiplyMethod.BYTE_QUADS: 4,
     MultiplyMethod.BF16_PAIRS: 2,
     MultiplyMethod.S16_PAIRS: 2,
     MultiplyMethod.BF16_TILES: 2,
@@ -187,13 +266,35 @@ def _s16_pairs(
     b: _Vectors,
 ) -> _Vectors:
     sums, pairs = f"<{lanes} x i32>", f"<{2 * lanes} x i16>"
+    x, y = (fn.op(f"bitcast {sums} {v} to {pairs}") for v in (a[0], b[0]))
     if has_vnni(target):
-        x, y = (fn.op(f"bitcast {sums} {v} to {pairs}") for v in (a[0], b[0]))
         dot = external(f"llvm.x86.avx512.vpdpwssd.{32 * lanes}", sums, sums, pairs, pairs)
         return (fn.call(dot, [total[0], x, y]),)
-    x, y = (fn.op(f"bitcast {sums} {v} to {pairs}") for v in (a[0], b[0]))
-    product = fn.call(external("llvm.x86.avx2.pmadd.wd", sums, pairs, pairs), [x, y])
+    product = fn.call(external(_PAIRS[4 * lanes], sums, pairs, pairs), [x, y])
     return (fn.op(f"add {sums} {total[0]}, {product}"),)
+
+
+_PAIRS: Final = {
+    16: "llvm.x86.sse2.pmadd.wd",
+    32: "llvm.x86.avx2.pmadd.wd",
+    64: "llvm.x86.avx512.pmaddw.d.512",
+}
+"""By the bytes of a vector what adds two products of 16-bit integers, which is exact."""
+
+
+def _byte_quads(
+    how: Arithmetic,
+    fn: Function,
+    target: Target,
+    lanes: int,
+    total: _Vectors,
+    a: _Vectors,
+    b: _Vectors,
+) -> _Vectors:
+    sums, quads = f"<{lanes} x i32>", f"<{4 * lanes} x i8>"
+    x, y = (fn.op(f"bitcast {sums} {v} to {quads}") for v in (a[0], b[0]))
+    dot = external(f"llvm.x86.avx512.vpdpbusd.{32 * lanes}", sums, sums, quads, quads)
+    return (fn.call(dot, [total[0], *((y, x) if how.columns_unsigned else (x, y))]),)
 
 
 _METHODS: Final = {
@@ -202,12 +303,14 @@ _METHODS: Final = {
     MultiplyMethod.COMPLEX: _complex,
     MultiplyMethod.BF16_PAIRS: _bf16_pairs,
     MultiplyMethod.S16_PAIRS: _s16_pairs,
+    MultiplyMethod.S16_LANES: _s16_pairs,
+    MultiplyMethod.BYTE_QUADS: _byte_quads,
 }
 
 
 def has_vnni(target: Target) -> bool:
-    """Whether there is one instruction for pairs of 16-bit integers in the widest vectors."""
-    return target.vector_bytes == 64 and target.has("avx512vnni")
+    """Whether one instruction adds products of groups of integers in the widest vectors."""
+    return target.has({64: "avx512vnni", 32: "avxvnni"}.get(target.vector_bytes, ""))
 
 
 _COMPLEX: Final = {False: ElementType.C64, True: ElementType.C128}
@@ -236,13 +339,37 @@ def arithmetic_of(
         return Arithmetic(MultiplyMethod.FLOAT, total, total)
     if result.bits == 64:
         return Arithmetic(MultiplyMethod.INTEGER, ElementType.S64, ElementType.S64)
-    if _fits_s16(lhs) and _fits_s16(rhs) and (has_vnni(target) or target.vector_bytes == 32):
+    if _fits_s16(lhs) and _fits_s16(rhs) and not target.triple.startswith("aarch64"):
         return Arithmetic(MultiplyMethod.S16_PAIRS, ElementType.S32, ElementType.S16)
     return Arithmetic(MultiplyMethod.INTEGER, ElementType.S32, ElementType.S32)
 
 
 def _fits_s16(type_: ElementType) -> bool:
     return type_ in _S16 or type_.bits < 8
+
+
+def quads_of(how: Arithmetic, lhs: ElementType, rhs: ElementType, target: Target) -> Arithmetic:
+    """Return the arithmetic of packed operands of two types: four bytes at once, if it can be.
+
+    `how` is the arithmetic otherwise.
+    """
+    if how.method is not MultiplyMethod.S16_PAIRS or not has_vnni(target):
+        return how
+    if not _fits_byte(lhs) or not _fits_byte(rhs):
+        return how
+    signs = [x is ElementType.U8 for x in (lhs, rhs)]
+    return Arithmetic(MultiplyMethod.BYTE_QUADS, ElementType.S32, ElementType.S8, *signs)
+
+
+def lanes_of(how: Arithmetic, type_: ElementType) -> Arithmetic:
+    """Return the arithmetic of rows of a type where each lane of columns has a row of its own.
+
+    `how` is the arithmetic of units. The upper half of each column is 0, so that it counts once.
+    """
+    if how.method is not MultiplyMethod.S16_PAIRS:
+        return without_pairs(how)
+    element = ElementType.S8 if _fits_byte(type_) else ElementType.S16
+    return Arithmetic(MultiplyMethod.S16_LANES, how.total, element, type_ is ElementType.U8)
 
 
 def has_bf16(target: Target) -> bool:

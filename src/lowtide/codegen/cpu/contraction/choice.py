@@ -125,7 +125,11 @@ def _tiles(
     steps = -(-shape.k // how.group)
     if not is_packed:
         steps *= 2
-    return best_tiles(shape.m, shape.n, lanes, target.registers, how.planes, most, steps)
+
+    def fits(rows: int, vectors: int) -> bool:
+        return how.fits(rows, vectors, target)
+
+    return best_tiles(shape.m, shape.n, lanes, how.planes, most, steps, fits)
 
 
 def _lanes(shape: Geometry, how: Arithmetic, target: Target) -> int:

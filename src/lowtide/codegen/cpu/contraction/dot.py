@@ -6,7 +6,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
-from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, arithmetic_of, tiled
+from lowtide.codegen.cpu.contraction.arithmetic import (
+    Arithmetic,
+    arithmetic_of,
+    quads_of,
+    tiled,
+)
 from lowtide.codegen.cpu.contraction.choice import blocked_schemes, is_better_swapped, is_large
 from lowtide.codegen.cpu.contraction.finishing import Epilogue
 from lowtide.codegen.cpu.contraction.gemm import Gemm
@@ -72,21 +77,26 @@ def _planned(finish: Epilogue, target: Target) -> KernelPlan | None:
     wide = tiled(how, types[0], types[1], target)
     if wide is not None and is_large(shape, wide):
         how = wide
+    packed = quads_of(how, types[0], types[1], target)
     rows, columns = _side(finish, 0, shape.rows), _side(finish, 1, shape.columns)
     if is_better_swapped(shape, rows):
-        shape, rows, columns = shape.swapped(), columns, rows
-    return first_of(partial(_ways, shape, how, rows, columns, finish, target))
+        shape, rows, columns, packed = shape.swapped(), columns, rows, packed.swapped()
+    return first_of(partial(_ways, shape, how, packed, rows, columns, finish, target))
 
 
 def _ways(
     shape: Geometry,
     how: Arithmetic,
+    packed: Arithmetic,
     rows: OperandSide,
     columns: OperandSide,
     finish: Epilogue,
     target: Target,
 ) -> Iterator[KernelPlan]:
-    """Yield ways to compute a product, the one that seems fastest first."""
+    """Yield ways to compute a product, the one that seems fastest first.
+
+    `packed` is the arithmetic where columns are packed.
+    """
     given = (target, rows, columns, finish)
     inner = inner_scheme(shape, how, rows, columns, target)
     if inner is not None:
@@ -94,7 +104,7 @@ def _ways(
     strips = strip_scheme(shape, how, columns, target)
     if strips is not None:
         yield _plan(strips, lambda scheme: Strips(scheme, *given).code())
-    for found in blocked_schemes(shape, how, rows, columns, finish, target):
+    for found in blocked_schemes(shape, packed, rows, columns, finish, target):
         yield _plan(found, lambda scheme: gemm_code(Gemm(scheme, *given)))
 
 

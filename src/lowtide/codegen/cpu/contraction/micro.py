@@ -27,7 +27,8 @@ class TileOperands:
     """How a tile reads what it multiplies, and what is called at the start of each iteration.
 
     Within a step each vector of columns is fetched once, then row by row the units that are
-    multiplied with all of them. An iteration has `unroll` steps as long as there are so many.
+    multiplied with all of them; those of a row of offsets are known. An iteration has `unroll`
+    steps as long as there are so many.
     """
 
     row_at: Fetch
@@ -50,13 +51,16 @@ def accumulate(
 
     `start` are the sums before, whose extent is that of the tile.
     """
+    added_rows = zeros(how, how.more_rows, len(start[0]), lanes)
+    start = [*start, *added_rows]
     rows, vectors = len(start), len(start[0])
+    own = rows - how.more_rows
     type_ = vector_type(how.sum_type, lanes)
 
     def added(step: Integer, sums: list[list[Vectors]]) -> None:
         columns = [operands.column_at(step, j) for j in range(vectors)]
         for i in range(rows):
-            row = operands.row_at(step, i)
+            row = operands.row_at(step, i) if i < own else how.offset_row(fn, lanes)
             for j in range(vectors):
                 sums[i][j] = how.multiply_add(fn, target, lanes, sums[i][j], row, columns[j])
 
@@ -74,19 +78,22 @@ def accumulate(
                 added(fn.add(loop.index, step), sums)
             loop.next = list(_flat(sums))
         names = loop.results
-    return shaped(names, rows, vectors, how.planes)
+    return how.without_offset(fn, lanes, shaped(names, rows, vectors, how.planes))
 
 
 def broadcast(
     fn: Function, how: Arithmetic, pointer: str, nbytes: int, lanes: int, align: int
 ) -> Vectors:
-    """Write a load of the unit `nbytes` behind a pointer; return vectors with it in each lane."""
+    """Write a load of the unit `nbytes` behind a pointer; return vectors with it in each lane.
+
+    It is a unit of a row, as it is multiplied.
+    """
     there = fn.gep(pointer, nbytes)
     planes = []
     for plane in range(how.planes):
         one = fn.load(how.unit, fn.gep(there, plane, how.unit), align)
         planes.append(fn.splat(how.unit, one, lanes))
-    return tuple(planes)
+    return how.moved(fn, lanes, tuple(planes))
 
 
 def zeros(how: Arithmetic, rows: int, vectors: int, lanes: int) -> list[list[Vectors]]:

@@ -179,14 +179,15 @@ def _store_units(
     if how.group == 1:
         stored(pack, values[0], to, unit)
         return
-    pack.fn.store(*interleaved(pack, values), unit_address(pack, to, unit), 2)
+    there = unit_address(pack, to, unit)
+    pack.fn.store(*interleaved(pack.fn, pack.target, pack.lanes, values), there, 2)
 
 
-def interleaved(pack: Packer, values: list[Value]) -> tuple[str, str]:
+def interleaved(fn: Function, target: Target, lanes: int, values: list[Value]) -> tuple[str, str]:
     """Return a type and a vector in memory with the elements of two or four vectors in turn."""
-    fn, lanes, count = pack.fn, pack.lanes, len(values)
+    count = len(values)
     bits = f"i{32 // count}"
-    parts = [as_bits(fn, pack.target, x) for x in values]
+    parts = [as_bits(fn, target, x) for x in values]
     length = lanes
     while len(parts) > 2:
         type_ = f"<{length} x {bits}>"

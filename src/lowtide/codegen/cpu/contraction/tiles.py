@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from lowtide.llvm.function import Function, Integer
@@ -82,19 +83,26 @@ class RegisterTile:
 
 
 def best_tiles(
-    m: int, n: int, lanes: int, registers: int, planes: int, most_rows: int, steps: int
+    m: int,
+    n: int,
+    lanes: int,
+    planes: int,
+    most_rows: int,
+    steps: int,
+    fits: Callable[[int, int], bool],
 ) -> list[RegisterTile]:
     """Return the best tile of each number of vectors, those first that take fewer cycles.
 
     That is cycles for each step along k of m x n results. A panel has `steps` vectors of each of
-    its columns; a long one comes from a second cache.
+    its columns; a long one comes from a second cache. `fits` says whether registers hold a tile of
+    some rows and vectors.
     """
     rows_at_most = min(m, most_rows)
     vectors_at_most = -(-n // lanes)
     best: dict[int, tuple[float, int, RegisterTile]] = {}
     for rows in range(1, max(1, rows_at_most) + 1):
         for vectors in range(1, max(1, vectors_at_most) + 1):
-            if planes * (rows * vectors + vectors + 1) + planes - 1 > registers:
+            if not fits(rows, vectors):
                 break
             tile = RegisterTile(rows, vectors, lanes)
             found = (_cycles(m, n, tile, planes, steps), rows, tile)

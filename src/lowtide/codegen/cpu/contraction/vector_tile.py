@@ -80,10 +80,9 @@ def _unroll(gemm: Gemm, rows: int, vectors: int) -> int:
     Also where a product takes so little time that more code is not worth compiling.
     """
     scheme = gemm.scheme
-    planes = scheme.how.planes
-    used = planes * (rows * vectors + vectors + 1)
     seconds = seconds_of(scheme.geometry, scheme.how, gemm.lanes)
-    is_worth_it = seconds > LEAST_SECONDS and used + 2 * planes <= gemm.target.registers
+    has_room = scheme.how.fits(rows, vectors, gemm.target, spare=2)
+    is_worth_it = seconds > LEAST_SECONDS and has_room
     return UNROLL if is_worth_it else 1
 
 

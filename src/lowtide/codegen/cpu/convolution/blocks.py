@@ -54,7 +54,7 @@ SHARED_STEPS: Final = 192
 """Contracted indices of a block that are not cut further to be shared out."""
 
 COPIED: Final = 4.0
-"""Cycles in which a vector of the input or of the kernel is copied."""
+"""Cycles in which a vector of the input is copied, or of one element of units of the kernel."""
 
 COMPUTED: Final = 16.0
 """Cycles in which a vector of the input is computed and stored."""
@@ -150,7 +150,7 @@ def _cycles(scheme: ConvolutionScheme, each: float) -> float:
     `each` are the cycles in which a vector of the input is copied.
     """
     lanes, inner = scheme.lanes, scheme.inner_blocks
-    panel = scheme.block_steps * -(-scheme.columns // lanes) * COPIED
+    panel = scheme.block_steps * -(-scheme.columns // lanes) * COPIED * scheme.how.group
     if strides(scheme.problem.kernel)[scheme.problem.numbers.kernel_input_feature] == 1:
         panel += scheme.block_steps / scheme.feature_block * scheme.columns * PER_COLUMN
     nbytes = scheme.block_sums_bytes

@@ -58,9 +58,10 @@ def _uncut(
     """The scheme without tiles and blocks."""
     lanes = how.lanes(target)
     is_inward = _is_inward(problem, how, lanes)
-    is_lanewise = not is_inward and problem.groups > 1 and problem.outputs * 2 <= lanes
+    is_lanewise = not is_inward and has_lanes(problem, lanes)
     rows = _rows(problem)
     in_place = is_ready and not is_lanewise and all(x.stays_inside for x in problem.spatial)
+    in_place = in_place and problem.has_whole_units
     in_place = in_place and not (is_inward and problem.features % lanes)
     taps = tuple([max(1, x.taps) for x in problem.spatial])
     found = ConvolutionScheme(
@@ -73,9 +74,15 @@ def _uncut(
     return found
 
 
+def has_lanes(problem: ConvolutionProblem, lanes: int) -> bool:
+    """Whether each lane has its own features: there are many products of few columns."""
+    return problem.groups > 1 and problem.outputs * 2 <= lanes
+
+
 def _is_inward(problem: ConvolutionProblem, how: Arithmetic, lanes: int) -> bool:
     """Whether so few columns take fewer steps if the lanes are features, which lie together."""
-    if how.planes != 1 or strides(problem.input)[problem.numbers.input_feature] != 1:
+    is_alone = how.planes == how.group == 1
+    if not is_alone or strides(problem.input)[problem.numbers.input_feature] != 1:
         return False
     outward = problem.features * -(-problem.outputs // lanes)
     inward = problem.outputs * -(-problem.features // lanes)
@@ -99,7 +106,6 @@ def _rows(problem: ConvolutionProblem) -> tuple[Row, ...]:
 def _tilings(scheme: ConvolutionScheme, target: Target) -> list[ConvolutionScheme]:
     """The best tile of each number of vectors, those first that take fewer cycles in all."""
     best: dict[int, tuple[float, int, ConvolutionScheme]] = {}
-    planes = scheme.how.planes
     most = _most_rows(scheme)
     vectors_at_most = -(-scheme.all_columns // scheme.lanes)
     widths = range(1, vectors_at_most + 1)
@@ -112,7 +118,7 @@ def _tilings(scheme: ConvolutionScheme, target: Target) -> list[ConvolutionSchem
         for rows in range(1, min(scheme.rows[dim].least, most // inner) + 1):
             for vectors in widths:
                 height = rows * inner
-                if planes * (height * vectors + vectors + 1) + planes - 1 > target.registers:
+                if not scheme.how.fits(height, vectors, target):
                     break
                 found = replace(scheme, tile_dim=dim, tile_rows=rows, vectors=vectors)
                 key = (_cycles(found), height)

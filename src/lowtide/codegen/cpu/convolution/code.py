@@ -25,11 +25,16 @@ from lowtide.records import dataclass
 
 @dataclass(eq=False, slots=True)
 class Convolver:
-    """A convolution to be written: its scheme, and what follows."""
+    """A convolution to be written: its scheme, what follows, and what it slides over.
+
+    Around `data` all elements are `fill`.
+    """
 
     scheme: ConvolutionScheme
     target: Target
     finish: Epilogue
+    data: Instruction
+    fill: int = 0
     functions: dict[str, Function] = field(default_factory=dict)
     constants: dict[str, str] = field(default_factory=dict)
 
@@ -64,8 +69,15 @@ class Convolver:
 
     def slab(self) -> Function:
         """Return the function that copies the input."""
-        name, data = "slab", self.finish.dot.operands[0]
-        given = (self.scheme, self.target, self.finish.kernel, data, self.constants)
+        name = "slab"
+        given = (
+            self.scheme,
+            self.target,
+            self.finish.kernel,
+            self.data,
+            self.fill,
+            self.constants,
+        )
         return self._needed(name, lambda: slab_function(name, *given))
 
     def panel(self, columns: int) -> Function:
@@ -128,8 +140,7 @@ def _write(work: _Work) -> None:
     work.thread = fn.gep(base, fn.mul("%thread", scheme.thread_bytes))
     kernel = convolver.finish.kernel
     if scheme.in_place:
-        data = convolver.finish.dot.operands[0]
-        work.buffers.append(_pointer(fn, _number(kernel, data)))
+        work.buffers.append(_pointer(fn, _number(kernel, convolver.data)))
     if convolver.is_direct:
         work.stack = _pointer(fn, len(kernel.operands))
     elif not scheme.keeps_sums and not scheme.is_shared:
@@ -254,7 +265,7 @@ def _where(work: _Work, piece: Piece, starts: list[Integer]) -> str:
     if not problem.is_batch_grouped:
         each = problem.features * steps[FEATURE]
     at = fn.add(at, fn.mul(piece.group, each))
-    return fn.gep(work.buffers[0], fn.mul(at, problem.input.element_type.nbytes))
+    return fn.gep(work.buffers[0], fn.mul(at, scheme.how.row_unit_bytes))
 
 
 # -- panels ----------------------------------------------------------------------------------------
@@ -379,7 +390,7 @@ def _products(work: _Work, block: _Block, panel: _Panel, at: list[Integer], sums
     for d, x in enumerate(at):
         step = row_step(scheme, scheme.rows[scheme.block_dim + d])
         offset = fn.add(offset, fn.mul(x, step))
-    there = fn.gep(block.input, fn.mul(offset, scheme.how.unit_bytes))
+    there = fn.gep(block.input, fn.mul(offset, scheme.how.row_unit_bytes))
     given = [there, panel.packed, sums, block.more, block.features, *block.taps]
     fn.call(work.convolver.tile(panel.columns), given)
 

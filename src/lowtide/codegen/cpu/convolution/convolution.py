@@ -6,12 +6,20 @@ from collections.abc import Iterator
 from functools import partial
 
 from lowtide.codegen.arrays import strides
-from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, arithmetic_of, without_pairs
+from lowtide.codegen.cpu.contraction.arithmetic import (
+    Arithmetic,
+    MultiplyMethod,
+    arithmetic_of,
+    lanes_of,
+    quads_of,
+    without_pairs,
+)
 from lowtide.codegen.cpu.contraction.finishing import Epilogue
-from lowtide.codegen.cpu.convolution.choosing import choices
+from lowtide.codegen.cpu.convolution.choosing import choices, has_lanes
 from lowtide.codegen.cpu.convolution.code import Convolver
-from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem, problem_of
+from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem, in_units, problem_of
 from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
+from lowtide.codegen.cpu.convolution.surrounding import surrounded
 from lowtide.codegen.elements.operands import members, roots_of
 from lowtide.codegen.elements.table import has_rule
 from lowtide.codegen.kernel import KernelCode, KernelPlan, first_of
@@ -46,23 +54,44 @@ def plan_fused_convolution(fusion: Instruction, target: Target) -> KernelPlan | 
 
 def _planned(finish: Epilogue, target: Target) -> KernelPlan | None:
     convolution = finish.dot
-    problem = problem_of(convolution)
+    around = None if finish.kernel is convolution else surrounded(convolution)
+    data, fill = (around.data, around.fill) if around else (convolution.operands[0], 0)
+    problem = problem_of(convolution, *((data.shape, around.window) if around else ()))
     types = [x.shape.element_type for x in (*convolution.operands, convolution)]
     if problem is None or not problem.products or ElementType.PRED in types:
         return None
-    how = without_pairs(arithmetic_of(types[0], types[1], types[2], target))
+    how = _arithmetic(problem, types, target)
+    counted = in_units(problem, how.group)
     has_finish = not finish.is_plain(how) or not _columns_lie_together(problem, how, target)
-    is_ready = _is_ready(finish, convolution.operands[0], how)
+    is_ready = _is_ready(finish, data, how)
 
     def ways() -> Iterator[KernelPlan]:
-        for x in choices(problem, how, target, is_ready=is_ready, has_finish=has_finish):
-            yield KernelPlan(partial(_code, x, target, finish), x.shared_bytes, x.thread_bytes)
+        for x in choices(counted, how, target, is_ready=is_ready, has_finish=has_finish):
+            write = partial(_code, x, target, finish, data, fill)
+            yield KernelPlan(write, x.shared_bytes, x.thread_bytes)
 
     return first_of(ways)
 
 
-def _code(scheme: ConvolutionScheme, target: Target, finish: Epilogue) -> KernelCode:
-    return Convolver(scheme, target, finish).code()
+def _code(
+    scheme: ConvolutionScheme, target: Target, finish: Epilogue, data: Instruction, fill: int
+) -> KernelCode:
+    return Convolver(scheme, target, finish, data, fill).code()
+
+
+def _arithmetic(
+    problem: ConvolutionProblem, types: list[ElementType], target: Target
+) -> Arithmetic:
+    """How elements are multiplied: several integers at once where they lie one after the other."""
+    how = arithmetic_of(types[0], types[1], types[2], target)
+    if how.method is not MultiplyMethod.S16_PAIRS:
+        return without_pairs(how)
+    if has_lanes(problem, how.lanes(target)):
+        return lanes_of(how, types[0])
+    feature = problem.numbers.input_feature
+    if strides(problem.input)[feature] != 1 or problem.channels == 1:
+        return without_pairs(how)
+    return how if problem.channels == how.group else quads_of(how, types[0], types[1], target)
 
 
 def _is_ready(finish: Epilogue, operand: Instruction, how: Arithmetic) -> bool:

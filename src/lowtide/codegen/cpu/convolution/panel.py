@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from lowtide.codegen import elementwise
 from lowtide.codegen.arrays import strides
-from lowtide.codegen.cpu.contraction.packing import or_zero, tail_mask
+from lowtide.codegen.cpu.contraction.arithmetic import MultiplyMethod
+from lowtide.codegen.cpu.contraction.packing import interleaved, or_zero, tail_mask
 from lowtide.codegen.cpu.contraction.transposing import transposed
 from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
 from lowtide.codegen.cpu.vector_elements import vector_elements
@@ -84,7 +85,7 @@ class _PanelWriter:
             problem.numbers.kernel_output_feature,
         )
         is_alone = (
-            steps[feature] == 1 and problem.features > 1 and problem.kernel.dimensions[output] > 1
+            steps[feature] == 1 and problem.channels > 1 and problem.kernel.dimensions[output] > 1
         )
         return is_alone and self.scheme.how.planes == 1
 
@@ -118,14 +119,24 @@ class _PanelWriter:
         index[numbers.kernel_input_feature] = feature
         index[numbers.kernel_output_feature] = column
         value = elements.at(self.weights, tuple(index), self.bound.frame, mask)
-        type_ = self.scheme.how.element
+        how = self.scheme.how
+        is_lanewise = how.method is MultiplyMethod.S16_LANES
+        type_ = how.total if is_lanewise else how.element_of(value.type)
         if value.type is not type_:
             value = elementwise.emit_op(
                 elements.function, elements.target, Opcode.CONVERT, NO_ATTRIBUTES, type_, [value]
             )
         if not value.lanes:
             value = elements.vectors.splat(value)
+        if is_lanewise:
+            value = self._lower_half(value)
         return value if mask is None else or_zero(elements, value, mask)
+
+    def _lower_half(self, value: Value) -> Value:
+        """Numbers of 16 bits whose upper half is 0, so that it adds nothing to a pair."""
+        fn, type_ = self.elements.function, value.llvm_type
+        half = fn.splat("i32", str(0xFFFF), value.lanes)
+        return Value((fn.op(f"and {type_} {value.name}, {half}"),), value.type, value.lanes)
 
     def _first_column(self) -> Affine:
         problem = self.scheme.problem
@@ -140,19 +151,34 @@ class _PanelWriter:
         row_bytes = scheme.columns * scheme.how.unit_bytes
         inside = self._inside()
         with elements.scopes.loop(0, inside) as loop:
-            feature = elements.indices.variable(fn.add("%feature", loop.index), features)
+            unit = elements.indices.variable(fn.add("%feature", loop.index), features)
             there = fn.gep(to, fn.mul(loop.index, row_bytes))
             for first in range(0, self.columns, scheme.lanes):
                 mask = tail_mask(scheme.lanes, self.columns - first)
                 lane = elements.indices.variable(0, scheme.lanes, is_lane=True)
                 column = self._first_column() + first + lane
-                value = self._value(taps, feature, column, mask)
                 place = fn.gep(there, first * scheme.how.unit_bytes)
-                memory.store(fn, elements.target, value, place)
+                self._store_units(taps, unit, column, mask, place)
         self._zeros(inside, to)
 
+    def _store_units(
+        self, taps: list[Affine], unit: Affine, column: Affine, mask: Mask | None, to: str
+    ) -> None:
+        """Store a vector of units of neighbouring columns."""
+        elements, group = self.elements, self.scheme.how.group
+        fn, target = elements.function, elements.target
+        if group == 1:
+            memory.store(fn, target, self._value(taps, unit, column, mask), to)
+            return
+        values = []
+        for part in range(group):
+            feature, inside = self._present(unit * group + part)
+            both = elements.vectors.both(mask, inside)
+            values.append(self._value(taps, feature, column, both))
+        fn.store(*interleaved(fn, target, elements.lanes, values), to, 1)
+
     def _inside(self) -> Integer:
-        """The features of the block that there are."""
+        """The units of the block that there are."""
         scheme, fn = self.scheme, self.elements.function
         features = scheme.problem.features
         if scheme.feature_blocks == 1:
@@ -178,17 +204,27 @@ class _PanelWriter:
             there = fn.gep(to, fn.mul(loop.index, row_bytes))
             fn.store(f"<{row_bytes} x i8>", "zeroinitializer", there, 1)
 
-    def _feature_lanes(self, start: Integer) -> tuple[Affine, Mask | None]:
-        """A vector of features from number `start` of the block on, and which of them there are."""
+    def _feature_lanes(self, start: Integer, part: int = 0) -> tuple[Affine, Mask | None]:
+        """A vector of features from unit `start` of the block on, and which of them there are.
+
+        It is that number `part` of a vector of units.
+        """
         elements, scheme, lanes = self.elements, self.scheme, self.scheme.lanes
-        features = scheme.problem.features
+        group, features = scheme.how.group, scheme.problem.channels
         place = elements.function.add("%feature", start)
-        first = elements.indices.variable(place, features + lanes)
+        first = elements.indices.variable(place, scheme.problem.features + lanes)
+        first = first * group + part * lanes
         lane = elements.indices.variable(0, lanes, is_lane=True)
-        if features % lanes == 0 and scheme.feature_block % lanes == 0:
+        if features % (group * lanes) == 0 and scheme.feature_block % lanes == 0:
             return first.within(0, features - lanes) + lane, None
-        feature = first + lane
-        mask = within(elements, feature, 0, features)
+        return self._present(first + lane)
+
+    def _present(self, feature: Affine) -> tuple[Affine, Mask | None]:
+        """A feature that may be beyond the last one, and the mask of where it is there."""
+        features = self.scheme.problem.channels
+        mask = within(self.elements, feature, 0, features)
+        if mask is False:
+            return ZERO, Mask("false", 0, 0)
         assert not isinstance(mask, bool)
         return feature.within(0, features - 1), mask
 
@@ -223,15 +259,18 @@ class _PanelWriter:
         fn, nbytes = elements.function, scheme.how.unit_bytes
         square = self._square()
         present = self._inside()
+        size = nbytes // scheme.how.group
         with elements.scopes.loop(0, present, lanes) as down:
-            feature, mask = self._feature_lanes(down.index)
+            parts = [self._feature_lanes(down.index, x) for x in range(scheme.how.group)]
             with elements.scopes.loop(0, self.columns, lanes) as across:
                 with elements.scopes.loop(0, lanes) as inside:
                     number = fn.min(fn.add(across.index, inside.index), self.columns - 1)
                     column = self._first_column() + elements.indices.variable(number, self.columns)
-                    value = self._value(taps, feature, column, mask)
                     row = fn.gep(square, fn.mul(inside.index, lanes * nbytes))
-                    memory.store(fn, elements.target, value, row)
+                    for part, (feature, mask) in enumerate(parts):
+                        value = self._value(taps, feature, column, mask)
+                        there = fn.gep(row, part * lanes * size)
+                        memory.store(fn, elements.target, value, there)
                 at = fn.add(fn.mul(down.index, scheme.columns), across.index)
                 there = fn.gep(to, fn.mul(at, nbytes))
                 self._store_square(square, there)

@@ -7,10 +7,12 @@ same positions. They make a phase: a convolution of its own that meets elements 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import gcd, prod
 
+from lowtide.codegen.arrays import strides
 from lowtide.ir import Instruction, Shape
-from lowtide.ir.attributes import Convolution, ConvolutionDimensions, WindowDimension
+from lowtide.ir.attributes import Convolution, ConvolutionDimensions, Window, WindowDimension
 from lowtide.records import dataclass
 
 
@@ -77,7 +79,8 @@ class ConvolutionProblem:
 
     The contracted indices are those of the window and `features`. Group g has the output features
     from g * outputs on; of the input it has the features from g * features on, or, where batches
-    are grouped, the batches from g * batch on.
+    are grouped, the batches from g * batch on. Features are counted in units of `unit` of them, the
+    last of which may go beyond the features that there are.
     """
 
     input: Shape
@@ -90,6 +93,21 @@ class ConvolutionProblem:
     groups: int
     is_batch_grouped: bool
     spatial: tuple[Spatial, ...]
+    unit: int = 1
+
+    @property
+    def channels(self) -> int:
+        """The features, counted one by one."""
+        return self.kernel.dimensions[self.numbers.kernel_input_feature]
+
+    @property
+    def has_whole_units(self) -> bool:
+        """Whether units lie in the input as they are: one behind the other, none in part."""
+        return self.channels % self.unit == 0 and all(
+            self.input.dimensions[d] == 1 or step % self.unit == 0
+            for d, step in enumerate(strides(self.input))
+            if d != self.numbers.input_feature
+        )
 
     @property
     def rows(self) -> int:
@@ -103,21 +121,26 @@ class ConvolutionProblem:
         return self.groups * self.batch * self.features * self.outputs * prod(each)
 
 
-def problem_of(convolution: Instruction) -> ConvolutionProblem | None:
-    """Return the sums of a convolution, None where there is nothing to add up or to store."""
+def problem_of(
+    convolution: Instruction, data: Shape | None = None, window: Window | None = None
+) -> ConvolutionProblem | None:
+    """Return the sums of a convolution, None where there is nothing to add up or to store.
+
+    `data` and `window` are what it is of, if not its operand and its window: then elements outside
+    of the data count, which may be something else than 0.
+    """
     attributes = convolution.attributes_as(Convolution)
     numbers, output = attributes.dimensions, convolution.shape
-    data, kernel = (x.shape for x in convolution.operands)
+    kernel = convolution.operands[1].shape
+    counts = data is not None
+    data, window = data or convolution.operands[0].shape, window or attributes.window
     if 0 in (data.element_count, kernel.element_count, output.element_count):
         return None
     groups = max(attributes.feature_group_count, attributes.batch_group_count)
     spatial = [
-        _spatial(data.dimensions[i], output.dimensions[o], window)
-        for i, o, window in zip(
-            numbers.input_spatial,
-            numbers.output_spatial,
-            attributes.window.dimensions,
-            strict=True,
+        _spatial(data.dimensions[i], output.dimensions[o], x, counts=counts)
+        for i, o, x in zip(
+            numbers.input_spatial, numbers.output_spatial, window.dimensions, strict=True
         )
     ]
     return ConvolutionProblem(
@@ -134,7 +157,13 @@ def problem_of(convolution: Instruction) -> ConvolutionProblem | None:
     )
 
 
-def _spatial(size: int, output: int, window: WindowDimension) -> Spatial:
+def in_units(problem: ConvolutionProblem, unit: int) -> ConvolutionProblem:
+    """Return a problem whose features are counted in units."""
+    return replace(problem, features=-(-problem.channels // unit), unit=unit)
+
+
+def _spatial(size: int, output: int, window: WindowDimension, *, counts: bool) -> Spatial:
+    """How a window slides along a dimension; `counts` says whether what is outside counts."""
     base, stride, dilation = window.base_dilation, window.stride, window.window_dilation
     apart = base // gcd(base, stride)
     between = base // gcd(base, dilation)
@@ -148,8 +177,10 @@ def _spatial(size: int, output: int, window: WindowDimension) -> Spatial:
             continue
         offset = (start * stride - window.padding_low + first * dilation) // base
         taps = -(-(window.size - first) // between)
-        low = max(0, -((offset + (count - 1) * step) // spread))
-        taps = max(0, min(taps, (size - 1 - offset) // spread + 1) - low)
+        low = 0
+        if not counts:
+            low = max(0, -((offset + (count - 1) * step) // spread))
+            taps = max(0, min(taps, (size - 1 - offset) // spread + 1) - low)
         tap = first + low * between
         tap = window.size - 1 - tap if window.reversal else tap
         phases.append(StridePhase(start, count, taps, tap if taps else 0, offset + low * spread))

@@ -253,7 +253,7 @@ class ConvolutionScheme:
         if self.is_lanewise:
             found.append((LANE, self.column_block * self.columns))
         last = found[-1][1]
-        step = last + (self.lanes if last * self.how.unit_bytes % 4096 == 0 else 0)
+        step = last + (self.lanes if last * self.how.row_unit_bytes % 4096 == 0 else 0)
         axes = [InputAxis(found[-1][0], last, 1)]
         for kind, extent in reversed(found[:-1]):
             axes.append(InputAxis(kind, extent, step))
@@ -278,7 +278,7 @@ class ConvolutionScheme:
         if self.in_place:
             return 0
         first = self.axes()[0]
-        return rounded(first.extent * first.step * self.how.unit_bytes + 64)
+        return rounded(first.extent * first.step * self.how.row_unit_bytes + 64)
 
     @property
     def panel_bytes(self) -> int:
@@ -340,13 +340,18 @@ class ConvolutionScheme:
 
 
 def axes_of(problem: ConvolutionProblem) -> tuple[InputAxis, ...]:
-    """Return how the input of a convolution lies in memory, outermost first."""
+    """Return how the input of a convolution lies in memory, in units, outermost first."""
     numbers, shape = problem.numbers, problem.input
     kinds = {numbers.input_batch: BATCH, numbers.input_feature: FEATURE}
     kinds |= {d: i for i, d in enumerate(numbers.input_spatial)}
     steps = strides(shape)
     order = sorted(range(shape.rank), key=lambda d: -steps[d])
-    return tuple([InputAxis(kinds[d], shape.dimensions[d], steps[d]) for d in order])
+    unit, feature = problem.unit, numbers.input_feature
+    sizes = list(shape.dimensions)
+    if unit > 1:
+        sizes[feature] = -(-sizes[feature] // unit)
+        steps = tuple([step if d == feature else step // unit for d, step in enumerate(steps)])
+    return tuple([InputAxis(kinds[d], sizes[d], steps[d]) for d in order])
 
 
 def _follows(outer: StepLoop, inner: StepLoop) -> bool:

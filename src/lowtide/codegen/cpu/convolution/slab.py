@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from lowtide.codegen import elementwise
 from lowtide.codegen.arrays import Array, strides
@@ -34,6 +34,9 @@ from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
 
+_FEW: Final = 4
+"""Features that are copied one by one."""
+
 _Read: TypeAlias = "Callable[[tuple[Affine, ...], Mask | None], Value]"
 """What gives elements by the indices along all axes."""
 
@@ -50,25 +53,43 @@ def slab_function(
     target: Target,
     kernel: Instruction,
     data: Instruction,
+    fill: int,
     constants: dict[str, str],
 ) -> Function:
-    """Write the copy of the input; `data` is what computes it in the kernel.
+    """Write the copy of the input; `data` is what computes it in the kernel, around it is `fill`.
 
     Constant arrays that it needs are added to `constants`.
     """
     fn = Function(name, parameters_of(scheme), linkage="internal")
-    elements = vector_elements(fn, target, scheme.lanes)
-    writer = _SlabWriter(elements, scheme, data, bind(fn, kernel), list(scheme.axes()))
+    elements = vector_elements(fn, target, _lanes(scheme, data, target))
+    writer = _SlabWriter(elements, scheme, data, fill, bind(fn, kernel), list(scheme.axes()))
     writer.write()
     constants.update(elements.globals)
     return fn
+
+
+def _lanes(scheme: ConvolutionScheme, data: Instruction, target: Target) -> int:
+    """Elements that are copied at once: as many as fill a vector, if lines have so many.
+
+    What has to be computed is as wide as sums.
+    """
+    lanes, how = scheme.lanes, scheme.how
+    if data.opcode is not Opcode.PARAMETER or not how.total.is_integer:
+        return lanes
+    most = lanes * how.unit_bytes // how.row_element_bytes
+    axis = scheme.axes()[-1]
+    size = scheme.problem.channels if axis.kind == FEATURE else axis.extent
+    while most > lanes and size % most and (target.vector_bytes < 64 or size < most):
+        most //= 2
+    return most
 
 
 @dataclass(frozen=True, slots=True)
 class _Range:
     """The input indices along an axis that are copied: from `low` to `high`, which is excluded.
 
-    `start` is the index that the first place of the copy stands for.
+    `start` is the index that the first place of the copy stands for. Features are counted one by
+    one.
     """
 
     axis: InputAxis
@@ -83,16 +104,22 @@ class _SlabWriter:
     elements: Elements
     scheme: ConvolutionScheme
     data: Instruction
+    fill: int
     bound: Bound
     axes: list[InputAxis]
     ranges: list[_Range] = field(default_factory=list)
 
     def write(self) -> None:
-        """Write zeros if any are needed, then the loops over what is inside."""
+        """Write what is around if any is needed, then the loops over what is inside."""
         fn = self.elements.function
         missing: Integer = 0
         for number, axis in enumerate(self.axes):
-            start, count, size = f"%start{number}", f"%count{number}", self._size(axis.kind)
+            start: Integer = f"%start{number}"
+            count: Integer = f"%count{number}"
+            size = self._size(axis.kind)
+            if axis.kind == FEATURE:
+                unit = self.scheme.problem.unit
+                start, count = fn.mul(start, unit), fn.mul(count, unit)
             low, high = fn.max(start, 0), fn.min(fn.add(start, count), size)
             self.ranges.append(_Range(axis, start, low, high, size))
             if axis.kind in (BATCH, LANE):
@@ -100,7 +127,7 @@ class _SlabWriter:
             inside = fn.max(fn.sub(high, low), 0)
             missing = fn.add(missing, fn.sub(count, inside))
         with self.elements.scopes.when(fn.compare("ne", missing, 0)):
-            self._zeros()
+            self._fill()
         if self._merges():
             self._merged()
             return
@@ -110,22 +137,25 @@ class _SlabWriter:
         problem = self.scheme.problem
         if kind >= 0:
             return problem.spatial[kind].size
-        sizes = {BATCH: problem.batch, FEATURE: problem.features, LANE: self.scheme.all_columns}
+        sizes = {BATCH: problem.batch, FEATURE: problem.channels, LANE: self.scheme.all_columns}
         return sizes[kind]
 
-    def _zeros(self) -> None:
+    def _fill(self) -> None:
         fn, scheme = self.elements.function, self.scheme
-        width = self.elements.target.vector_bytes
+        width, each = self.elements.target.vector_bytes, scheme.how.row_element_bytes
+        value = "zeroinitializer"
+        if self.fill:
+            value = fn.splat(f"i{8 * each}", str(self.fill), width // each)
         with fn.loop(0, scheme.slab_bytes, width) as loop:
             there = fn.gep("%to", loop.index)
-            fn.store(f"<{width} x i8>", "zeroinitializer", there, 1)
+            fn.store(f"<{width // each} x i{8 * each}>", value, there, 1)
 
     # -- loops -----------------------------------------------------------------------------------
 
     def _along(self, ranges: list[_Range], at: tuple[Affine, ...], to: str, read: _Read) -> None:
         """Write a loop for each axis; the last one takes vectors."""
         this, rest = ranges[0], ranges[1:]
-        elements, nbytes = self.elements, self.scheme.how.unit_bytes
+        elements, nbytes = self.elements, self.scheme.how.row_unit_bytes
         fn = elements.function
         if not rest:
             self._line(this, at, to, read)
@@ -136,8 +166,14 @@ class _SlabWriter:
             self._along(rest, (*at, x), fn.gep(to, steps), read)
 
     def _line(self, this: _Range, at: tuple[Affine, ...], to: str, read: _Read) -> None:
-        """Write the copy of a line: whole vectors, then the rest under a mask."""
-        elements, lanes = self.elements, self.scheme.lanes
+        """Write the copy of a line: whole vectors, then the rest under a mask.
+
+        Few features of units that have several are copied one by one: a mask costs more.
+        """
+        if this.axis.kind == FEATURE and self.scheme.problem.unit > 1 and this.size <= _FEW:
+            self._few(this, at, to, read)
+            return
+        elements, lanes = self.elements, self.elements.lanes
         fn = elements.function
         count = fn.sub(this.high, this.low)
         whole = fn.sub(this.high, fn.op(f"and i64 {fn.max(count, 0)}, {lanes - 1}"))
@@ -151,18 +187,31 @@ class _SlabWriter:
             x = elements.indices.variable(whole, this.size, is_lane=True)
             self._store(read((*at, x), mask), to, fn.sub(whole, this.start), mask)
 
+    def _few(self, this: _Range, at: tuple[Affine, ...], to: str, read: _Read) -> None:
+        """Write the copy of all features of a place one by one."""
+        fn = self.elements.function
+        for number in range(this.size):
+            value = self._converted(read((*at, Affine((), number, number, number)), None))
+            there = fn.gep(to, number * self.scheme.how.row_element_bytes)
+            memory.store(fn, self.elements.target, value, there)
+
+    def _converted(self, value: Value) -> Value:
+        """Elements in the type in which they are multiplied."""
+        type_ = self.scheme.how.element_of(value.type)
+        if value.type is type_:
+            return value
+        fn, target = self.elements.function, self.elements.target
+        return elementwise.emit_op(fn, target, Opcode.CONVERT, NO_ATTRIBUTES, type_, [value])
+
     def _store(self, value: Value, to: str, at: Integer, mask: Mask | None) -> None:
         elements, how = self.elements, self.scheme.how
         fn = elements.function
-        if value.type is not how.element:
-            value = elementwise.emit_op(
-                fn, elements.target, Opcode.CONVERT, NO_ATTRIBUTES, how.element, [value]
-            )
+        value = self._converted(value)
         if not value.lanes:
             value = elements.vectors.splat(value)
         if mask is not None:
             value = or_zero(elements, value, mask)
-        there = fn.gep(to, fn.mul(at, how.unit_bytes))
+        there = fn.gep(to, fn.mul(at, how.row_element_bytes))
         memory.store(fn, elements.target, value, there, None if mask is None else mask.name)
 
     # -- elements --------------------------------------------------------------------------------
@@ -181,7 +230,7 @@ class _SlabWriter:
         found[numbers.input_feature] = at[FEATURE]
         if problem.groups == 1:
             return tuple(found)
-        d, size = numbers.input_feature, problem.features
+        d, size = numbers.input_feature, problem.channels
         if problem.is_batch_grouped:
             d, size = numbers.input_batch, problem.batch
         found[d] = found[d] + self._group(at) * size
@@ -196,19 +245,19 @@ class _SlabWriter:
 
     def _merges(self) -> bool:
         """Whether the last two axes are one in memory and in the copy, and short lines are bad."""
-        scheme, problem = self.scheme, self.scheme.problem
+        problem = self.scheme.problem
         if self.data not in self.bound.frame.arrays or len(self.axes) < 2:
             return False
         before, last = self.axes[-2:]
         if last.kind != FEATURE or before.kind < 0 or problem.groups > 1:
             return False
-        features = problem.features
-        is_whole = last.extent == features and before.step == features
-        return is_whole and features % scheme.lanes != 0
+        features = problem.channels
+        is_whole = last.extent * problem.unit == features and before.step == last.extent
+        return is_whole and features % self.elements.lanes != 0
 
     def _merged(self) -> None:
         elements, problem = self.elements, self.scheme.problem
-        fn, features = elements.function, problem.features
+        fn, features = elements.function, problem.channels
         before = self.ranges[-2]
         start, low, high = (fn.mul(x, features) for x in (before.start, before.low, before.high))
         axis = InputAxis(before.axis.kind, before.axis.extent * features, 1)

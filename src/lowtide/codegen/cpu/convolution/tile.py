@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Final, TypeAlias
 
+from lowtide.codegen.cpu.contraction.arithmetic import MultiplyMethod
 from lowtide.codegen.cpu.contraction.micro import Vectors, broadcast, zeros
 from lowtide.codegen.cpu.contraction.packing import tail_mask
 from lowtide.codegen.cpu.contraction.transposing import totals
@@ -81,8 +82,9 @@ class _TileWriter:
 
     def write(self) -> Function:
         scheme, how, lanes = self.scheme, self.scheme.how, self.scheme.lanes
-        start = zeros(how, len(self.rows), self.vectors, lanes)
+        start = zeros(how, len(self.rows) + how.more_rows, self.vectors, lanes)
         sums = self._loops(scheme.steps(), "%a", "%b", start)
+        sums = how.without_offset(self.fn, lanes, sums)
         if scheme.is_inward:
             self._add_lanes(sums)
             return self.fn
@@ -146,8 +148,9 @@ class _TileWriter:
     def _shaped(self, names: list[str]) -> Tile:
         rest = iter(names)
         planes = range(self.scheme.how.planes)
+        rows = len(names) // (self.vectors * len(planes))
         return [
-            [tuple([next(rest) for _ in planes]) for _ in range(self.vectors)] for _ in self.rows
+            [tuple([next(rest) for _ in planes]) for _ in range(self.vectors)] for _ in range(rows)
         ]
 
     # -- products --------------------------------------------------------------------------------
@@ -174,18 +177,18 @@ class _TileWriter:
         if not steps:
             return self._step(a, b, sums)
         this, inner = steps[0], steps[1:]
-        nbytes = scheme.how.unit_bytes
+        nbytes, row_bytes = scheme.how.unit_bytes, scheme.how.row_unit_bytes
         count = self._count(this)
         if scheme.is_lanewise and isinstance(count, int) and count <= UNROLLED and not inner:
             known: dict[int, Vectors] = {}
             for i in range(count):
                 there = fn.gep(b, i * this.b_step * nbytes)
-                sums = self._step(a, there, sums, i * this.a_step * nbytes, known)
+                sums = self._step(a, there, sums, i * this.a_step * row_bytes, known)
             return sums
         type_ = vector_type(scheme.how.sum_type, scheme.lanes)
         carry = [(type_, x) for row in sums for vector in row for x in vector]
         with fn.loop(0, count, 1, carry) as loop:
-            x = fn.gep(a, fn.mul(loop.index, this.a_step * nbytes))
+            x = fn.gep(a, fn.mul(loop.index, this.a_step * row_bytes))
             y = fn.gep(b, fn.mul(loop.index, this.b_step * nbytes))
             found = self._loops(inner, x, y, self._shaped(loop.values))
             loop.next = [x for row in found for vector in row for x in vector]
@@ -199,31 +202,45 @@ class _TileWriter:
         `known` are units that earlier steps have loaded, by their distance from `a`.
         """
         fn, scheme, lanes = self.fn, self.scheme, self.scheme.lanes
-        how, nbytes = scheme.how, scheme.how.unit_bytes
-        width = lanes * nbytes
+        how, width = scheme.how, lanes * scheme.how.unit_bytes
+        own = lanes * how.row_unit_bytes if scheme.is_lanewise else 0
         columns = [self._vector(fn.gep(b, j * width)) for j in range(self.vectors)]
         known = {} if known is None else known
         found: Tile = []
-        for row, before in zip(self.rows, sums, strict=True):
+        for row, before in zip(self.rows, sums, strict=False):
             after = []
             for j in range(self.vectors):
-                place = at + row.units * nbytes + (j * width if scheme.is_lanewise else 0)
+                place = at + row.units * how.row_unit_bytes + j * own
                 if place not in known:
                     known[place] = self._units(a, place)
                 after.append(
                     how.multiply_add(fn, self.target, lanes, before[j], known[place], columns[j])
                 )
             found.append(after)
+        for before in sums[len(self.rows) :]:
+            units = how.offset_row(fn, lanes)
+            pairs = zip(before, columns, strict=True)
+            found.append([how.multiply_add(fn, self.target, lanes, x, units, y) for x, y in pairs])
         return found
 
     def _units(self, a: str, place: int) -> Vectors:
         """Units of a row: one in all lanes, or those of each lane."""
         scheme = self.scheme
+        how = scheme.how
+        if how.method is MultiplyMethod.S16_LANES:
+            return self._widened(self.fn.gep(a, place))
         if scheme.is_lanewise or scheme.is_inward:
             return self._vector(self.fn.gep(a, place))
-        how = scheme.how
-        align = how.unit_bytes // how.planes
+        align = how.unit_bytes // how.planes // how.group
         return broadcast(self.fn, how, a, place, scheme.lanes, align)
+
+    def _widened(self, pointer: str) -> Vectors:
+        """Integers of 8 or 16 bits, with their sign or without, as such of 32 bits."""
+        fn, how, lanes = self.fn, self.scheme.how, self.scheme.lanes
+        narrow = f"<{lanes} x i{how.element.bits}>"
+        extend = "zext" if how.rows_unsigned else "sext"
+        value = fn.load(narrow, pointer, how.row_unit_bytes)
+        return (fn.op(f"{extend} {narrow} {value} to <{lanes} x {how.unit}>"),)
 
     def _vector(self, pointer: str) -> Vectors:
         scheme = self.scheme

@@ -1,0 +1,1 @@
+"""Products of quantized numbers as products of integers."""

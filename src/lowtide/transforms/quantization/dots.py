@@ -1,0 +1,113 @@
+"""Dots of quantized operands as dots of their numbers."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Final, NamedTuple
+
+from lowtide.builder.values import Op
+from lowtide.ir import ElementType, Instruction, Opcode
+from lowtide.ir.attributes import Dot, DotDimensions
+from lowtide.passes.matching import is_plain
+from lowtide.passes.rewriting import Rewriter, rule
+from lowtide.transforms.quantization.operands import (
+    QuantizedOperand,
+    float_operand,
+    integer_operand,
+)
+from lowtide.transforms.quantization.sums import Slices, less, product, scaled, slices, totals
+from lowtide.transforms.simplify.support import Made, scalar
+
+MOST_SUM: Final = 1 << 31
+"""Sums below it are exact in 32 bits."""
+
+
+class _Side(NamedTuple):
+    """An operand, its contracted dimensions, and which dimensions of the result are its others."""
+
+    operand: QuantizedOperand
+    made: Op
+    inner: tuple[int, ...]
+    places: list[int]
+
+
+@rule(Opcode.DOT, exact=False)
+def integer_dot(dot: Instruction, at: Rewriter) -> Made:
+    """Rule: dot((p - z) s, (q - y) t) => (dot(p, q) - z sum(q) - y sum(p) + k z y) * (s t).
+
+    Of integers this is exact modulo 2^32. Of f32 it is where the sums fit 32 bits: only the
+    conversion of the sum, and the product of the scales, are rounded.
+    """
+    type_ = dot.shape.element_type
+    if type_ not in (ElementType.F32, ElementType.S32) or not is_plain(dot.shape):
+        return None
+    find = float_operand if type_ is ElementType.F32 else integer_operand
+    operands = [find(x) for x in dot.operands]
+    lhs, rhs = operands
+    if lhs is None or rhs is None or _is_bare(dot, lhs, rhs):
+        return None
+    numbers = dot.attributes_as(Dot).dimensions
+    contracted = [numbers.lhs_contracting, numbers.rhs_contracting]
+    for x, inner in zip((lhs, rhs), contracted, strict=True):
+        if any(y is not None and set(y.places) & set(inner) for y in (x.zero, x.scale)):
+            return None
+    size = prod([dot.operands[0].shape.dimensions[d] for d in numbers.lhs_contracting])
+    is_float = type_ is ElementType.F32
+    if not size or (is_float and size * lhs.magnitude * rhs.magnitude >= MOST_SUM):
+        return None
+    places = _places(numbers, *[x.shape.rank for x in dot.operands])
+    sides = [
+        _Side(x, x.made(at), inner, own)
+        for x, inner, own in zip((lhs, rhs), contracted, places, strict=True)
+    ]
+    sums = at.build.dot(sides[0].made, sides[1].made, numbers, element_type=ElementType.S32)
+    sums = _without_zeros(at, sums, sides, size)
+    return _with_scales(at, sums, sides) if is_float else sums
+
+
+def _is_bare(dot: Instruction, lhs: QuantizedOperand, rhs: QuantizedOperand) -> bool:
+    """Whether the operands are the numbers themselves."""
+    return lhs.numbers.shape.element_type is dot.operands[0].shape.element_type and (
+        rhs.numbers.shape.element_type is dot.operands[1].shape.element_type
+    )
+
+
+def _places(numbers: DotDimensions, lhs_rank: int, rhs_rank: int) -> list[list[int]]:
+    """For both operands the dimension of the result that each dimension is, -1 if contracted."""
+    found = []
+    next_place = len(numbers.lhs_batch)
+    for rank, batch, inner in (
+        (lhs_rank, numbers.lhs_batch, numbers.lhs_contracting),
+        (rhs_rank, numbers.rhs_batch, numbers.rhs_contracting),
+    ):
+        places = [-1] * rank
+        for place, d in enumerate(batch):
+            places[d] = place
+        for d in range(rank):
+            if d not in batch and d not in inner:
+                places[d] = next_place
+                next_place += 1
+        found.append(places)
+    return found
+
+
+def _without_zeros(at: Rewriter, sums: Op, sides: list[_Side], size: int) -> Op:
+    """The sums less what the zero point of each operand adds, which is a number for each slice."""
+    zeros: list[Slices] = []
+    for this, other in (sides, sides[::-1]):
+        if this.operand.zero is None:
+            continue
+        zero = slices(at, this.operand.zero, this.places)
+        zeros.append(zero)
+        total = totals(at, other.made, other.inner, other.places)
+        sums = less(at, sums, product(at, total, zero, sums.dimensions))
+    if len(zeros) == 2:
+        both = product(at, *zeros, sums.dimensions)
+        both = product(at, both, Slices(scalar(at, -size, ElementType.S32), ()), sums.dimensions)
+        sums = less(at, sums, both)
+    return sums
+
+
+def _with_scales(at: Rewriter, sums: Op, sides: list[_Side]) -> Op:
+    factors = [slices(at, x.operand.scale, x.places) for x in sides if x.operand.scale is not None]
+    return scaled(at, sums, product(at, *factors, sums.dimensions))
