@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import final
+
 from lowtide import compiler
 from lowtide.cost.devices import DeviceRecord
 from lowtide.ir.sharding import Sharding
 from lowtide.ir.tilings.sharding_forms import tiling_of
-from lowtide.overlap.hiding import hide_communication
+from lowtide.overlap.hiding import HiddenStep, hide_communication
 from lowtide.records import dataclass
 from lowtide.report.shardings import DimensionNames, ShardingChoice
 from lowtide.sharding_search.division import Division, NamedAxes
 from lowtide.sharding_search.program import ShardableProgram
-from lowtide.spmd.partitioner import partition
+from lowtide.spmd.partitioner import Partitioned, partition
 from lowtide.spmd.wire import wire_traffic
 
 
@@ -26,12 +28,33 @@ class PlannedDivision:
     results: tuple[DimensionNames, ...]
 
 
-def planned_division(
-    program: ShardableProgram, division: Division, memory: int | None, device: DeviceRecord
+@final
+class DivisionPlanner:
+    """Plans divisions of one program; with `keeps`, each is partitioned once for several caps."""
+
+    def __init__(
+        self, program: ShardableProgram, device: DeviceRecord, *, keeps: bool = False
+    ) -> None:
+        self.program = program
+        self.device = device
+        self._keeps = keeps
+        self._kept: dict[Division, tuple[Partitioned, compiler.ModulePlan]] = {}
+
+    def plan(self, division: Division, memory: int | None) -> PlannedDivision:
+        """Return a division with its peak, its traffic and its step within a cap on memory."""
+        found = self._kept.get(division)
+        if found is None:
+            parts = partition(self.program.annotated(division))
+            found = parts, compiler.plan(parts.module)
+            if self._keeps:
+                self._kept[division] = found
+        parts, plan = found
+        return _planned(self.program, division, parts, hide_communication(plan, memory, self.device))
+
+
+def _planned(
+    program: ShardableProgram, division: Division, parts: Partitioned, hidden: HiddenStep
 ) -> PlannedDivision:
-    """Return a division with its peak, its traffic and its step within a cap on memory."""
-    parts = partition(program.annotated(division))
-    hidden = hide_communication(compiler.plan(parts.module), memory, device)
     named = division.named(program.mesh)
     shapes = [shape for _, shape in program.module.entry.root.shape.leaves()]
     results = [

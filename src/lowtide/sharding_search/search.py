@@ -22,7 +22,7 @@ from lowtide.search.deadline import Deadline
 from lowtide.sharding_search.bound import least_bytes
 from lowtide.sharding_search.division import Division
 from lowtide.sharding_search.estimate import Estimate, Estimator
-from lowtide.sharding_search.evaluation import PlannedDivision, choice_of, planned_division
+from lowtide.sharding_search.evaluation import DivisionPlanner, PlannedDivision, choice_of
 from lowtide.sharding_search.mesh import SearchMesh
 from lowtide.sharding_search.moves import neighbours
 from lowtide.sharding_search.program import ShardableProgram, shardable_program
@@ -48,7 +48,7 @@ class SearchEffort:
     """The most that a search does: estimates and plans, and instructions worked on in both."""
 
     estimates: int = 160
-    plans: int = 24
+    plans: int = 20
     instructions: int = 700_000
 
 
@@ -73,6 +73,30 @@ def search_shardings(
     `memory` is what one device may hold, arguments and all, in bytes; None is any number. Raises
     InputError for a module whose division is given, and for a mesh that divides no dimension.
     """
+    found = prepared(module, mesh, device)
+    return search_prepared(found, memory, deadline=deadline, effort=effort, progress=progress)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PreparedSearch:
+    """A program to be divided, with what makes its estimates and its plans.
+
+    `unused` are the sizes of axes that divide no dimension.
+    """
+
+    program: ShardableProgram
+    estimator: Estimator
+    planner: DivisionPlanner
+    unused: tuple[int, ...]
+
+
+def prepared(
+    module: Module, mesh: SearchMesh, device: DeviceRecord = USUAL_DEVICE, *, keeps: bool = False
+) -> PreparedSearch:
+    """Return what searches of one program need; with `keeps`, several share what they planned.
+
+    Raises as `search_shardings` does.
+    """
     program = shardable_program(module, mesh)
     unused = [
         size
@@ -84,11 +108,24 @@ def search_shardings(
             f"{module.name}: no dimension of an argument divides by {_either(unused)}: "
             "give another mesh"
         )
-    search = _Search(program, memory, device, deadline or Deadline(), effort)
+    planner = DivisionPlanner(program, device, keeps=keeps)
+    return PreparedSearch(program, Estimator(program, device), planner, tuple(unused))
+
+
+def search_prepared(
+    found: PreparedSearch,
+    memory: int | None = None,
+    *,
+    deadline: Deadline | None = None,
+    effort: SearchEffort = DEFAULT_EFFORT,
+    progress: Callable[[str], None] | None = None,
+) -> ShardingReport:
+    """Return the divisions that fit, as `search_shardings` does."""
+    search = _Search(found, memory, deadline or Deadline(), effort)
     search.tell = progress or search.tell
     with search.deadline.held():
         search.run()
-    return search.report(unused)
+    return search.report()
 
 
 def _either(sizes: Iterable[int]) -> str:
@@ -99,22 +136,23 @@ def _either(sizes: Iterable[int]) -> str:
 class _Search:
     def __init__(
         self,
-        program: ShardableProgram,
+        prepared: PreparedSearch,
         memory: int | None,
-        device: DeviceRecord,
         deadline: Deadline,
         effort: SearchEffort,
     ) -> None:
-        self.program = program
+        self.program = prepared.program
+        self.unused = prepared.unused
         self.memory = memory
-        self.device = device
         self.deadline = deadline
         self.effort = effort
         self.planned: dict[Division, PlannedDivision] = {}
         self.tell: Callable[[str], None] = lambda text: None
         self._work = 0
-        self._size = max(1, program.module.instruction_count)
-        self._estimator = Estimator(program, device)
+        self._size = max(1, self.program.module.instruction_count)
+        self._estimator = prepared.estimator
+        self._planner = prepared.planner
+        self._first = self._estimator.count
 
     def run(self) -> None:
         """Plan strategies, then changes of the best while that helps, then smaller ones."""
@@ -127,7 +165,7 @@ class _Search:
         self._climb(arrays)
         self._plan_smaller()
 
-    def report(self, unused: list[int]) -> ShardingReport:
+    def report(self) -> ShardingReport:
         """Return what was found."""
         memory = self.memory
         fitting = [x for x in self.planned.values() if memory is None or x.peak_bytes <= memory]
@@ -142,7 +180,7 @@ class _Search:
                 f"{self.program.constraints} shardings that the program asks of values inside "
                 "were left aside"
             )
-        remarks += [f"no dimension of an argument divides by {x}" for x in unused]
+        remarks += [f"no dimension of an argument divides by {x}" for x in self.unused]
         return ShardingReport(
             self.program.module.name,
             self.program.mesh.count,
@@ -150,7 +188,7 @@ class _Search:
             least_bytes(self.program),
             min([x.peak_bytes for x in self.planned.values()], default=None),
             tuple([choice_of(self.program, x) for x in kept]),
-            self._estimator.count,
+            self._estimates,
             len(self.planned),
             tuple(remarks),
         )
@@ -210,10 +248,10 @@ class _Search:
     def estimate(self, division: Division) -> Estimate | None:
         """Return the estimate of a division, None where the effort or the time is spent."""
         if division not in self._estimator:
-            if self._estimator.count >= self.effort.estimates or not self._may_work(1):
+            if self._estimates >= self.effort.estimates or not self._may_work(1):
                 return None
             self._work += self._size
-            self.tell(f"{len(self.planned)} planned, {self._estimator.count} estimated")
+            self.tell(f"{len(self.planned)} planned, {self._estimates} estimated")
             with self.deadline.until_interrupted():
                 return self._estimator.estimate(division)
             return None
@@ -225,13 +263,17 @@ class _Search:
         if self.planned and not self._may_work(_PLAN_WORK):
             return None
         self._work += _PLAN_WORK * self._size
-        self.tell(f"{len(self.planned)} planned, {self._estimator.count} estimated")
+        self.tell(f"{len(self.planned)} planned, {self._estimates} estimated")
         found = None
         with self.deadline.until_interrupted():
-            found = planned_division(self.program, division, self.memory, self.device)
+            found = self._planner.plan(division, self.memory)
         if found is not None:
             self.planned[division] = found
         return found
+
+    @property
+    def _estimates(self) -> int:
+        return self._estimator.count - self._first
 
     def _may_work(self, units: int) -> bool:
         within = self._work + units * self._size <= self.effort.instructions
