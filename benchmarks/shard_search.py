@@ -125,7 +125,7 @@ def page(found: list[Row]) -> str:
         f"- step, ours by the best by hand that fits: geometric mean {mean:.3f}, largest "
         f"{max(ratios, default=0):.3f}; quicker in {quicker} of {len(ratios)}",
         "",
-        "| program | mesh | cap MB | best by hand | step ms | ours | ratio | peak MB | planned | s |",
+        "| program | mesh | cap MB | best by hand | ms | ours ms | ratio | peak MB | planned | s |",
         "|---|---|--:|---|--:|--:|--:|--:|--:|--:|",
     ]
     return "\n".join([*head, *map(line, found)])

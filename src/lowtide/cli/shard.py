@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -56,6 +57,15 @@ def shard(
         ),
     ] = None,
     deadline: DeadlineOption = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write the module with the shardings of the quickest that is found.",
+        ),
+    ] = None,
     sizes: SizesOption = None,
     shapes: ShapesOption = None,
     json: JsonOption = False,
@@ -76,12 +86,12 @@ def shard(
 
     found = load(module).module
     is_search = mesh is not None or memory is not None or not asks_for_shardings(found)
-    if not is_search and (device is not None or link is not None or deadline is not None):
-        raise UsageError("--device, --link and --deadline are for a search: give --memory")
+    if not is_search and any(x is not None for x in (device, link, deadline, output)):
+        raise UsageError("--device, --link, --deadline and -o are for a search: give --memory")
     if is_search and moves:
         raise UsageError("--moves shows the shardings of a module; leave out --memory and --mesh")
     if is_search:
-        search(found, ShardRequest(devices, mesh, memory, device, link, deadline, json))
+        search(found, ShardRequest(devices, mesh, memory, device, link, deadline, output, json))
     else:
         _show(found, devices, moves=moves, json=json)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.options import SHARDING_SECONDS
@@ -28,6 +29,7 @@ class ShardRequest:
     device: str | None
     link: float | None
     deadline: float | None
+    output: Path | None
     json: bool
 
     def search_mesh(self, module: Module) -> SearchMesh:
@@ -80,16 +82,22 @@ def search(module: Module, request: ShardRequest) -> None:
     from lowtide.cli.exit_codes import OverBudgetError
     from lowtide.cli.interrupts import ending_at
     from lowtide.cli.progress import progress
+    from lowtide.ir.printer import COMPLETE, to_text
     from lowtide.options import display_for
     from lowtide.report.shardings import sharding_lines
+    from lowtide.sharding_search.program import annotated_module
     from lowtide.sharding_search.search import search_shardings
 
-    mesh, device = request.search_mesh(module), request.record()
+    mesh, device, output = request.search_mesh(module), request.record(), request.output
+    console.check_outputs(output)
     with progress(f"dividing {module.name}") as line, ending_at(request.deadline) as ends:
         ends.guard(SHARDING_SECONDS)
         report = search_shardings(
             module, mesh, request.memory, device, deadline=ends, progress=line.show_part
         )
+    if report.best is not None and output is not None:
+        program = to_text(annotated_module(module, report.best), COMPLETE)
+        console.write_file(output, lambda stream: stream.write(program.encode()))
     if request.json:
         console.write_json(report.to_json())
     elif report.choices:

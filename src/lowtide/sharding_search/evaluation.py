@@ -49,7 +49,9 @@ class DivisionPlanner:
             if self._keeps:
                 self._kept[division] = found
         parts, plan = found
-        return _planned(self.program, division, parts, hide_communication(plan, memory, self.device))
+        return _planned(
+            self.program, division, parts, hide_communication(plan, memory, self.device)
+        )
 
 
 def _planned(

@@ -23,6 +23,7 @@ from lowtide.ir.tilings.shardy import (
     sharding_text,
 )
 from lowtide.records import dataclass
+from lowtide.report.shardings import ShardingChoice
 from lowtide.sharding_search.division import Division, LeafAxes, NamedAxes
 from lowtide.sharding_search.mesh import SearchMesh
 from lowtide.spmd.annotations import GROUP_TARGET, RESULT_TARGET
@@ -123,6 +124,17 @@ def shardable_program(module: Module, mesh: SearchMesh) -> ShardableProgram:
         for number, (name, shape) in enumerate(zip(names, shapes, strict=True))
     ]
     return ShardableProgram(copy, mesh, tuple(leaves), constraints)
+
+
+def annotated_module(module: Module, choice: ShardingChoice) -> Module:
+    """Return a module with the shardings of a choice, in the place of those that it has."""
+    names = tuple(choice.mesh)
+    program = shardable_program(module, SearchMesh(names, tuple(choice.mesh.values())))
+    leaves = [
+        tuple([tuple([names.index(name) for name in own]) for own in choice.arguments[leaf.name]])
+        for leaf in program.leaves
+    ]
+    return program.annotated(Division(tuple(leaves)))
 
 
 def _instructions(module: Module) -> Iterator[Instruction]:
