@@ -178,6 +178,9 @@ ROOMS: dict[str, list[str]] = {
     ],
     "api": [
         "ir",
+        "search",
+        "spmd",
+        "sharding_search",
         "options",
         "verifier",
         "report",

@@ -38,6 +38,7 @@ def of_one_device(found: ModuleInput, devices: int | None, *, whole: bool) -> Mo
     from lowtide.cli.progress import progress
     from lowtide.ir import UnsupportedOpError
     from lowtide.ir.partitioning import first_sharded
+    from lowtide.spmd.one_device import is_divided
     from lowtide.spmd.partitioner import partition
 
     module = found.module
@@ -51,7 +52,7 @@ def of_one_device(found: ModuleInput, devices: int | None, *, whole: bool) -> Mo
                 f"{module.name} has no shardings: `lowtide shard --devices {devices}` finds some"
             )
         return found
-    if whole or module.is_scheduled:
+    if whole or not is_divided(module):
         return found
     try:
         with progress(f"partitioning {module.name}"):

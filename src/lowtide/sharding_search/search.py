@@ -248,10 +248,10 @@ class _Search:
     def estimate(self, division: Division) -> Estimate | None:
         """Return the estimate of a division, None where the effort or the time is spent."""
         if division not in self._estimator:
+            self.tell(f"{len(self.planned)} planned, {self._estimates} estimated")
             if self._estimates >= self.effort.estimates or not self._may_work(1):
                 return None
             self._work += self._size
-            self.tell(f"{len(self.planned)} planned, {self._estimates} estimated")
             with self.deadline.until_interrupted():
                 return self._estimator.estimate(division)
             return None
@@ -260,10 +260,11 @@ class _Search:
     def _plan(self, division: Division) -> PlannedDivision | None:
         if len(self.planned) >= self.effort.plans:
             return None
-        if self.planned and not self._may_work(_PLAN_WORK):
+        self.tell(f"{len(self.planned)} planned, {self._estimates} estimated")
+        is_first = not self.planned and not self.deadline.was_interrupted
+        if not is_first and not self._may_work(_PLAN_WORK):
             return None
         self._work += _PLAN_WORK * self._size
-        self.tell(f"{len(self.planned)} planned, {self._estimates} estimated")
         found = None
         with self.deadline.until_interrupted():
             found = self._planner.plan(division, self.memory)

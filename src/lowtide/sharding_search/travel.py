@@ -145,6 +145,10 @@ def _reached(relation: Relation, cell: int, dimension: int) -> Mapping[int, int]
             for at, inner in enumerate(dimensions):
                 if inner and inner[0] == own[dimension][0]:
                     found.setdefault(other, at)
+    if relation.opcode is Opcode.DYNAMIC_SLICE:
+        has_factor = relation.results[0] in found
+    elif relation.opcode is Opcode.DYNAMIC_UPDATE_SLICE:
+        has_factor = relation.operands[1] in found  # What is written has the whole dimension, too.
     return found if has_factor else None
 
 
