@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from lowtide.autopsy.report import PlanReport
     from lowtide.client.executable import Executable
     from lowtide.report.fit import FitReport
+    from lowtide.report.shardings import ShardingReport
+    from lowtide.sharding_search.mesh import SearchMesh
 
 
 def compile(
@@ -57,11 +59,28 @@ def compile(
 
 @overload
 def explain(
+    source: Any, *specs: Any, devices: int, options: Options | None = None, **keywords: Any
+) -> ShardingReport: ...
+
+
+@overload
+def explain(
+    source: Any,
+    *specs: Any,
+    mesh: str | Mapping[str, int],
+    options: Options | None = None,
+    **keywords: Any,
+) -> ShardingReport: ...
+
+
+@overload
+def explain(
     source: Module | str | os.PathLike[str],
     options: Options | None = None,
     *,
     what_if: bool | str = False,
     batch_axis: str | None = None,
+    whole: bool = False,
     **given: Any,
 ) -> MemoryReport: ...
 
@@ -88,8 +107,11 @@ def explain(
     lowered: Any = None,
     what_if: bool | str = False,
     batch_axis: str | None = None,
+    devices: int | None = None,
+    mesh: str | Mapping[str, int] | None = None,
+    whole: bool = False,
     **keywords: Any,
-) -> MemoryReport | PlanReport:
+) -> MemoryReport | PlanReport | ShardingReport:
     """Return the memory report of a module, given itself or as the path of any MODULE file.
 
     Of a function for JAX it is the report of the program for `specs` and `keywords`: arguments, or
@@ -110,17 +132,26 @@ def explain(
     `what_if`; the name of one of them, such as "donate:params", asks for the report after it. Where
     the program does not tell its batch, `batch_axis` names it, as in "images:0".
 
+    Of a module with shardings the report is on the program of one device, with `whole` on arrays as
+    written. With `devices`, a number, or `mesh`, as in "4x2" or {"data": 4, "model": 2}, divisions
+    of the arguments are searched, and what comes back is a `ShardingReport`: the quickest simulated
+    steps of which a device needs at most `memory`, arguments and all.
+
     `str` of the report is the screen of `lowtide explain`, `.to_json()` the schema
     "lowtide.memory/1". Raises InputError for a file that cannot be read, InvalidModuleError for a
     module that breaks the rules of HLO, ValueError for an unknown effort, TypeError for what is
     none of these.
     """
+    if devices is not None or mesh is not None:
+        if what_if or batch_axis or whole or lowered is not None:
+            raise TypeError("devices and mesh ask for divisions of a program; leave out the others")
+        return _explain_divisions(source, specs, options, keywords, _search_mesh(devices, mesh))
     if isinstance(source, Module | str | os.PathLike):
         module = source if isinstance(source, Module) else read(source)
         own, rest = _split_keywords(None, None, keywords)
         base = _only_options(specs, options, rest)
         chosen = base if own is None else _split_keywords(None, base, keywords)[0]
-        return _explain_module(module, chosen, _Changes(what_if, batch_axis))
+        return _explain_module(module, chosen, _Changes(what_if, batch_axis), whole=whole)
     from lowtide.autopsy import jax_compiled
 
     if what_if and (jax_compiled.is_compiled(source) or jax_compiled.is_lowered(source)):
@@ -138,7 +169,8 @@ def explain(
         return jax_compiled.explain_lowered(source)
     if callable(source):
         options, keywords = _split_keywords(source, options, keywords)
-        return _explain_function(source, specs, keywords, options, _Changes(what_if, batch_axis))
+        changes = _Changes(what_if, batch_axis)
+        return _explain_function(source, specs, keywords, options, changes, whole=whole)
     raise TypeError(
         "expected a path, a Module, a function, or a compiled or lowered JAX program; found "
         f"{type(source).__name__}"
@@ -217,9 +249,17 @@ _NO_CHANGES: Final = _Changes()
 
 
 def _explain_module(
-    module: Module, options: Options | None, changes: _Changes = _NO_CHANGES
+    module: Module,
+    options: Options | None,
+    changes: _Changes = _NO_CHANGES,
+    *,
+    whole: bool = False,
 ) -> MemoryReport:
     verify(module)
+    if not (whole or changes.which):
+        from lowtide.spmd.one_device import one_device
+
+        module = one_device(module)
     chosen = options or Options()
     plan_options = compiler.PlanOptions.of(chosen)
     if changes.which:
@@ -229,6 +269,44 @@ def _explain_module(
 
         return plan_within(module, chosen.memory, plan_options).report
     return compiler.explain(module, plan_options)
+
+
+def _search_mesh(devices: int | None, mesh: str | Mapping[str, int] | None) -> SearchMesh:
+    """The mesh that is asked for; raises InputError for what is none, ValueError for two."""
+    from lowtide.sharding_search.mesh import mesh_of_devices, mesh_of_text
+
+    if mesh is None:
+        return mesh_of_devices(devices or 0)
+    given = mesh if isinstance(mesh, str) else ",".join([f"{k}={v}" for k, v in mesh.items()])
+    found = mesh_of_text(given)
+    if devices not in (None, found.count):
+        raise ValueError(f"mesh has {found.count} devices, devices says {devices}")
+    return found
+
+
+def _explain_divisions(
+    source: Any,
+    specs: tuple[Any, ...],
+    options: Options | None,
+    keywords: dict[str, Any],
+    mesh: SearchMesh,
+) -> ShardingReport:
+    from lowtide.search.deadline import Deadline
+    from lowtide.sharding_search.search import search_shardings
+
+    if isinstance(source, Module | str | os.PathLike):
+        module = source if isinstance(source, Module) else read(source)
+        own, rest = _split_keywords(None, None, keywords)
+        base = _only_options(specs, options, rest)
+        options = base if own is None else _split_keywords(None, base, keywords)[0]
+    elif callable(source):
+        options, keywords = _split_keywords(source, options, keywords)
+        module = _module_of(source, specs, keywords)
+    else:
+        raise TypeError(f"expected a path, a Module or a function, found {type(source).__name__}")
+    verify(module)
+    chosen = options or Options()
+    return search_shardings(module, mesh, chosen.memory, deadline=Deadline(chosen.deadline))
 
 
 def _explain_changes(
@@ -293,13 +371,15 @@ def _explain_function(
     keywords: dict[str, Any],
     options: Options | None,
     changes: _Changes,
+    *,
+    whole: bool,
 ) -> MemoryReport:
     from lowtide.client.jit import Jitted
 
-    if isinstance(function, Jitted) and options is None and not changes.which:
+    if isinstance(function, Jitted) and options is None and not (changes.which or whole):
         report: MemoryReport = function.explain(*specs, **keywords)
         return report
-    return _explain_module(_module_of(function, specs, keywords), options, changes)
+    return _explain_module(_module_of(function, specs, keywords), options, changes, whole=whole)
 
 
 def _module_of(function: Any, specs: tuple[Any, ...], keywords: dict[str, Any]) -> Module:

@@ -26,6 +26,9 @@ CHECKS: Final = ("never", "first", "always")
 BUDGET_SECONDS: Final = 60.0
 """How long plans for a limited memory are sought where no deadline is given."""
 
+SHARDING_SECONDS: Final = 600.0
+"""A search of shardings that takes longer has gone astray: its effort ends it before."""
+
 DEFAULT_MEMORY_PRIORITY: Final = 0.03
 """The part by which a program may take longer for less memory: its runs differ by as much."""
 

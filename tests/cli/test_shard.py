@@ -143,3 +143,102 @@ def test_a_step_above_its_memory_ends_with_status_2(lowtide, busy):
 def test_an_unknown_device_is_named(lowtide, busy):
     assert lowtide("partition", busy, "--device", "x86-sever") == 1
     assert "x86-server" in lowtide.err
+
+
+WEIGHTS = """HloModule two
+
+ENTRY main {
+  x = f32[64,2048] parameter(0)
+  w1 = f32[2048,2048] parameter(1)
+  w2 = f32[2048,2048] parameter(2)
+  h = f32[64,2048] dot(x, w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT y = f32[64,2048] dot(h, w2), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+"""
+
+
+@pytest.fixture
+def weights(tmp_path):
+    path = tmp_path / "weights.hlo"
+    path.write_text(WEIGHTS)
+    return path
+
+
+def test_the_message_of_partition_names_the_search_that_fits(lowtide, module, weights):
+    module.write_text(WEIGHTS.replace("two", "two, num_partitions=4"))
+    assert lowtide("partition", module, "--memory", "20MB") == 2
+    assert f"`lowtide shard {module} --devices 4 --memory 20000000`" in lowtide.err
+    assert lowtide("shard", weights, "--devices", "4", "--memory", "20000000") == 0
+    assert "two on 4 devices, 20.0 MB each: time against memory" in lowtide.out
+    assert "mesh = jax.make_mesh((" in lowtide.out
+
+
+def test_choices_in_json_fit_and_are_those_of_partition(lowtide, weights, tmp_path):
+    output = tmp_path / "divided.hlo"
+    arguments = ("--mesh", "data=2,model=2", "--memory", "20MB", "--link", "50GB/s")
+    assert lowtide("shard", weights, *arguments, "--json", "-o", output) == 0
+    document = json.loads(lowtide.out)
+    assert document["schema"] == "lowtide.shardings/1"
+    assert document["bound_bytes"] == 8_650_752
+    best = document["choices"][0]
+    assert best["mesh"] == {"data": 2, "model": 2}
+    assert set(best["arguments"]) == {"x", "w1", "w2"}
+    assert all(text.startswith("P(") for text in best["arguments"].values())
+    assert all(x["peak_bytes"] <= 20_000_000 for x in document["choices"])
+    assert lowtide("partition", output, "--memory", "20MB", "--json") == 0
+    assert json.loads(lowtide.out)["wire_bytes"] == best["wire_bytes"]
+
+
+def test_a_module_without_shardings_is_divided_at_once(lowtide, weights):
+    assert lowtide("shard", weights, "--devices", "2") == 0
+    assert "two on 2 devices: time against memory" in lowtide.out
+    assert lowtide("shard", weights, "--mesh", "2x2", "--device", "x86-server", "--json") == 0
+    assert json.loads(lowtide.out)["devices"] == 4
+
+
+@pytest.mark.parametrize(
+    "arguments, status, message",
+    [
+        (("--memory", "20MB"), 1, "for one partition: give --devices N or --mesh"),
+        (("--mesh", "4x"), 1, "expected a mesh of at most 6 axes such as 4x2"),
+        (("--mesh", "2x2", "--devices", "8"), 1, "has 4 devices, --devices says 8"),
+        (("--mesh", "7x3"), 1, "no dimension of an argument divides by 7 or by 3"),
+        (("--devices", "4", "--memory", "8 apples"), 1, "expected a size such as"),
+        (("--devices", "4", "--memory", "9MB", "--link", "3GB"), 1, "a rate such as 300GB/s"),
+        (("--devices", "4", "--memory", "9MB", "--link", "0/s"), 1, "more than nothing"),
+        (("--devices", "4", "--memory", "9MB", "--device", "x"), 1, "no device 'x'"),
+        (("--devices", "4", "--moves"), 1, "--moves shows the shardings of a module"),
+        (("--devices", "4", "--memory", "2000000"), 2, "needs less than 8,650,752; "),
+        (("--devices", "100000", "--memory", "9MB"), 1, "2 to 65,536 devices, found 100,000"),
+    ],
+)
+def test_what_cannot_be_searched_is_one_line(lowtide, weights, arguments, status, message):
+    assert lowtide("shard", weights, *arguments) == status
+    assert lowtide.err.count("\n") == 1
+    assert message in lowtide.err
+
+
+def test_a_search_needs_a_cap_where_the_module_has_shardings(lowtide, module):
+    assert lowtide("shard", module, "--link", "1GB/s") == 1
+    assert "are for a search: give --memory" in lowtide.err
+    assert lowtide("shard", module, "--memory", "1MB") == 0
+    assert "step on 4 devices, 1,000.0 KB each" in lowtide.out
+
+
+def test_explain_and_plan_are_of_one_device(lowtide, module):
+    for command in ("explain", "plan"):
+        assert lowtide(command, module, "--json") == 0
+        assert "one of 4 devices is reported; --whole" in lowtide.err
+        assert json.loads(lowtide.out)["argument_bytes"] == (16 * 16 + 4 * 4) * 4
+        assert lowtide(command, module, "--json", "--whole") == 0
+        assert lowtide.err == ""
+        assert json.loads(lowtide.out)["argument_bytes"] == (64 * 16 + 16 * 4) * 4
+    module.write_text(MODULE.replace(", num_partitions=4", ""))
+    assert lowtide("explain", module, "--devices", "4") == 0
+    assert "one of 4 devices" in lowtide.err
+    assert lowtide("explain", module, "--devices", "4", "--whole") == 1
+
+
+def test_devices_of_a_module_without_shardings(lowtide, weights):
+    assert lowtide("explain", weights, "--devices", "4") == 1
+    assert "two has no shardings: `lowtide shard --devices 4` finds some" in lowtide.err

@@ -18,6 +18,7 @@ from lowtide.cli.arguments import (
     StageOption,
     TargetOption,
 )
+from lowtide.cli.one_device import DeviceCountOption, WholeOption
 from lowtide.cli.shapes import ShapesOption, SignatureOption
 from lowtide.cli.sizes import SizesOption
 from lowtide.options import DEFAULT_STAGE
@@ -26,6 +27,7 @@ from lowtide.records import dataclass
 if TYPE_CHECKING:
     from lowtide.cli.progress import Line
     from lowtide.compiler import ModulePlan, PlanOptions
+    from lowtide.frontend.files import ModuleInput
     from lowtide.ir import Module
     from lowtide.report.plan_page import PlanPicture
     from lowtide.search.deadline import Deadline
@@ -125,11 +127,14 @@ def explain(
         ),
     ] = None,
     target: TargetOption = "cpu",
+    devices: DeviceCountOption = None,
+    whole: WholeOption = False,
 ) -> None:
     """Show what the memory peak is made of, why, and what bounds it.
 
     With --plan, or for a dump directory with XLA's plan, it is on that plan. Nothing is run.
-    A module without a schedule is optimized first.
+    A module without a schedule is optimized first. Of one with shardings it is on the program of
+    one device.
     """
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError
@@ -149,7 +154,9 @@ def explain(
         plan_nnvm(module, PlanRequest(effort, None, json, limit or PlanRequest().limit))
         return
     changes = _Changes(what_if, try_change, batch)
-    request = _Request(stage, effort_named(effort), deadline, reoptimize, changes, target)
+    request = _Request(
+        stage, effort_named(effort), deadline, reoptimize, changes, target, (devices, whole)
+    )
     request.check_target()
     if batch is not None and not changes.any:
         raise UsageError("--batch names the batch for --what-if or --try; give one of them")
@@ -222,6 +229,20 @@ class _Request:
     reoptimize: bool
     changes: _Changes = _Changes()
     target: str = "cpu"
+    of_devices: tuple[int | None, bool] = (None, False)
+    """How many devices there are, None for what the module says; whether whole arrays are asked."""
+
+    def loaded(self, path: str) -> ModuleInput:
+        """Return the module in a file, as one device has it where it has shardings.
+
+        Changes of a program are made in whole arrays, as its source has them.
+        """
+        from lowtide.cli.modules import load
+        from lowtide.cli.one_device import of_one_device
+
+        devices, whole = self.of_devices
+        found = load(path, reoptimize=self.reoptimize)
+        return of_one_device(found, devices, whole=whole or self.changes.any)
 
     def check_target(self) -> None:
         """Raise UsageError or TargetError for a target that is not known; say what is modelled."""
@@ -276,12 +297,11 @@ def _write_format(path: str | None, request: _Request, name: str, output: Path |
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.explain_formats import write_timeline
     from lowtide.cli.interrupts import ending_at
-    from lowtide.cli.modules import load
     from lowtide.cli.progress import progress
 
     if path is None:
         raise UsageError("Missing argument 'MODULE'. See 'lowtide explain --help'.")
-    found = load(path, reoptimize=request.reoptimize)
+    found = request.loaded(path)
     with progress(f"planning {found.module.name}") as line, ending_at(request.deadline) as ends:
         options = request.options(ends)
         plan = _plan(found.module, options, request, line)
@@ -296,13 +316,12 @@ def _explain_module(path: str, request: _Request, view: _View, *, compile_again:
     from lowtide import compiler
     from lowtide.cli import console
     from lowtide.cli.interrupts import ending_at
-    from lowtide.cli.modules import load
     from lowtide.cli.progress import progress
     from lowtide.frontend.plan_files import plan_beside, reported_bytes
     from lowtide.options import display_for
     from lowtide.report.text import explain_text
 
-    found = load(path, reoptimize=request.reoptimize)
+    found = request.loaded(path)
     is_dump = os.path.isdir(path) and found.module.is_scheduled
     if is_dump:
         plan = plan_beside(found.file)

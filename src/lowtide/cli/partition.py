@@ -74,7 +74,7 @@ def partition(
     from lowtide.ir.printer import COMPLETE, to_text
     from lowtide.overlap.summary import step_line
 
-    record = _device_named(device)
+    record = device_named(device)
     found = load(module).module
     with progress(f"partitioning {found.name}"):
         parts = partitioned(found, devices)
@@ -107,13 +107,14 @@ def partition(
         console.write(step_line(hidden))
     if memory is not None and hidden is not None and not hidden.fits:
         raise OverBudgetError(
-            f"{module}: a device needs {hidden.needed_bytes:,} bytes, {memory:,} were allowed: "
-            "more devices, or other shardings, need less"
+            f"{module}: a device needs {hidden.needed_bytes:,} bytes, {memory:,} were allowed: for "
+            f"shardings that fit, `lowtide shard {module} --devices {parts.grid.count} "
+            f"--memory {memory}`"
         )
 
 
-def _device_named(name: str | None) -> DeviceRecord:
-    """The record of a device; raises UsageError for a name that there is not."""
+def device_named(name: str | None) -> DeviceRecord:
+    """Return the record of a device; raises UsageError for a name that there is not."""
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cost.devices import DEVICES
     from lowtide.ir.suggestions import nearest

@@ -15,6 +15,7 @@ from lowtide.cli.arguments import (
     StageOption,
     size_in_bytes,
 )
+from lowtide.cli.one_device import DeviceCountOption, WholeOption
 from lowtide.cli.plan_budget import BudgetRequest
 from lowtide.cli.plan_module import ModuleRequest
 from lowtide.cli.plan_packing import PackingRequest
@@ -124,11 +125,16 @@ def plan(
         Path | None, typer.Option(metavar="PATH", help="Draw it on a page to zoom and search in.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="Rows of the table.")] = 12,
+    devices: DeviceCountOption = None,
+    whole: WholeOption = False,
 ) -> None:
-    """Plan the memory of a module or packing, or order a graph."""
+    """Plan the memory of a module or packing, or order a graph.
+
+    Of a module with shardings it is the program of one device.
+    """
     request = PlanRequest(effort, deadline, json, limit, output, svg, html)
     packed = PackingRequest(strategy, capacity, compare)
-    module = ModuleRequest(stage, assigner, packing, reoptimize)
+    module = ModuleRequest(stage, assigner, packing, reoptimize, devices, whole)
     is_plain = packed == PackingRequest() and module == ModuleRequest() and alignment == 1
     rules = variant is not None or match_range is not None or no_in_place
     if _plan_nnvm(file, request, (variant, match_range, not no_in_place), rules, is_plain):
@@ -249,7 +255,6 @@ def _plan_module(
 ) -> None:
     from lowtide.cli.compare import plan_compared
     from lowtide.cli.exit_codes import UsageError
-    from lowtide.cli.modules import load
     from lowtide.cli.plan_fit import plan_fit
     from lowtide.cli.plan_module import plan_module
     from lowtide.cli.plan_packing import plan_packing
@@ -261,18 +266,18 @@ def _plan_module(
                 "--budget, --remat and --pareto plan a module; leave out --strategy, --compare and "
                 "--capacity"
             )
-        plan_fit(load(file, reoptimize=wanted.reoptimize).module, wanted, request, budget)
+        plan_fit(wanted.loaded(file), wanted, request, budget)
         return
     if packing.strategy is None and not packing.compare:
         if packing.capacity is not None:
             raise UsageError("--capacity is for packings; with a module, for --strategy only")
-        plan_module(load(file, reoptimize=wanted.reoptimize).module, wanted, request)
+        plan_module(wanted.loaded(file), wanted, request)
         return
     if wanted.assigner != "arena" or wanted.packing is not None:
         raise UsageError("--strategy and --compare pack live ranges; leave out the other options")
     from lowtide.packing.of_module import module_problem
 
-    module = load(file, reoptimize=wanted.reoptimize).module
+    module = wanted.loaded(file)
     with progress(f"planning {module.name}"):
         named = module_problem(module, wanted.stage)
     if packing.compare:

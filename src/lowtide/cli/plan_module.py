@@ -28,6 +28,16 @@ class ModuleRequest:
     assigner: str = "arena"
     packing: str | None = None
     reoptimize: bool = False
+    devices: int | None = None
+    whole: bool = False
+
+    def loaded(self, path: str) -> Module:
+        """Return the module in a file, as one device has it where it has shardings."""
+        from lowtide.cli.modules import load
+        from lowtide.cli.one_device import of_one_device
+
+        found = load(path, reoptimize=self.reoptimize)
+        return of_one_device(found, self.devices, whole=self.whole).module
 
 
 def plan_module(module: Module, wanted: ModuleRequest, request: PlanRequest) -> None:

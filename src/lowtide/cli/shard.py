@@ -1,13 +1,15 @@
-"""`lowtide shard`: the sharding of each instruction, why, and the bytes that it moves."""
+"""`lowtide shard`: the sharding of each instruction, or a division of the arguments that fits."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lowtide.cli.arguments import JsonOption, ModuleArgument
+from lowtide.cli.arguments import DeadlineOption, JsonOption, ModuleArgument, size_in_bytes
 from lowtide.cli.shapes import ShapesOption
+from lowtide.cli.shard_search import bytes_per_second
 from lowtide.cli.sizes import SizesOption
 
 if TYPE_CHECKING:
@@ -28,21 +30,78 @@ def shard(
     moves: Annotated[
         bool, typer.Option("--moves", help="Only instructions that send something.")
     ] = False,
+    mesh: Annotated[
+        str | None,
+        typer.Option(
+            metavar="4x2", help="Search a division over this mesh; names as in data=4,model=2."
+        ),
+    ] = None,
+    memory: Annotated[
+        int | None,
+        typer.Option(
+            metavar="SIZE",
+            parser=size_in_bytes,
+            help="Search a division that needs at most so much on each device.",
+        ),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option("--device", metavar="NAME", help="Whose times: accelerator, x86-server."),
+    ] = None,
+    link: Annotated[
+        float | None,
+        typer.Option(
+            metavar="RATE",
+            parser=bytes_per_second,
+            help="What a device sends, such as 300GB/s; else that of --device.",
+        ),
+    ] = None,
+    deadline: DeadlineOption = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write the module with the shardings of the quickest that is found.",
+        ),
+    ] = None,
     sizes: SizesOption = None,
     shapes: ShapesOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show how instructions are split over devices, and why.
+    """Show how instructions are split over devices, and why; or search a division that fits.
 
-    Bytes are those that one device sends on a ring to bring operands where the instruction takes
-    them, for one run of it.
+    With --memory or --mesh, and for a module without shardings, divisions of the arguments are
+    searched: the quickest simulated steps, and what less memory costs in time. What the module asks
+    itself is left aside.
+
+    Else its own shardings are shown. Bytes are those that one device sends on a ring to bring
+    operands where the instruction takes them, for one run of it.
     """
-    from lowtide.cli import console
+    from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.modules import load
+    from lowtide.cli.shard_search import ShardRequest, search
+    from lowtide.spmd.asked import asks_for_shardings
+
+    found = load(module).module
+    is_search = mesh is not None or memory is not None or not asks_for_shardings(found)
+    if not is_search and any(x is not None for x in (device, link, deadline, output)):
+        raise UsageError("--device, --link, --deadline and -o are for a search: give --memory")
+    if is_search and moves:
+        raise UsageError("--moves shows the shardings of a module; leave out --memory and --mesh")
+    if is_search:
+        search(found, ShardRequest(devices, mesh, memory, device, link, deadline, output, json))
+    else:
+        _show(found, devices, moves=moves, json=json)
+
+
+def _show(found: Module, devices: int | None, *, moves: bool, json: bool) -> None:
+    """Show the sharding of each instruction, or of those only that send something."""
+    from lowtide.cli import console
     from lowtide.cli.progress import progress
     from lowtide.spmd.wire import wire_traffic
 
-    found = load(module).module
     with progress(f"partitioning {found.name}"):
         parts = partitioned(found, devices)
         traffic = wire_traffic(parts.module)

@@ -70,6 +70,11 @@ class Task:
     shardings: ModuleShardings
 
 
+def first_draft(task: Task) -> Draft:
+    """Return the first draft that `cheapest` tries: what others cost is much like it."""
+    return _draft(task, _cells(task, {}, halos=True), DraftFindings(), _POLICIES[0])
+
+
 def cheapest(task: Task) -> Draft:
     """Return the draft of the least cost among those that are tried.
 

@@ -1,0 +1,1 @@
+"""Searches for shardings of arguments: the quickest simulated step that fits on each device."""

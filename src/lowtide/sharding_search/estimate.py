@@ -1,0 +1,151 @@
+"""Estimates of a division: one draft of the program of a device, neither optimized nor planned.
+
+A plan of a division takes several drafts, fusion, an order and offsets. An estimate takes the
+first draft: its collectives by the figures of the links, its products and its bytes by those of the
+device, its live bytes in the order in which it was written. Estimates only say what to plan first.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from lowtide.analysis.loop_trip_count import trip_count
+from lowtide.analysis.memory_profile import peak_bytes
+from lowtide.analysis.module_graphs import module_graphs
+from lowtide.cost.devices import DeviceRecord
+from lowtide.ir import Instruction, Module, Opcode
+from lowtide.ir.attributes import Collective
+from lowtide.ops.cost import Memo, cost
+from lowtide.ops.table import TABLE
+from lowtide.records import dataclass
+from lowtide.sharding_search.division import Division
+from lowtide.sharding_search.program import ShardableProgram
+from lowtide.spmd.annotations import AnnotationReader, ModuleShardings, TilingWish
+from lowtide.spmd.cleanup import remove_dead
+from lowtide.spmd.combining import combine_collectives
+from lowtide.spmd.drafts import Task, first_draft
+from lowtide.spmd.flattening import flattened
+from lowtide.spmd.wire import KINDS, sent_bytes
+
+_PRODUCTS: Final = frozenset({Opcode.CONVOLUTION, Opcode.DOT, Opcode.RAGGED_DOT})
+_FREE: Final = frozenset(
+    {
+        *(Opcode.BITCAST, Opcode.BROADCAST, Opcode.CONSTANT, Opcode.GET_TUPLE_ELEMENT),
+        *(Opcode.IOTA, Opcode.PARAMETER, Opcode.RESHAPE, Opcode.TUPLE),
+    }
+)
+_FUSED: Final = 0.5
+"""The part of what operations on single elements write that goes to memory: the rest is fused."""
+
+_SHOWN: Final = 0.3
+"""The part of the lesser of computing and sending that the other one does not hide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The seconds of a step of a division, and the bytes that a device holds, roughly."""
+
+    seconds: float
+    peak_bytes: int
+
+
+class Estimator:
+    """Makes estimates of the divisions of one program, each once."""
+
+    def __init__(self, program: ShardableProgram, device: DeviceRecord) -> None:
+        self.program = program
+        self.device = device
+        self.count = 0
+        self._source = flattened(program.module)
+        self._source.num_partitions = program.mesh.count
+        self.known: dict[Division, Estimate] = {}
+        """The estimates so far, in the order in which they were made."""
+
+    def __contains__(self, division: Division) -> bool:
+        return division in self.known
+
+    def estimate(self, division: Division) -> Estimate:
+        """Return the estimate of a division."""
+        if division not in self.known:
+            self.count += 1
+            self.known[division] = self._of(division)
+        return self.known[division]
+
+    def _of(self, division: Division) -> Estimate:
+        draft = first_draft(Task(self._source, self._shardings(division)))
+        made = draft.module
+        remove_dead(made)
+        combine_collectives(made)
+        made.input_output_aliases = self.program.module.input_output_aliases
+        computing, sending = _work(made, self.device)
+        seconds = max(computing, sending) + _SHOWN * min(computing, sending)
+        arguments = sum([parameter.shape.leaf_nbytes for parameter in made.entry.parameters])
+        return Estimate(seconds, arguments + _live_bytes(made))
+
+    def _shardings(self, division: Division) -> ModuleShardings:
+        mesh, leaves = self.program.mesh, self.program.leaves
+        found = ModuleShardings(AnnotationReader(mesh.grid, {}, False))
+        wishes = [
+            TilingWish(division.tiling(mesh, number), (False,) * len(leaf.sizes))
+            for number, leaf in enumerate(leaves)
+        ]
+        given = iter(wishes)
+        for parameter in self._source.entry.parameters:
+            found.parameters.append([next(given) for _ in parameter.shape.leaves()])
+        updated = self.program.updated
+        for number, _ in enumerate(self._source.entry.root.shape.leaves()):
+            found.results.append(wishes[updated[number]] if number in updated else None)
+        return found
+
+
+def _work(module: Module, device: DeviceRecord) -> tuple[float, float]:
+    """Return the seconds that a device computes, and those that its links send."""
+    computing = sending = 0.0
+    memo: Memo = {}
+    pending = [(module.entry, 1)]
+    while pending:
+        computation, times = pending.pop()
+        for x in computation.instructions.values():
+            if x.opcode in KINDS:
+                sending += times * _sending(x, module, device)
+            elif x.opcode is Opcode.WHILE:
+                trips = trip_count(x)
+                count = times * (trips.count if trips else 1)
+                pending += [(callee, count) for callee in x.called_computations]
+            elif x.opcode is Opcode.CONDITIONAL:
+                pending += [(callee, times) for callee in x.called_computations]
+            elif x.opcode not in _FREE and x.shape.is_array:
+                computing += times * _computing(x, device, memo)
+    return computing, sending
+
+
+def _sending(x: Instruction, module: Module, device: DeviceRecord) -> float:
+    groups: tuple[tuple[int, ...], ...] = ()
+    if isinstance(x.attributes, Collective):
+        listed = x.attributes.replica_groups.as_lists()
+        groups = tuple([tuple(own) for own in listed])
+    if not groups:
+        groups = (tuple(range(module.num_partitions)),)
+    link = device.links[device.link_between(groups)]
+    return link.seconds(sent_bytes(x, module.num_partitions))
+
+
+def _computing(x: Instruction, device: DeviceRecord, memo: Memo) -> float:
+    machine = device.machine
+    if x.opcode in _PRODUCTS:
+        found = cost(x, memo)
+        moving = found.bytes_accessed * machine.memory_byte_seconds
+        return machine.launch_seconds + found.flops * machine.flop_seconds + moving
+    part = _FUSED if TABLE[x.opcode].elementwise else 1.0
+    return part * x.shape.leaf_nbytes * machine.memory_byte_seconds
+
+
+def _live_bytes(module: Module) -> int:
+    """Return the most bytes that are live besides the arguments, in the order as written."""
+    peaks: list[int] = []
+    for found in module_graphs(module):
+        memory = found.holding(peaks)
+        peaks.append(peak_bytes(memory, np.arange(memory.node_count)))
+    return peaks[-1]

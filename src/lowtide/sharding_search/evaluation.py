@@ -1,0 +1,102 @@
+"""What a division takes: the program of one device, planned, and its simulated step."""
+
+from __future__ import annotations
+
+from typing import final
+
+from lowtide import compiler
+from lowtide.cost.devices import DeviceRecord
+from lowtide.ir.sharding import Sharding
+from lowtide.ir.tilings.sharding_forms import tiling_of
+from lowtide.overlap.hiding import HiddenStep, hide_communication
+from lowtide.records import dataclass
+from lowtide.report.shardings import DimensionNames, ShardingChoice
+from lowtide.sharding_search.division import Division, NamedAxes
+from lowtide.sharding_search.program import ShardableProgram
+from lowtide.spmd.partitioner import Partitioned, partition
+from lowtide.spmd.wire import wire_traffic
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedDivision:
+    """A division with what one device of it takes, as `lowtide partition` says of its module."""
+
+    division: Division
+    peak_bytes: int
+    wire_bytes: int
+    seconds: float
+    results: tuple[DimensionNames, ...]
+
+
+@final
+class DivisionPlanner:
+    """Plans divisions of one program; with `keeps`, each is partitioned once for several caps."""
+
+    def __init__(
+        self, program: ShardableProgram, device: DeviceRecord, *, keeps: bool = False
+    ) -> None:
+        self.program = program
+        self.device = device
+        self._keeps = keeps
+        self._kept: dict[Division, tuple[Partitioned, compiler.ModulePlan]] = {}
+
+    def plan(self, division: Division, memory: int | None) -> PlannedDivision:
+        """Return a division with its peak, its traffic and its step within a cap on memory."""
+        found = self._kept.get(division)
+        if found is None:
+            parts = partition(self.program.annotated(division))
+            found = parts, compiler.plan(parts.module)
+            if self._keeps:
+                self._kept[division] = found
+        parts, plan = found
+        return _planned(
+            self.program, division, parts, hide_communication(plan, memory, self.device)
+        )
+
+
+def _planned(
+    program: ShardableProgram, division: Division, parts: Partitioned, hidden: HiddenStep
+) -> PlannedDivision:
+    named = division.named(program.mesh)
+    shapes = [shape for _, shape in program.module.entry.root.shape.leaves()]
+    results = [
+        _names(program, named, sharding, shape.rank if shape.is_array else 0)
+        for sharding, shape in zip(parts.results, shapes, strict=True)
+    ]
+    return PlannedDivision(
+        division,
+        hidden.needed_bytes,
+        wire_traffic(parts.module).wire_bytes,
+        hidden.step.step.seconds,
+        tuple(results),
+    )
+
+
+def choice_of(program: ShardableProgram, planned: PlannedDivision) -> ShardingChoice:
+    """Return a planned division in the names of its mesh and of the arguments."""
+    named = planned.division.named(program.mesh)
+    pairs = zip(program.leaves, planned.division.leaves, strict=True)
+    return ShardingChoice(
+        dict(zip(named.names, named.sizes, strict=True)),
+        {leaf.name: named.specs(axes) for leaf, axes in pairs},
+        planned.results,
+        planned.peak_bytes,
+        planned.wire_bytes,
+        planned.seconds,
+    )
+
+
+def _names(
+    program: ShardableProgram, named: NamedAxes, sharding: Sharding, rank: int
+) -> DimensionNames:
+    """The names of the axes that split each dimension of a result."""
+    mesh = program.mesh
+    tiling = tiling_of(sharding, mesh.grid, rank)
+    if tiling is None:
+        return ((),) * rank
+    owner = {
+        at: name
+        for name, members in zip(named.names, named.members, strict=True)
+        for at in mesh.grid_axes(members)
+    }
+    return tuple([tuple(dict.fromkeys([owner[at] for at in axes])) for axes in tiling.axes])

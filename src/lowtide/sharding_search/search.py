@@ -1,0 +1,317 @@
+"""The search for the quickest division of a program that fits on each device.
+
+    strategies -> estimates -> plans of the most promising -> changes of the best -> estimates -> ..
+
+An estimate costs a part of a plan. Of what was planned it is known how far the estimates are off,
+which corrects those of the others. The effort is counted in instructions worked on, so that equal
+input gives equal choices; a deadline, or Ctrl-C, ends it earlier with what is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from statistics import median
+from typing import Final, final
+
+from lowtide.cost.devices import DEVICES, DeviceRecord
+from lowtide.ir import Module
+from lowtide.ir.errors import InputError
+from lowtide.records import dataclass
+from lowtide.report.shardings import ShardingReport
+from lowtide.search.deadline import Deadline
+from lowtide.sharding_search.bound import least_bytes
+from lowtide.sharding_search.division import Division
+from lowtide.sharding_search.estimate import Estimate, Estimator
+from lowtide.sharding_search.evaluation import DivisionPlanner, PlannedDivision, choice_of
+from lowtide.sharding_search.mesh import SearchMesh
+from lowtide.sharding_search.moves import neighbours
+from lowtide.sharding_search.program import ShardableProgram, shardable_program
+from lowtide.sharding_search.strategies import Arrays, strategies
+from lowtide.sharding_search.travel import Travel
+
+USUAL_DEVICE: Final = next(iter(DEVICES.values()))
+
+_PLAN_WORK: Final = 6
+"""A plan takes so many times the work of an estimate."""
+
+_HOPELESS: Final = 2.0
+"""What is expected to take so many times as long as the best, or to be so much larger than the cap,
+is not planned."""
+
+
+_SHARES: Final = (1 / 2, 1 / 4, 1 / 8)
+"""The parts of the memory of the quickest division for which others are planned at last."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchEffort:
+    """The most that a search does: estimates and plans, and instructions worked on in both."""
+
+    estimates: int = 160
+    plans: int = 20
+    instructions: int = 700_000
+
+
+DEFAULT_EFFORT: Final = SearchEffort()
+
+Key = tuple[float, float]
+"""How good a division is, the least first: the part by which it is above the cap, then its time."""
+
+
+def search_shardings(
+    module: Module,
+    mesh: SearchMesh,
+    memory: int | None = None,
+    device: DeviceRecord = USUAL_DEVICE,
+    *,
+    deadline: Deadline | None = None,
+    effort: SearchEffort = DEFAULT_EFFORT,
+    progress: Callable[[str], None] | None = None,
+) -> ShardingReport:
+    """Return the divisions of a module's arguments over a mesh that fit, the quickest first.
+
+    `memory` is what one device may hold, arguments and all, in bytes; None is any number. Raises
+    InputError for a module whose division is given, and for a mesh that divides no dimension.
+    """
+    found = prepared(module, mesh, device)
+    return search_prepared(found, memory, deadline=deadline, effort=effort, progress=progress)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PreparedSearch:
+    """A program to be divided, with what makes its estimates and its plans.
+
+    `unused` are the sizes of axes that divide no dimension.
+    """
+
+    program: ShardableProgram
+    estimator: Estimator
+    planner: DivisionPlanner
+    unused: tuple[int, ...]
+
+
+def prepared(
+    module: Module, mesh: SearchMesh, device: DeviceRecord = USUAL_DEVICE, *, keeps: bool = False
+) -> PreparedSearch:
+    """Return what searches of one program need; with `keeps`, several share what they planned.
+
+    Raises as `search_shardings` does.
+    """
+    program = shardable_program(module, mesh)
+    unused = [
+        size
+        for size in mesh.sizes
+        if not any(length and length % size == 0 for own in program.sizes for length in own)
+    ]
+    if len(unused) == len(mesh.sizes):
+        raise InputError(
+            f"{module.name}: no dimension of an argument divides by {_either(unused)}: "
+            "give another mesh"
+        )
+    planner = DivisionPlanner(program, device, keeps=keeps)
+    return PreparedSearch(program, Estimator(program, device), planner, tuple(unused))
+
+
+def search_prepared(
+    found: PreparedSearch,
+    memory: int | None = None,
+    *,
+    deadline: Deadline | None = None,
+    effort: SearchEffort = DEFAULT_EFFORT,
+    progress: Callable[[str], None] | None = None,
+) -> ShardingReport:
+    """Return the divisions that fit, as `search_shardings` does."""
+    search = _Search(found, memory, deadline or Deadline(), effort)
+    search.tell = progress or search.tell
+    with search.deadline.held():
+        search.run()
+    return search.report()
+
+
+def _either(sizes: Iterable[int]) -> str:
+    return " or by ".join([str(size) for size in dict.fromkeys(sizes)])
+
+
+@final
+class _Search:
+    def __init__(
+        self,
+        prepared: PreparedSearch,
+        memory: int | None,
+        deadline: Deadline,
+        effort: SearchEffort,
+    ) -> None:
+        self.program = prepared.program
+        self.unused = prepared.unused
+        self.memory = memory
+        self.deadline = deadline
+        self.effort = effort
+        self.planned: dict[Division, PlannedDivision] = {}
+        self.tell: Callable[[str], None] = lambda text: None
+        self._work = 0
+        self._size = max(1, self.program.module.instruction_count)
+        self._estimator = prepared.estimator
+        self._planner = prepared.planner
+        self._first = self._estimator.count
+
+    def run(self) -> None:
+        """Plan strategies, then changes of the best while that helps, then smaller ones."""
+        travel = Travel(self.program)
+        states = frozenset(range(len(self.program.leaves))) - travel.multiplied()
+        updated = {number for number, x in enumerate(self.program.leaves) if x.result is not None}
+        arrays = Arrays(self.program, travel.classes(), states & updated)
+        seeds = list(dict.fromkeys(strategies(arrays, self.estimate)))
+        self._plan_promising(seeds)
+        self._climb(arrays)
+        self._plan_smaller()
+
+    def report(self) -> ShardingReport:
+        """Return what was found."""
+        memory = self.memory
+        fitting = [x for x in self.planned.values() if memory is None or x.peak_bytes <= memory]
+        fitting.sort(key=lambda x: (x.seconds, x.peak_bytes, x.wire_bytes))
+        kept: list[PlannedDivision] = []
+        for x in fitting:
+            if not kept or x.peak_bytes < kept[-1].peak_bytes:
+                kept.append(x)
+        remarks = list(self.deadline.remarks())
+        if self.program.constraints:
+            remarks.append(
+                f"{self.program.constraints} shardings that the program asks of values inside "
+                "were left aside"
+            )
+        remarks += [f"no dimension of an argument divides by {x}" for x in self.unused]
+        return ShardingReport(
+            self.program.module.name,
+            self.program.mesh.count,
+            memory,
+            least_bytes(self.program),
+            min([x.peak_bytes for x in self.planned.values()], default=None),
+            tuple([choice_of(self.program, x) for x in kept]),
+            self._estimates,
+            len(self.planned),
+            tuple(remarks),
+        )
+
+    # -- what is tried --------------------------------------------------------------------------
+
+    def _plan_promising(self, divisions: list[Division]) -> None:
+        """Plan divisions, the most promising first, while they may be better than the best."""
+        estimated = [x for x in divisions if self.estimate(x) is not None]
+        most = self.effort.plans // 2
+        while len(self.planned) < most:
+            left = [x for x in estimated if x not in self.planned]
+            if not left:
+                break
+            chosen = min(left, key=self._expected)
+            if self.planned and not self._has_hope(chosen):
+                break
+            if self._plan(chosen) is None:
+                break
+
+    def _climb(self, arrays: Arrays) -> None:
+        """Change the best division step by step, planning what is expected to be better."""
+        failures = 0
+        tried: set[Division] = set()
+        while self.planned and failures < 3:
+            base = min(self.planned.values(), key=self._key)
+            near = [
+                x
+                for x in neighbours(arrays, base.division)
+                if x not in self.planned and x not in tried and self.estimate(x) is not None
+            ]
+            near.sort(key=lambda x: self._expected_beside(x, base))
+            if not near or not self._expected_beside(near[0], base) < self._key(base):
+                break
+            tried.add(near[0])
+            found = self._plan(near[0])
+            if found is None:
+                break
+            failures = 0 if self._key(found) < self._key(base) else failures + 1
+
+    def _plan_smaller(self) -> None:
+        """Plan what is expected to take a half, a quarter, an eighth of the best one's memory."""
+        if not self.planned:
+            return
+        best = min(self.planned.values(), key=self._key)
+        for share in _SHARES:
+            peak, _ = self._corrections()
+            small = [
+                (guess.seconds, guess.peak_bytes, number, division)
+                for number, (division, guess) in enumerate(self._estimator.known.items())
+                if guess.peak_bytes * peak <= best.peak_bytes * share
+            ]
+            chosen = min(small)[-1] if small else None
+            if chosen is not None and chosen not in self.planned:
+                self._plan(chosen)
+
+    def estimate(self, division: Division) -> Estimate | None:
+        """Return the estimate of a division, None where the effort or the time is spent."""
+        if division not in self._estimator:
+            self.tell(f"{len(self.planned)} planned, {self._estimates} estimated")
+            if self._estimates >= self.effort.estimates or not self._may_work(1):
+                return None
+            self._work += self._size
+            with self.deadline.until_interrupted():
+                return self._estimator.estimate(division)
+            return None
+        return self._estimator.estimate(division)
+
+    def _plan(self, division: Division) -> PlannedDivision | None:
+        if len(self.planned) >= self.effort.plans:
+            return None
+        self.tell(f"{len(self.planned)} planned, {self._estimates} estimated")
+        is_first = not self.planned and not self.deadline.was_interrupted
+        if not is_first and not self._may_work(_PLAN_WORK):
+            return None
+        self._work += _PLAN_WORK * self._size
+        found = None
+        with self.deadline.until_interrupted():
+            found = self._planner.plan(division, self.memory)
+        if found is not None:
+            self.planned[division] = found
+        return found
+
+    @property
+    def _estimates(self) -> int:
+        return self._estimator.count - self._first
+
+    def _may_work(self, units: int) -> bool:
+        within = self._work + units * self._size <= self.effort.instructions
+        return within and not self.deadline.passed
+
+    # -- how good it is -------------------------------------------------------------------------
+
+    def _key(self, found: PlannedDivision) -> Key:
+        return self._key_of(found.peak_bytes, found.seconds)
+
+    def _key_of(self, peak: float, seconds: float) -> Key:
+        excess = 0.0 if self.memory is None else max(0.0, peak / max(self.memory, 1) - 1)
+        return excess, seconds
+
+    def _corrections(self) -> tuple[float, float]:
+        """By how much peaks and times that were planned are those that were estimated, usually."""
+        peaks, times = [], []
+        for x in self.planned.values():
+            guess = self._estimator.estimate(x.division)
+            peaks.append(x.peak_bytes / max(guess.peak_bytes, 1))
+            times.append(x.seconds / max(guess.seconds, 1e-12))
+        return (median(peaks), median(times)) if peaks else (1.0, 1.0)
+
+    def _expected(self, division: Division) -> Key:
+        guess = self._estimator.estimate(division)
+        peak, time = self._corrections()
+        return self._key_of(guess.peak_bytes * peak, guess.seconds * time)
+
+    def _expected_beside(self, division: Division, base: PlannedDivision) -> Key:
+        """What is expected by how the estimate differs from that of a planned division."""
+        guess, known = self._estimator.estimate(division), self._estimator.estimate(base.division)
+        peak = base.peak_bytes * guess.peak_bytes / max(known.peak_bytes, 1)
+        return self._key_of(peak, base.seconds * guess.seconds / max(known.seconds, 1e-12))
+
+    def _has_hope(self, division: Division) -> bool:
+        best = min([self._key(x) for x in self.planned.values()])
+        excess, seconds = self._expected(division)
+        if best[0] > 0:
+            return excess < best[0] * _HOPELESS
+        return excess < _HOPELESS - 1 and seconds < best[1] * _HOPELESS

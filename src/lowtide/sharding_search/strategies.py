@@ -1,0 +1,149 @@
+"""Divisions that people know: by data, fully sharded, by tensors, by sequence, and mixtures.
+
+None is told by the names of arguments. The class of dimensions that makes the quickest step alone
+is taken for the data; those that then make it quicker or smaller, one after the other on the same
+axes, are the tensors; any other class may take the place of the tensors, as sequences and experts
+do. Fully sharded is what splits by data, with the dimensions of all other arrays along its axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from lowtide.records import dataclass
+from lowtide.sharding_search.division import Division
+from lowtide.sharding_search.estimate import Estimate
+from lowtide.sharding_search.program import ShardableProgram
+from lowtide.sharding_search.travel import DimensionClass
+
+MOST_CLASSES: Final = 16
+"""So many classes are looked at by themselves."""
+
+_MOST_TENSORS: Final = 6
+_OTHERS: Final = 3
+
+Axes = tuple[int, ...]
+Estimating = Callable[[Division], Estimate | None]
+"""Returns the estimate of a division; None where the effort for estimates is spent."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Arrays:
+    """The arguments of a program as strategies see them.
+
+    `states` are arrays that no product reads, such as those of an optimizer. `cut` are dimensions
+    that some operation needs whole.
+    """
+
+    program: ShardableProgram
+    classes: tuple[DimensionClass, ...]
+    states: frozenset[int]
+
+    @property
+    def cut(self) -> frozenset[tuple[int, int]]:
+        """The places of classes that are cut."""
+        return frozenset([place for x in self.classes if x.is_cut for place in x.places])
+
+    def with_class(self, division: Division, one: DimensionClass, axes: Iterable[int]) -> Division:
+        """Return the division in which axes split the dimensions of a class, too."""
+        program = self.program
+        for axis in axes:
+            for place in one.places:
+                division = division.given(program.mesh, program.sizes, place, axis)
+        return division
+
+    def spread(self, division: Division, leaves: Iterable[int], axes: Sequence[int]) -> Division:
+        """Return the division in which arrays are split along axes, too, each in one dimension.
+
+        That is the largest one that all of them divide, of those that no operation needs whole;
+        where there is none, each axis splits what it can.
+        """
+        cut = self.cut
+        for leaf in leaves:
+            sizes = self.program.leaves[leaf].sizes
+            order = sorted(range(len(sizes)), key=lambda d: ((leaf, d) in cut, -sizes[d], d))
+            tried = [self._along(division, (leaf, d), axes) for d in order]
+            whole = [x for x, count in tried if count == len(axes)]
+            if whole:
+                division = whole[0]
+                continue
+            for axis in axes:
+                for dimension in order:
+                    changed, count = self._along(division, (leaf, dimension), (axis,))
+                    if count:
+                        division = changed
+                        break
+        return division
+
+    def _along(
+        self, division: Division, place: tuple[int, int], axes: Sequence[int]
+    ) -> tuple[Division, int]:
+        count = 0
+        for axis in axes:
+            changed = division.given(self.program.mesh, self.program.sizes, place, axis)
+            count += changed is not division
+            division = changed
+        return division, count
+
+
+def strategies(arrays: Arrays, estimate: Estimating) -> Iterator[Division]:
+    """Yield divisions by data, by tensors and by others, on all ways to deal the axes to them."""
+    axes = tuple(range(len(arrays.program.mesh.sizes)))
+    whole = arrays.program.whole
+    yield whole
+    alone: list[tuple[Estimate, DimensionClass]] = []
+    for one in arrays.classes[:MOST_CLASSES]:
+        division = arrays.with_class(whole, one, axes)
+        found = estimate(division)
+        if found is not None and division != whole:
+            yield division
+            alone.append((found, one))
+    alone.sort(key=lambda pair: pair[0].seconds)
+    if not alone:
+        return
+    data, others = alone[0][1], [one for _, one in alone[1:]]
+    tensors = list(_tensors(arrays, others[:_MOST_TENSORS], estimate))
+    yield from _dealt(arrays, data, (tensors, *[[one] for one in others[:_OTHERS]]), axes)
+
+
+def _tensors(
+    arrays: Arrays, others: Sequence[DimensionClass], estimate: Estimating
+) -> Iterator[DimensionClass]:
+    """Yield the classes that make a step quicker or smaller, one after the other on all axes."""
+    axes = tuple(range(len(arrays.program.mesh.sizes)))
+    division = arrays.program.whole
+    best = estimate(division)
+    for one in others:
+        changed = arrays.with_class(division, one, axes)
+        found = estimate(changed)
+        if found is None or best is None or changed == division:
+            continue
+        if found.seconds < best.seconds or (
+            found.seconds * found.peak_bytes < best.seconds * best.peak_bytes
+        ):
+            division, best = changed, found
+            yield one
+
+
+def _dealt(
+    arrays: Arrays,
+    data: DimensionClass,
+    roles: Sequence[Sequence[DimensionClass]],
+    axes: Axes,
+) -> Iterator[Division]:
+    """Yield the divisions that deal the first axes to the data and the others to another role."""
+    count = len(axes)
+    every = range(len(arrays.program.leaves))
+    for role in roles:
+        for first in sorted(range(count + 1), key=lambda n: -n):
+            by_data = arrays.with_class(arrays.program.whole, data, axes[:first])
+            both = by_data
+            for one in role:
+                both = arrays.with_class(both, one, axes[first:])
+            yield both
+            yield arrays.spread(both, every, axes[:first] or axes)
+            if arrays.states:
+                yield arrays.spread(both, sorted(arrays.states), axes[:first] or axes)
+            if first < count:
+                yield arrays.spread(both, every, axes)

@@ -1,0 +1,217 @@
+"""The search of divisions under a cap on memory."""
+
+import pytest
+
+import lowtide
+from lowtide import compiler
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.ir.errors import InputError
+from lowtide.overlap.hiding import hide_communication
+from lowtide.search.deadline import Deadline
+from lowtide.sharding_search.mesh import mesh_of_devices, mesh_of_text
+from lowtide.sharding_search.program import annotated_module, shardable_program
+from lowtide.sharding_search.search import SearchEffort, search_shardings
+from lowtide.sharding_search.travel import Travel
+from lowtide.spmd.partitioner import partition
+from lowtide.spmd.wire import wire_traffic
+
+TWO_WEIGHTS = """HloModule two
+ENTRY main {
+  x = f32[64,2048] parameter(0)
+  w1 = f32[2048,2048] parameter(1)
+  w2 = f32[2048,2048] parameter(2)
+  h = f32[64,2048] dot(x, w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT y = f32[64,2048] dot(h, w2), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+"""
+WEIGHT = 4 * 2048 * 2048
+TRAINED = """HloModule trained, input_output_alias={ {0}: (0, {}, may-alias) }
+ENTRY main {
+  w = f32[512,256] parameter(0)
+  m = f32[512,256] parameter(1)
+  x = f32[64,512] parameter(2)
+  y = f32[64,256] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  g = f32[512,256] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  n = f32[512,256] add(m, g)
+  v = f32[512,256] subtract(w, n)
+  ROOT t = (f32[512,256], f32[512,256], f32[64,256]) tuple(v, n, y)
+}
+"""
+STACKED = """HloModule stacked
+body {
+  s = (s32[], f32[16,64], f32[6,64,64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[16,64] get-tuple-element(s), index=1
+  w = f32[6,64,64] get-tuple-element(s), index=2
+  zero = s32[] constant(0)
+  cut = f32[1,64,64] dynamic-slice(w, i, zero, zero), dynamic_slice_sizes={1,64,64}
+  own = f32[64,64] reshape(cut)
+  y = f32[16,64] dot(x, own), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  ROOT t = (s32[], f32[16,64], f32[6,64,64]) tuple(j, y, w)
+}
+condition {
+  s = (s32[], f32[16,64], f32[6,64,64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(6)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+ENTRY main {
+  x = f32[16,64] parameter(0)
+  w = f32[6,64,64] parameter(1)
+  zero = s32[] constant(0)
+  s = (s32[], f32[16,64], f32[6,64,64]) tuple(zero, x, w)
+  l = (s32[], f32[16,64], f32[6,64,64]) while(s), condition=condition, body=body
+  ROOT r = f32[16,64] get-tuple-element(l), index=1
+}
+"""
+
+
+def test_weights_are_split_where_whole_ones_do_not_fit():
+    report = search_shardings(parse_hlo(TWO_WEIGHTS), mesh_of_devices(4), 20_000_000)
+    assert report.choices
+    for choice in report.choices:
+        assert choice.peak_bytes <= 20_000_000 < 2 * WEIGHT
+        assert any(choice.arguments["w1"]) or any(choice.arguments["w2"])
+    assert [x.seconds for x in report.choices] == sorted([x.seconds for x in report.choices])
+    peaks = [x.peak_bytes for x in report.choices]
+    assert peaks == sorted(peaks, reverse=True)
+    assert report.bound_bytes == 2 * WEIGHT // 4 + 2 * 64 * 2048 * 4 // 4
+
+
+def test_figures_are_those_of_the_partitioned_module():
+    module = parse_hlo(TWO_WEIGHTS)
+    cap = 20_000_000
+    for choice in search_shardings(module, mesh_of_text("2x2"), cap).choices:
+        parts = partition(annotated_module(module, choice))
+        hidden = hide_communication(compiler.plan(parts.module), cap)
+        assert choice.peak_bytes == hidden.needed_bytes
+        assert choice.seconds == hidden.step.step.seconds
+        assert choice.wire_bytes == wire_traffic(parts.module).wire_bytes
+
+
+def test_equal_input_gives_equal_choices():
+    found = [
+        search_shardings(parse_hlo(TWO_WEIGHTS), mesh_of_devices(4), 20_000_000).to_json()
+        for _ in range(2)
+    ]
+    assert found[0] == found[1]
+
+
+def test_below_the_bound_it_is_said_what_would_fit():
+    report = search_shardings(parse_hlo(TWO_WEIGHTS), mesh_of_devices(4), 2_000_000)
+    assert not report.choices
+    assert report.bound_bytes <= report.least_bytes
+    assert "no division of the arguments over 4 devices needs less than 8,650,752" in (
+        report.failure()
+    )
+    assert f"{report.least_bytes:,} would do" in report.failure()
+    again = search_shardings(parse_hlo(TWO_WEIGHTS), mesh_of_devices(4), report.least_bytes)
+    assert again.choices
+    assert not again.failure()
+
+
+def test_results_that_are_updated_arguments_lie_as_these():
+    module = parse_hlo(TRAINED)
+    program = shardable_program(module, mesh_of_text("4x2"))
+    assert [leaf.result for leaf in program.leaves] == [0, 1, None]
+    for choice in search_shardings(module, program.mesh, 1 << 20).choices:
+        assert choice.results[0] == choice.arguments["w"]
+        assert choice.results[1] == choice.arguments["m"]
+
+
+def test_dimensions_that_travel_together_are_one_class():
+    program = shardable_program(parse_hlo(TWO_WEIGHTS), mesh_of_devices(4))
+    classes = [x.places for x in Travel(program).classes()]
+    assert set(classes) == {((0, 0),), ((0, 1), (1, 0)), ((1, 1), (2, 0)), ((2, 1),)}
+
+
+def test_layers_in_a_stack_are_a_class_that_the_loop_cuts():
+    program = shardable_program(parse_hlo(STACKED), mesh_of_devices(2))
+    classes = {x.places: x.is_cut for x in Travel(program).classes()}
+    assert classes[((0, 0),)] is False
+    assert classes[((1, 0),)] is True
+    report = search_shardings(parse_hlo(STACKED), mesh_of_devices(2))
+    for choice in report.choices:
+        _, stack = choice.arguments.values()
+        assert not stack[0]
+
+
+def test_the_effort_limits_what_is_tried():
+    effort = SearchEffort(estimates=5, plans=2)
+    report = search_shardings(parse_hlo(TWO_WEIGHTS), mesh_of_devices(4), effort=effort)
+    assert report.estimated <= 5
+    assert 1 <= report.planned <= 2
+    assert report.choices
+
+
+def test_an_interrupted_search_keeps_the_best_so_far():
+    deadline = Deadline()
+
+    def tell(text: str) -> None:
+        if text.startswith("2 planned"):
+            deadline.interrupt()
+
+    module = parse_hlo(TWO_WEIGHTS)
+    report = search_shardings(module, mesh_of_devices(4), deadline=deadline, progress=tell)
+    assert report.planned == 2
+    assert report.choices
+    assert report.remarks == ("Ctrl-C ended the search: another run may give another plan",)
+
+
+def test_shardings_of_the_module_are_left_aside_and_counted():
+    text = TWO_WEIGHTS.replace(
+        "  ROOT y",
+        '  k = f32[64,2048] custom-call(h), custom_call_target="Sharding", '
+        "sharding={devices=[1,4]<=[4]}\n  ROOT y",
+    ).replace("dot(h, w2)", "dot(k, w2)")
+    report = search_shardings(parse_hlo(text), mesh_of_devices(4), 20_000_000)
+    assert report.choices
+    assert report.remarks[0].startswith("1 shardings that the program asks of values inside")
+
+
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        ("a = f32[64,2048] all-reduce(h), to_apply=add, replica_groups={}", "for each device"),
+        (
+            'a = f32[16,2048] custom-call(h), custom_call_target="SPMDFullToShardShape"',
+            "shard_map",
+        ),
+    ],
+)
+def test_programs_whose_division_is_given_are_refused(line, message):
+    add = "add {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b)\n}\n"
+    text = TWO_WEIGHTS.replace("ENTRY", f"{add}ENTRY").replace("  ROOT y", f"  {line}\n  ROOT y")
+    with pytest.raises(InputError, match=message):
+        search_shardings(parse_hlo(text), mesh_of_devices(4))
+
+
+def test_a_mesh_that_divides_nothing_and_one_that_divides_little():
+    with pytest.raises(InputError, match="no dimension of an argument divides by 7: give another"):
+        search_shardings(parse_hlo(TWO_WEIGHTS), mesh_of_devices(7))
+    report = search_shardings(parse_hlo(TWO_WEIGHTS), mesh_of_text("4x7"), 20_000_000)
+    assert report.choices
+    assert report.remarks == ("no dimension of an argument divides by 7",)
+
+
+def test_functions_and_modules_are_divided_by_explain():
+    report = lowtide.explain(parse_hlo(TWO_WEIGHTS), devices=4, memory="20MB")
+    assert report.best.peak_bytes <= 20_000_000
+    named = lowtide.explain(parse_hlo(TWO_WEIGHTS), mesh={"data": 2, "model": 2})
+    assert tuple(named.best.mesh) == ("data", "model")
+    with pytest.raises(ValueError, match="mesh has 4 devices, devices says 8"):
+        lowtide.explain(parse_hlo(TWO_WEIGHTS), mesh="2x2", devices=8)
+    with pytest.raises(TypeError, match="leave out the others"):
+        lowtide.explain(parse_hlo(TWO_WEIGHTS), devices=4, what_if=True)
+
+
+def test_the_lines_for_a_script_are_python():
+    report = search_shardings(parse_hlo(TWO_WEIGHTS), mesh_of_devices(4), 20_000_000)
+    lines = report.best.python_lines()
+    names = {"P": lambda *own: own, "jax": None}
+    body = "\n".join([line for line in lines if not line.startswith(("from", "mesh"))])
+    exec(body, names)
+    assert names["specs"].keys() <= {"x", "w1", "w2"}
+    assert len(names["result_specs"]) == 1
