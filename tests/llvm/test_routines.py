@@ -6,8 +6,9 @@ import platform
 import numpy as np
 import pytest
 
-from lowtide.llvm.elf_symbols import undefined_symbols
-from lowtide.llvm.machine import KernelCompiler, Library
+from lowtide.llvm.elf import undefined_symbols
+from lowtide.llvm.library import Library
+from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.named_targets import NAMED_TARGETS
 from lowtide.llvm.routines import routines_of
 from lowtide.llvm.target import Target, host_target

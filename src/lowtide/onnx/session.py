@@ -9,7 +9,6 @@ from typing import Any, Final, final
 import numpy as np
 from onnx import ModelProto
 
-from lowtide import compiler
 from lowtide.client.executable.compiling import compile_module
 from lowtide.client.executable.executable import Executable
 from lowtide.evaluator import evaluate
@@ -168,6 +167,8 @@ class InferenceSession:
         `sizes` are those of named dimensions, `shapes` those of inputs. `str` of it is the screen
         of `lowtide explain`. Raises InputError, GraphError and UnsupportedOpError as `read_module`.
         """
+        from lowtide import compiler  # Models that are kept are run without it.
+
         module = module_of(self._model, sizes, shapes)
         verify(module)
         return compiler.plan(module, compiler.PlanOptions.of(self._options)).report
