@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 from onnx import ModelProto
@@ -30,8 +30,10 @@ from lowtide.onnx.runner import GraphRunner
 from lowtide.onnx.values import Value
 from lowtide.onnx.weights import with_weights_prepared
 from lowtide.options import Options, options_with
-from lowtide.report.memory import MemoryReport
 from lowtide.verifier import verify
+
+if TYPE_CHECKING:
+    from lowtide.report.memory import MemoryReport
 
 ENGINES: Final = ("native", "reference")
 """What computes stretches: native code, or the evaluator."""

@@ -114,19 +114,9 @@ def drop(address: int, nbytes: int) -> None:
     _libc().madvise(address, nbytes, _NOT_NEEDED)
 
 
-_FEW: Final = 8
-_FEW_PAGES: Final = ctypes.c_uint8 * _FEW
-"""So many pages are asked for without an array: a process may have a thousand small arenas."""
-
-
 def resident(address: int, nbytes: int) -> int:
     """Return how many bytes of a stretch that begins with a page have pages of memory."""
-    pages = -(-nbytes // PAGE)
-    if pages <= _FEW:
-        few = _FEW_PAGES()
-        _libc().mincore(address, nbytes, few)
-        return PAGE * sum([x & 1 for x in few[:pages]])
-    found = np.zeros(pages, np.uint8)
+    found = np.zeros(-(-nbytes // PAGE), np.uint8)
     _libc().mincore(address, nbytes, found.ctypes.data)
     return PAGE * int(np.count_nonzero(found & 1))
 
