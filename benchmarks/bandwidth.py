@@ -31,7 +31,8 @@ import numpy as np
 from kernels import compiled, layer_norm, rms_norm, softmax
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
-from lowtide.llvm.machine import KernelCompiler, Library
+from lowtide.llvm.library import Library
+from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.target import host_target
 
 ROW = 1024

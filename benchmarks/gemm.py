@@ -29,7 +29,8 @@ from lowtide.backends.cpu import CpuBackend
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
-from lowtide.llvm.machine import KernelCompiler, Library
+from lowtide.llvm.library import Library
+from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.target import host_target
 from lowtide.runtime.cpu.call import LinkedExecutable
 

@@ -213,6 +213,7 @@ ROOMS: dict[str, list[str]] = {
     ],
     "onnx": ["ir", "options", "evaluator", "verifier", "report", "frontend", "compiler", "client"],
     "pjrt": [
+        "files",
         "ir",
         "host_calls",
         "llvm",

@@ -8,18 +8,17 @@ from dataclasses import fields
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Final, overload
 
-from lowtide import compiler
-from lowtide.frontend.files import read
 from lowtide.ir import Module
 from lowtide.options import Options, options_with
 from lowtide.records import dataclass
-from lowtide.report.memory import MemoryReport
 from lowtide.verifier import verify
 
 if TYPE_CHECKING:
+    from lowtide import compiler
     from lowtide.autopsy.report import PlanReport
     from lowtide.client.executable import Executable
     from lowtide.report.fit import FitReport
+    from lowtide.report.memory import MemoryReport
     from lowtide.report.shardings import ShardingReport
     from lowtide.sharding_search.mesh import SearchMesh
 
@@ -52,7 +51,7 @@ def compile(
             f"expected a Module or a path, found {type(source).__name__}; functions are compiled "
             "by lowtide.jit"
         )
-    module = source if isinstance(source, Module) else read(source)
+    module = _module_in(source)
     verify(module)
     return compile_module(module, chosen, tell=progress)
 
@@ -147,7 +146,7 @@ def explain(
             raise TypeError("devices and mesh ask for divisions of a program; leave out the others")
         return _explain_divisions(source, specs, options, keywords, _search_mesh(devices, mesh))
     if isinstance(source, Module | str | os.PathLike):
-        module = source if isinstance(source, Module) else read(source)
+        module = _module_in(source)
         own, rest = _split_keywords(None, None, keywords)
         base = _only_options(specs, options, rest)
         chosen = base if own is None else _split_keywords(None, base, keywords)[0]
@@ -158,7 +157,7 @@ def explain(
         raise TypeError("what_if changes a module or a function; of a compiled program give these")
     if jax_compiled.is_compiled(source) and jax_compiled.platform_of(source) == "lowtide":
         _only_options(specs, options, keywords)
-        from lowtide.client.executable import compile_anew
+        from lowtide.client.executable.anew import compile_anew
 
         return compile_anew(jax_compiled.module_of(source)).plan.report
     if jax_compiled.is_compiled(source):
@@ -197,6 +196,7 @@ def fit(
     too. Raises LowtideError for a dimension that there is not, and for a program that holds for the
     size it was made for only; otherwise what `explain` raises.
     """
+    from lowtide import compiler
     from lowtide.fitting.dimensions import NamedDimension
     from lowtide.fitting.fit import fit_module, fit_program
     from lowtide.ir.sizes import bytes_of
@@ -218,7 +218,7 @@ def fit(
     if isinstance(source, Module | str | os.PathLike):
         if specs or keywords:
             raise TypeError("arguments are only for functions: a program has its own")
-        module = source if isinstance(source, Module) else read(source)
+        module = _module_in(source)
         verify(module)
         return fit_module(module, named, bytes_of(limit), plan_options)
     if not callable(source):
@@ -230,6 +230,15 @@ def fit(
 
     program = sized_function(lower, source, specs, keywords, named)
     return fit_program(program, bytes_of(limit), plan_options)
+
+
+def _module_in(source: Module | str | os.PathLike[str]) -> Module:
+    """A module that is given, or the one in a file."""
+    if isinstance(source, Module):
+        return source
+    from lowtide.frontend.files import read
+
+    return read(source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +264,8 @@ def _explain_module(
     *,
     whole: bool = False,
 ) -> MemoryReport:
+    from lowtide import compiler
+
     verify(module)
     if not (whole or changes.which):
         from lowtide.spmd.one_device import one_device

@@ -14,7 +14,8 @@ import lowtide
 from lowtide.backends import cpu
 from lowtide.certificate import REJECTED
 from lowtide.certificate import check as check_certificate
-from lowtide.client.executable import compile_anew, compile_module, executable_of
+from lowtide.client.executable import compile_module
+from lowtide.client.executable.anew import compile_anew, executable_of
 from lowtide.files.object_cache import ObjectCache
 from lowtide.ir.printer import to_text
 from lowtide.llvm.target import host_target, restricted

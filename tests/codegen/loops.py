@@ -20,7 +20,8 @@ from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Instruction, Module, Opcode, Shape
 from lowtide.ir.literal import DTYPES, Array
 from lowtide.llvm.function import module_text
-from lowtide.llvm.machine import KernelCompiler, Library
+from lowtide.llvm.library import Library
+from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.target import AARCH64, Target, host_target, restricted
 from lowtide.ops.in_place import in_place_pairs
 

@@ -10,7 +10,8 @@ import numpy as np
 from lowtide.codegen.kernel import KernelPlan
 from lowtide.ir.literal import Array
 from lowtide.llvm.function import module_text
-from lowtide.llvm.machine import KernelCompiler, Library
+from lowtide.llvm.library import Library
+from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.target import Target
 
 SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3)

@@ -9,7 +9,7 @@ import lowtide
 from lowtide import Options, compiler
 from lowtide.certificate import REJECTED, check
 from lowtide.checking import check_plan
-from lowtide.client.executable import compile_anew
+from lowtide.client.executable.anew import compile_anew
 from lowtide.compiler import PlanOptions, ordering, proposals
 from lowtide.compiler.certificates import certificate_of
 from lowtide.frontend.hlo_text import parse_hlo

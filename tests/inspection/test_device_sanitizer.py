@@ -9,7 +9,7 @@ import pytest
 
 import lowtide
 from lowtide.client.errors import SanitizerError
-from lowtide.client.executable import compile_anew
+from lowtide.client.executable.anew import compile_anew
 from lowtide.inspection.device_sanitizer import check_on_devices
 from lowtide.inspection.sanitizer import check_program
 from lowtide.ir import InputError

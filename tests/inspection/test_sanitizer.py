@@ -8,7 +8,7 @@ import pytest
 
 import lowtide
 from lowtide.client.errors import SanitizerError
-from lowtide.client.executable import compile_anew
+from lowtide.client.executable.anew import compile_anew
 from lowtide.evaluator import evaluate
 from lowtide.inspection.reproducer import is_faulty, reproducer, single
 from lowtide.inspection.sanitizer import check_program, sanitize

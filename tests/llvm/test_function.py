@@ -17,7 +17,8 @@ from lowtide.llvm.callee import (
     variadic,
 )
 from lowtide.llvm.function import Function, module_text
-from lowtide.llvm.machine import CodeError, KernelCompiler, Library
+from lowtide.llvm.library import Library
+from lowtide.llvm.machine import CodeError, KernelCompiler
 from lowtide.llvm.objects import with_unique_names
 from lowtide.llvm.target import AARCH64, Target, host_target, restricted
 

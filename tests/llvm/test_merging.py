@@ -9,7 +9,8 @@ import pytest
 
 from lowtide.llvm.callee import Callee, external, parameters
 from lowtide.llvm.function import Function, module_text
-from lowtide.llvm.machine import KernelCompiler, Library
+from lowtide.llvm.library import Library
+from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.merging import merged
 from lowtide.llvm.short_vectors import with_short_vectors
 from lowtide.llvm.target import host_target

@@ -6,8 +6,10 @@ import platform
 import numpy as np
 import pytest
 
-from lowtide.llvm.elf_symbols import undefined_symbols
-from lowtide.llvm.machine import KernelCompiler, Library
+import lowtide
+from lowtide.llvm.elf import read_object, undefined_symbols
+from lowtide.llvm.library import Library
+from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.named_targets import NAMED_TARGETS
 from lowtide.llvm.routines import routines_of
 from lowtide.llvm.target import Target, host_target
@@ -136,3 +138,13 @@ def test_doubles_become_halves_on_a_processor_that_has_none() -> None:
     call(library["shortened"])(given.ctypes.data, got.ctypes.data, given.size)
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(got, given.astype(np.float16))
+
+
+def test_programs_have_the_routines_that_they_call() -> None:
+    module = lowtide.parse_hlo(
+        "HloModule m\nENTRY e {\n  x = f64[1000] parameter(0)\n  ROOT y = f16[1000] convert(x)\n}"
+    )
+    objects = lowtide.compile(module, cache=False).program.objects
+    assert any("__truncdfhf2" in read_object(x).names(defined=True) for x in objects)
+    assert not routines_of(objects)
+    assert routines_of([x for x in objects if not read_object(x).names(defined=False)]) == ""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
 from lowtide.backends.constants import constant_bytes
 from lowtide.backends.interface import Progress
+from lowtide.backends.kept import kept, target_of
 from lowtide.codegen.bundles.bundles import bundled
 from lowtide.codegen.cpu.kernels import Kernels
 from lowtide.codegen.program import NO_CODE, thunks_of
@@ -18,10 +18,10 @@ from lowtide.files.object_cache import ObjectCache
 from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.thunk import kernels_of_bundles
-from lowtide.llvm.objects import compile_modules, environment, runtime_object
-from lowtide.llvm.target import Target, host_target, restricted
-from lowtide.options import Options, cache_folder
-from lowtide.runtime.cpu.call import CallOptions, LinkedExecutable
+from lowtide.llvm.objects import compile_modules, environment
+from lowtide.llvm.routines import routines_of
+from lowtide.llvm.target import Target, host_target
+from lowtide.options import Options
 from lowtide.runtime.cpu.program import NativeProgram, interface_of
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class CpuBackend:
 
 def cpu_backend(options: Options) -> CpuBackend:
     """Return the processor that options ask for, with what is kept for it."""
-    target, threads = restricted(host_target(), options.target), options.thread_count
+    target, threads = target_of(options), options.thread_count
     objects = kept("objects", options)
     if not options.autotune:
         return CpuBackend(threads, target, objects, isolate=options.isolate)
@@ -89,26 +89,6 @@ def cpu_backend(options: Options) -> CpuBackend:
 
     tuner = Tuner(target, threads, objects, kept("times", options))
     return CpuBackend(threads, target, objects, tuner, isolate=options.isolate)
-
-
-def kept(kind: str, options: Options) -> ObjectCache:
-    """Return what is kept between processes of one kind; nothing where options say so."""
-    return _kept_in(cache_folder() / kind if options.cache else None)
-
-
-@cache
-def _kept_in(folder: Path | None) -> ObjectCache:
-    return ObjectCache(folder)
-
-
-def linked(program: NativeProgram, options: Options) -> LinkedExecutable:
-    """Return a program in memory, ready to be called; the runtime's own code may be compiled."""
-    return LinkedExecutable(program, _runtime_object, CallOptions(huge_pages=options.huge_pages))
-
-
-def _runtime_object(text: str) -> bytes:
-    """The object of the runtime itself, which is the same for all programs."""
-    return runtime_object(text, host_target(), kept("objects", Options()))
 
 
 class CpuKernels:
@@ -145,6 +125,8 @@ class CpuKernels:
         make = partial(compile_modules, isolated=self._isolate)
         objects = make(alone, kernels.target, self._cached, 0, progress)
         objects += make(found.texts, kernels.target, self._cached, whole=True)
+        if routines := routines_of(objects):
+            objects += make([routines], kernels.target, self._cached)
         return NativeProgram(
             plan.module.name,
             kernels.target,

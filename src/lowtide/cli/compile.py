@@ -157,7 +157,8 @@ def _compiled(module: Module, options: Options, directory: Path | None, pattern:
 
 def _dumped(module: Module, options: Options, dumps: Dumps) -> Executable:
     from lowtide.cli.programs import while_compiling
-    from lowtide.client.executable import check_memory, compile_anew, executable_of
+    from lowtide.client.executable import check_memory
+    from lowtide.client.executable.anew import compile_anew, executable_of
     from lowtide.inspection.kernel_texts import kernel_texts
 
     compiled = while_compiling(

@@ -139,7 +139,7 @@ def sanitized_on_devices(
     """Run thunk by thunk under watch; raises SanitizerError at the first fault."""
     from lowtide.cli.programs import while_compiling
     from lowtide.cli.progress import progress
-    from lowtide.client.executable import compile_anew
+    from lowtide.client.executable.anew import compile_anew
     from lowtide.inspection.device_sanitizer import check_on_devices
 
     executable = program.program.executable

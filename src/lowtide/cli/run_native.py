@@ -117,7 +117,8 @@ def sanitized_runs(
     from lowtide.cli.programs import while_compiling
     from lowtide.cli.progress import progress
     from lowtide.client.errors import SanitizerError
-    from lowtide.client.executable import check_memory, compile_anew
+    from lowtide.client.executable import check_memory
+    from lowtide.client.executable.anew import compile_anew
     from lowtide.inspection.sanitizer import check_program
 
     if program.executable is not None:

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from lowtide import compiler
 from lowtide.backends.build import Build, build
-from lowtide.backends.cpu import kept
 from lowtide.backends.gpu import GpuBackend
 from lowtide.backends.interface import Tell
+from lowtide.backends.kept import kept
 from lowtide.ir import Module
 from lowtide.ir.errors import LowtideError
 from lowtide.ir.printer import to_text

@@ -8,7 +8,6 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from lowtide.host_calls.arrays import array_at, write_array
-from lowtide.host_calls.foreign.calls import PlainCall, TypedCall
 from lowtide.host_calls.foreign.targets import target_named
 from lowtide.host_calls.functions import TARGET
 from lowtide.host_calls.memory_calls import MEMORY_TARGET, memory_function
@@ -88,6 +87,8 @@ def runner(call: HostCall, counter: RandomCounter | None = None) -> Runner:
         raise UnsupportedOpError(
             f'the function for the target "{call.target}" is {have}, the call is one of {want}'
         )
+    from lowtide.host_calls.foreign.calls import PlainCall, TypedCall  # Most programs call none.
+
     return TypedCall(call, target).run if is_typed else PlainCall(call, target).run
 
 

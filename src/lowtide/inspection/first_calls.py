@@ -9,7 +9,7 @@ import numpy as np
 
 from lowtide.checking.tolerances import worst_difference
 from lowtide.client.errors import SanitizerError
-from lowtide.client.executable import compile_anew, executable_of
+from lowtide.client.executable.anew import compile_anew, executable_of
 from lowtide.client.executable.checked import CheckSubject
 from lowtide.evaluator import value_leaves
 from lowtide.inspection.expected_results import WHOLE_FACTOR, undetermined, whole_difference

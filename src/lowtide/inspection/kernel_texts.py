@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowtide.client.executable import PlannedProgram
+from lowtide.client.executable.anew import PlannedProgram
 from lowtide.codegen.cpu.kernels import Kernels
 from lowtide.codegen.program import thunks_of
 from lowtide.ir import Instruction

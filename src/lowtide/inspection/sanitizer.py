@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.client.errors import SanitizerError
-from lowtide.client.executable import compile_anew
+from lowtide.client.executable.anew import compile_anew
 from lowtide.evaluator.device_groups import GroupDevice
 from lowtide.inspection.expected_results import Expected
 from lowtide.inspection.watched_memory import WatchedMemory

@@ -1,4 +1,4 @@
-"""From the text of a module to machine code in memory.
+"""From the text of a module to an object file.
 
 llvmlite guards each call of LLVM with one lock of the process. LLVM needs less: one thread at a
 time for each context. A `KernelCompiler` has a context of its own per module, target machine and
@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
-from lowtide.llvm.lapack import imports
-from lowtide.llvm.routines import routines_of
 from lowtide.llvm.target import Target
 
 PASSES: Final = ("simplify_cfg", "instruction_combine", "dead_store_elimination")
@@ -44,7 +42,7 @@ class KernelCompiler:
     """What one thread needs to compile; not to be shared between threads that run at once."""
 
     def __init__(self, target: Target, code_level: int = CODE_LEVEL) -> None:
-        llvm = _llvm()
+        llvm = ready_llvm()
         self._raw = llvm.ffi.lib._lib
         found = llvm.Target.from_triple(target.triple)
         self._machine = found.create_target_machine(
@@ -96,7 +94,7 @@ class KernelCompiler:
 
     def _optimize(self, module: Any, level: int) -> None:
         """Run LLVM's own pipeline, of which each run needs another one."""
-        llvm = _llvm()
+        llvm = ready_llvm()
         options = llvm.create_pipeline_tuning_options(speed_level=level)
         builder = llvm.create_pass_builder(self._machine, options)
         passes = builder.getModulePassManager()
@@ -119,14 +117,14 @@ class KernelCompiler:
 
 def _manager(names: Sequence[str]) -> Any:
     """A pipeline of passes by name, which may run many times."""
-    manager = _llvm().create_new_module_pass_manager()
+    manager = ready_llvm().create_new_module_pass_manager()
     for name in names:
         getattr(manager, f"add_{name}_pass")()
     return manager
 
 
 @cache
-def _llvm() -> Any:
+def ready_llvm() -> Any:
     """Return llvmlite, made ready for all targets; inline assembly needs the parsers."""
     import llvmlite.binding as llvm
 
@@ -134,46 +132,3 @@ def _llvm() -> Any:
     llvm.initialize_all_asmprinters()
     llvm.initialize_native_asmparser()
     return llvm
-
-
-class Library:
-    """Objects linked into the process; the code goes when the library does.
-
-    Raises MissingRoutineError where they call a routine of LAPACK that there is not.
-    """
-
-    def __init__(self, objects: list[bytes], names: list[str], target: Target) -> None:
-        llvm = _llvm()
-        builder = llvm.JITLibraryBuilder()
-        routines = routines_of(objects)
-        if routines:
-            objects = [*objects, KernelCompiler(target).object_code(routines)]
-        for code in dict.fromkeys(objects):
-            builder.add_object_img(code)
-        builder.add_current_process()
-        for name, place in imports(objects).items():
-            builder.import_symbol(name, place)
-        for name in names:
-            builder.export_symbol(name)
-        self._tracker = builder.link(_linker(target), f"library{next(_numbers())}")
-        self.addresses: dict[str, int] = {name: self._tracker[name] for name in names}
-
-    def __getitem__(self, name: str) -> int:
-        """The address of an exported symbol."""
-        return self.addresses[name]
-
-
-@cache
-def _linker(target: Target) -> Any:
-    llvm = _llvm()
-    machine = llvm.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.cpu, features=target.feature_string, opt=1, reloc="pic", codemodel="small"
-    )
-    return llvm.create_lljit_compiler(machine, use_jit_link=True)
-
-
-@cache
-def _numbers() -> Any:
-    from itertools import count
-
-    return count()

@@ -6,11 +6,11 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lowtide.files.object_cache import ObjectCache
+from lowtide.llvm.host import host_facts
 from lowtide.llvm.machine import (
     CODE_LEVEL,
     PASSES,
@@ -120,6 +120,8 @@ def _compile(
         if count == 1:
             work(machines[0])
             return
+        from concurrent.futures import ThreadPoolExecutor  # What a cache has loads nothing.
+
         with ThreadPoolExecutor(count) as pool:
             for done in [pool.submit(work, machine) for machine in machines]:
                 done.result()
@@ -158,9 +160,7 @@ def fingerprint(text: str, target: Target) -> str:
 @cache
 def environment(target: Target) -> str:
     """Return what besides a module's text decides about its object."""
-    import llvmlite
-    import llvmlite.binding as llvm
-
-    versions = f"{llvmlite.__version__} {llvm.llvm_version_info}"
     machine = f"{target.triple} {target.cpu} {target.feature_string}"
-    return f"{versions} {machine} {PASSES} {WHOLE_PASSES} {PIPELINE_LEVEL} {CODE_LEVEL}"
+    return (
+        f"{host_facts().versions} {machine} {PASSES} {WHOLE_PASSES} {PIPELINE_LEVEL} {CODE_LEVEL}"
+    )

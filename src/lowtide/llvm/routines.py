@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from lowtide.llvm.elf import read_object
+
 _HALF_OF_DOUBLE: Final = """
 define weak hidden half @__truncdfhf2(double %x) nounwind {
   %near = fptrunc double %x to float
@@ -94,8 +96,14 @@ _TEXTS: Final = {
 }
 """By name. The first one uses the second where a processor has no instruction for that."""
 
+_NAMES: Final = tuple([x.encode() for x in _TEXTS])
+
 
 def routines_of(objects: Sequence[bytes]) -> str:
-    """Return a module with all routines where object files name one; nothing where they do not."""
-    is_named = any(name.encode() in code for code in objects for name in _TEXTS)
-    return "".join(_TEXTS.values()) if is_named else ""
+    """Return a module with all routines where object files use one and none has it, else ""."""
+    naming = [x for x in objects if any(name in x for name in _NAMES)]
+    if not naming:
+        return ""
+    files = [read_object(x) for x in naming]
+    used, had = ({name for x in files for name in x.names(defined=y)} for y in (False, True))
+    return "".join(_TEXTS.values()) if used.intersection(_TEXTS) - had else ""

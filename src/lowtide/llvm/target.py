@@ -6,6 +6,7 @@ import ctypes
 from functools import cache
 from typing import Final
 
+from lowtide.llvm.host import host_facts
 from lowtide.records import dataclass
 
 
@@ -47,12 +48,9 @@ def host_target() -> Target:
 
 @cache
 def _found_host() -> Target:
-    import llvmlite.binding as llvm
-
-    found = llvm.get_host_cpu_features()
-    features = tuple(sorted([name for name, has in found.items() if has and _allowed(name)]))
-    triple = llvm.get_process_triple()
-    return Target(triple, llvm.get_host_cpu_name(), features, _vector_bytes(triple, features))
+    found = host_facts()
+    features = tuple([x for x in found.features if _allowed(x)])
+    return Target(found.triple, found.cpu, features, _vector_bytes(found.triple, features))
 
 
 _ARCH_PRCTL: Final = 158

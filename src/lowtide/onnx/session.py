@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 from onnx import ModelProto
 
-from lowtide import compiler
 from lowtide.client.executable.compiling import compile_module
 from lowtide.client.executable.executable import Executable
 from lowtide.evaluator import evaluate
@@ -31,8 +30,10 @@ from lowtide.onnx.runner import GraphRunner
 from lowtide.onnx.values import Value
 from lowtide.onnx.weights import with_weights_prepared
 from lowtide.options import Options, options_with
-from lowtide.report.memory import MemoryReport
 from lowtide.verifier import verify
+
+if TYPE_CHECKING:
+    from lowtide.report.memory import MemoryReport
 
 ENGINES: Final = ("native", "reference")
 """What computes stretches: native code, or the evaluator."""
@@ -168,6 +169,8 @@ class InferenceSession:
         `sizes` are those of named dimensions, `shapes` those of inputs. `str` of it is the screen
         of `lowtide explain`. Raises InputError, GraphError and UnsupportedOpError as `read_module`.
         """
+        from lowtide import compiler  # Models that are kept are run without it.
+
         module = module_of(self._model, sizes, shapes)
         verify(module)
         return compiler.plan(module, compiler.PlanOptions.of(self._options)).report

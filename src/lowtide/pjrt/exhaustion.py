@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lowtide.client.executable import Executable, compile_anew
+from lowtide.client.executable import Executable
 from lowtide.pjrt.errors import RESOURCE_EXHAUSTED, PluginError
 
 SHOWN_LINES: Final = 10
@@ -15,6 +15,8 @@ _MIB: Final = 1 << 20
 
 def exhausted(executable: Executable, error: MemoryError) -> PluginError:
     """Return the error with the beginning of the report on the plan, and the option that helps."""
+    from lowtide.client.executable.anew import compile_anew  # Programs that fit load no compiler.
+
     parts = [f"{executable.name}: {error}"]
     try:
         report = str(compile_anew(executable.module).plan.report)

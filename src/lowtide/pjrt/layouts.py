@@ -12,10 +12,10 @@ from ctypes import c_int, c_int64, c_size_t, c_void_p
 from functools import cache
 from typing import Any, Final
 
-from lowtide.backends.cpu import kept
+from lowtide.backends.kept import kept
 from lowtide.ir.literal import Array
 from lowtide.ir.shape import Layout
-from lowtide.llvm.machine import Library
+from lowtide.llvm.library import Library
 from lowtide.llvm.objects import runtime_object
 from lowtide.llvm.target import host_target
 from lowtide.options import Options

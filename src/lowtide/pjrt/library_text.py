@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -9,11 +10,19 @@ from typing import Final
 from lowtide.runtime.cpu.pages import drop
 
 _NAME: Final = "libllvmlite"
+_PACKAGE: Final = "llvmlite.binding.ffi"
+
+
+def llvm_text() -> tuple[int, int]:
+    """Return the address and bytes of LLVM's code, which is never written to.
+
+    They are (0, 0) where it is not loaded, or where the system does not say.
+    """
+    return _text() if _PACKAGE in sys.modules else (0, 0)
 
 
 @cache
-def llvm_text() -> tuple[int, int]:
-    """Return the address and bytes of LLVM's code, which is never written to; (0, 0) if unknown."""
+def _text() -> tuple[int, int]:
     try:
         lines = Path("/proc/self/maps").read_text().splitlines()
     except OSError:

@@ -16,8 +16,8 @@ import ctypes
 from functools import cache
 from typing import Any, Final, TypeVar
 
-from lowtide.backends.cpu import kept
-from lowtide.llvm.machine import Library
+from lowtide.backends.kept import kept
+from lowtide.llvm.library import Library
 from lowtide.llvm.objects import runtime_object
 from lowtide.llvm.target import host_target
 from lowtide.options import Options

@@ -9,8 +9,10 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
+from lowtide.backends.kept import kept
 from lowtide.client.executable import Executable, compile_module
 from lowtide.client.jit.lowering import held_functions, refuse_callbacks
+from lowtide.files.object_cache import ObjectCache
 from lowtide.frontend.hlo_proto import read_hlo_proto, write_hlo_module_with_config
 from lowtide.ir import Module, Shape
 from lowtide.ir.garbage_collection import without_collection
@@ -25,6 +27,7 @@ from lowtide.pjrt.handles import KeptLists, handle
 from lowtide.pjrt.layouts import Order, layout_at, row_major
 from lowtide.pjrt.partitioning import program_of_each, shardings_of
 from lowtide.pjrt.program_options import CompileOptions, read_options
+from lowtide.pjrt.stablehlo import kept_hlo_of
 from lowtide.pjrt.table import serves
 from lowtide.pjrt.tokens import TOKEN_SHAPE
 from lowtide.records import dataclass
@@ -176,23 +179,29 @@ def _compile(arguments: Any) -> None:
     options = read_options(
         ctypes.string_at(arguments.compile_options, arguments.compile_options_size)
     )
-    module = module_of(form, code, options)
+    chosen = lowtide_options(options.overrides)
+    module = module_of(form, code, options, kept("hlo", chosen))
     functions = held_functions(module)
-    executable = compile_module(module, lowtide_options(options.overrides))
+    executable = compile_module(module, chosen)
     del functions  # The executable holds them from now on.
     loaded = PluginProgram(module, executable, options)
     arguments.executable = handle(loaded, loaded.cell())
 
 
-def module_of(form: str, code: bytes, options: CompileOptions) -> Module:
+def module_of(
+    form: str, code: bytes, options: CompileOptions, cached: ObjectCache | None = None
+) -> Module:
     """Return a program in one of the forms "mlir", which is portable StableHLO, and "hlo".
 
+    The HLO of StableHLO is taken from `cached`, where it is there.
     It is that of each device. Of StableHLO the entry has the layouts that its marks ask for. Raises
     PluginError for another form, and for what lowtide cannot call or pass on.
     """
     if form not in ("mlir", "hlo"):
         raise PluginError(UNIMPLEMENTED, f"programs come as 'mlir' or 'hlo', not as {form!r}")
-    module = read_hlo_proto(hlo_of(code) if form == "mlir" else code)
+    module = read_hlo_proto(
+        kept_hlo_of(code, cached or ObjectCache(None)) if form == "mlir" else code
+    )
     refuse_callbacks(module)
     module = program_of_each(module, options)
     if form == "mlir":
@@ -200,18 +209,6 @@ def module_of(form: str, code: bytes, options: CompileOptions) -> Module:
     tie_donors(module)
     _refuse_others(module)
     return module
-
-
-def hlo_of(code: bytes) -> bytes:
-    """The protobuf of a module that is given in StableHLO."""
-    from jaxlib import _jax
-
-    library: Any = _jax
-    convert = library.mlir.mlir_module_to_xla_computation
-    found: bytes = convert(
-        code, use_tuple_args=False, return_tuple=False
-    ).as_serialized_hlo_module_proto()
-    return found
 
 
 def _refuse_others(module: Module) -> None:

@@ -27,6 +27,9 @@ MOST_BYTES: Final = 1 << 30
 MOST_ALIKE: Final = 64
 """How many stretches of memory of one form wait for results of calls that Python makes."""
 
+_SMALL_BYTES: Final = 1 << 15
+"""Arenas of so many bytes count as resident."""
+
 REST_NANOSECONDS: Final = 100_000_000
 """How long memory waits for a next call before it goes back to the system."""
 
@@ -41,10 +44,10 @@ class DeviceQueue:
 
     def __init__(self) -> None:
         self.block: Any = Queue(most_bytes=MOST_BYTES, nanoseconds=REST_NANOSECONDS)
-        self.block.text, self.block.text_bytes = llvm_text()
         self.address = ctypes.addressof(self.block)
         self._arena: Arena | None = None
         self._arenas: WeakSet[Arena] = WeakSet()
+        self._small = 0
         self.reserved = self.peak_reserved = 0
         self.recycled = Recycled(MOST_ALIKE, self._has_room)
 
@@ -83,21 +86,34 @@ class DeviceQueue:
 
     def new_arena(self, nbytes: int) -> Arena:
         """Return a new arena that counts as one of this device's."""
+        if not self.block.text_bytes:  # LLVM is loaded when a first program is compiled.
+            self.block.text, self.block.text_bytes = llvm_text()
         arena = Arena(nbytes, huge=True)
-        self._arenas.add(arena)
-        finalize(arena, self._count_arena, -nbytes).atexit = False
-        self._count_arena(nbytes)
+        count = self._count_arena
+        if nbytes > _SMALL_BYTES:
+            self._arenas.add(arena)
+        else:
+            count = self._count_small
+        finalize(arena, count, -nbytes).atexit = False
+        count(nbytes)
         self.block.peak_pool = max(self.block.peak_pool, self.block.mapped + self.block.idle)
         return arena
 
     def _count_arena(self, nbytes: int) -> None:
         self.block.mapped += nbytes
 
+    def _count_small(self, nbytes: int) -> None:
+        self._small += nbytes
+        self._count_arena(nbytes)
+
     @property
     def pool_bytes(self) -> int:
-        """The bytes that are resident of all arenas, in use or not, and of what waits."""
+        """The bytes that are resident of all arenas, in use or not, and of what waits.
+
+        Small arenas count whole: JAX asks after each compilation, and there may be a thousand.
+        """
         arenas = [resident(x.address, x.nbytes) for x in list(self._arenas) if x.address]
-        return sum(arenas) + int(self.block.idle) + self.recycled.nbytes
+        return sum(arenas) + self._small + int(self.block.idle) + self.recycled.nbytes
 
     def _has_room(self, nbytes: int) -> bool:
         """Whether so many bytes may wait, too, for results of calls that Python makes."""

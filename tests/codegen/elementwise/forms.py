@@ -272,7 +272,7 @@ _CHILD = """
 import sys
 from tests.codegen.elementwise.forms import TARGETS
 from tests.codegen.elementwise.forms import is_known
-from lowtide.llvm.elf_symbols import undefined_symbols
+from lowtide.llvm.elf import undefined_symbols
 from lowtide.llvm.machine import KernelCompiler
 compiler = KernelCompiler(TARGETS[sys.argv[1]])
 for text in sys.stdin.read().split("\\0"):

@@ -15,7 +15,8 @@ from lowtide.ir.literal import DTYPES
 from lowtide.ir.opcode import Opcode
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
-from lowtide.llvm.machine import KernelCompiler, Library
+from lowtide.llvm.library import Library
+from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.target import Target, host_target, restricted
 
 TARGETS = {"native": host_target(), "avx2": restricted(host_target(), "avx2")}

@@ -13,7 +13,8 @@ from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import DTYPES
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
-from lowtide.llvm.machine import KernelCompiler, Library
+from lowtide.llvm.library import Library
+from lowtide.llvm.machine import KernelCompiler
 
 FORMS = [("native", 16), ("native", 5), ("avx2", 8)]
 

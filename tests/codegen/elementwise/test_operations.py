@@ -18,7 +18,8 @@ from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.opcode import Opcode
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
-from lowtide.llvm.machine import KernelCompiler, Library
+from lowtide.llvm.library import Library
+from lowtide.llvm.machine import KernelCompiler
 from lowtide.ops.table import TABLE
 
 FORMS = [("native", 16), ("native", 0), ("avx2", 8), ("avx2", 0)]

@@ -13,7 +13,8 @@ from tests.runtime.cpu.handmade import ARGUMENTS, Draft, kernel
 
 from lowtide.ir.thunk import ExchangeThunk
 from lowtide.llvm.function import Function, module_text
-from lowtide.llvm.machine import KernelCompiler, Library
+from lowtide.llvm.library import Library
+from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.target import AARCH64, host_target, restricted
 from lowtide.runtime.cpu.call import CallOptions, LinkedExecutable, load
 from lowtide.runtime.cpu.grouping import Stage

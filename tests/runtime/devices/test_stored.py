@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import lowtide
-from lowtide.client.executable import compile_anew
+from lowtide.client.executable.anew import compile_anew
 from lowtide.ir import InputError
 from lowtide.ir.thunk import ExchangeThunk, exchanges
 from lowtide.runtime.cpu.program import NativeProgram

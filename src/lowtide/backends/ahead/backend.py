@@ -17,7 +17,7 @@ from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
 from lowtide.ir import Instruction, Module
 from lowtide.ir.errors import LowtideError, UnsupportedOpError
 from lowtide.ir.thunk import KernelThunk, Thunk, all_thunks, exchanges, host_calls
-from lowtide.llvm.elf_symbols import undefined_symbols
+from lowtide.llvm.elf import undefined_symbols
 from lowtide.llvm.lapack import routines_called
 from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.routines import routines_of

@@ -1,19 +1,19 @@
-"""From a module to an executable: from the cache, from bytes, or compiled anew."""
+"""From a module to an executable: from the cache, from bytes, or compiled anew.
+
+A program that the cache has is ready without a compiler: no pass and no LLVM is loaded.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lowtide import compiler
-from lowtide.backends.build import build
-from lowtide.backends.cpu import cpu_backend, kept
-from lowtide.backends.interface import Progress, Tell
+from lowtide.backends.kept import environment_of, kept
 from lowtide.client.errors import OverMemoryError
+from lowtide.client.executable.device_options import for_devices
 from lowtide.client.executable.executable import (
     NOT_KEPT,
     CheckedModules,
@@ -23,17 +23,15 @@ from lowtide.client.executable.executable import (
 )
 from lowtide.client.executable.keys import program_key
 from lowtide.client.executable.stored import StoredProgram, open_program, read_program
-from lowtide.compiler.reporting import was_cut_short
 from lowtide.files.signing import signing_key
 from lowtide.ir import Module
 from lowtide.ir.clone import clone_module
 from lowtide.ir.errors import InputError
 from lowtide.ir.garbage_collection import without_collection
-from lowtide.ir.printer import CANONICAL, COMPLETE, to_text
 from lowtide.options import BUDGET_SECONDS, Options, cache_folder
-from lowtide.passes import Observer
-from lowtide.records import dataclass
-from lowtide.runtime.cpu.program import NativeProgram
+
+if TYPE_CHECKING:
+    from lowtide.backends.interface import Progress, Tell
 
 
 def deserialize_executable(
@@ -84,7 +82,7 @@ def compile_module(
     Raises UnsupportedOpError for an operation without native code, OverMemoryError where no plan is
     known to fit, and what `compiler.plan` raises.
     """
-    options = _for_devices(options or Options(), module)
+    options = for_devices(options or Options(), module)
     if module.num_partitions > 1:
         from lowtide.client.executable.device_parts import device_parts
 
@@ -93,7 +91,7 @@ def compile_module(
             own = compile_module(parts.module, options, progress, tell)
             return own.for_whole_arrays(parts)
     start = perf_counter()
-    programs, environment = kept("programs", options), cpu_backend(options).environment
+    programs, environment = kept("programs", options), environment_of(options)
     given = None if options.check == "never" else clone_module(module)
     for wanted in dict.fromkeys((replace(options, memory=None), options)):
         known = _known(programs.get(program_key(module, wanted, environment)))
@@ -102,22 +100,12 @@ def compile_module(
         if known is not None and _does(known.memory, options):
             making = Making({"cache": perf_counter() - start}, was_cached=True)
             return _executable(known, options, making, CheckedModules(given=given))
+    from lowtide.client.executable.anew import compile_anew, executable_of
+
     made = executable_of(compile_anew(module, options, progress, tell=tell), options, given)
     if options.deadline is None and not made.program.python_call:
         programs.put(program_key(module, options, environment), made.serialize())
     return _within_memory(made, options)
-
-
-def _for_devices(options: Options, module: Module) -> Options:
-    """Options for a module of several devices: one thread for each, unless they say otherwise."""
-    if module.replica_count * module.num_partitions == 1:
-        return options
-    if options.check != "never":
-        raise InputError(
-            f"{module.name} runs on several devices, and calls are checked on one only: leave out "
-            "check; `lowtide run --sanitize` checks each step on all devices"
-        )
-    return options if options.threads else replace(options, threads=1)
 
 
 def _known(data: bytes | None) -> StoredProgram | None:
@@ -135,73 +123,11 @@ def _does(memory: Any, options: Options) -> bool:
     most, seconds = options.memory, options.deadline
     if most is not None and int(memory["ladder"]["arena_bytes"]) > most:
         return False
-    is_longer = seconds is not None and seconds > BUDGET_SECONDS
-    return not (is_longer and was_cut_short(memory))
+    if seconds is None or seconds <= BUDGET_SECONDS:
+        return True
+    from lowtide.compiler.reporting import was_cut_short
 
-
-@dataclass(frozen=True, slots=True)
-class PlannedProgram:
-    """A native program with the plan that it runs in; `seconds` by stage until here.
-
-    `budget` is what keeping to `Options.memory` came to, None without one, and `base` the module
-    that the bound on its extra time is about, where there is such a bound.
-    """
-
-    program: NativeProgram
-    plan: compiler.ModulePlan
-    seconds: Mapping[str, float]
-    budget: Mapping[str, Any] | None = None
-    base: Module | None = None
-
-
-def compile_anew(
-    module: Module,
-    options: Options | None = None,
-    progress: Progress | None = None,
-    observers: Sequence[Observer] = (),
-    tell: Tell | None = None,
-) -> PlannedProgram:
-    """Return the native program of a module, which is not changed, with all that is known of it.
-
-    It is compiled also where a cache has the program; kernels come from the cache. `observers` look
-    on while passes run, `tell` gets the plans for a limited memory. Raises what `compile_module`
-    raises.
-    """
-    options = _for_devices(options or Options(), module)
-    start = perf_counter()
-    wanted, observed = compiler.PlanOptions.of(options).begun(), 0.0
-    if observers and not module.is_scheduled:
-        watched = clone_module(module)
-        compiler.optimize(watched, wanted, observers)
-        observed = perf_counter() - start
-        if options.memory is None:
-            module, wanted = watched, wanted.at_stage("input")
-    found = build(module, cpu_backend(options), wanted, options.memory, progress, tell)
-    seconds = dict(found.plan.report.seconds)
-    seconds["passes"] = seconds.get("passes", 0.0) + observed
-    if found.budget_seconds:
-        seconds["budget"] = found.budget_seconds
-    seconds["kernels"] = perf_counter() - start - sum(seconds.values())
-    return PlannedProgram(found.program, found.plan, seconds, found.budget, found.base)
-
-
-def executable_of(
-    compiled: PlannedProgram, options: Options | None = None, given: Module | None = None
-) -> Executable:
-    """Return what is compiled as an executable, however much memory it needs.
-
-    `given` is the module it was made of, which it is checked with where `options` say so.
-    """
-    plan = compiled.plan
-    form = COMPLETE if spells_constants(compiled.program) else CANONICAL
-    text = to_text(plan.module, form)
-    base = "" if compiled.base is None else to_text(compiled.base, form)
-    making = Making(compiled.seconds)
-    budget = {} if compiled.budget is None else {"budget": dict(compiled.budget)}
-    memory = {**plan.report.to_json(), **budget}
-    options = options or Options()
-    checked = NOT_KEPT if options.check == "never" else CheckedModules(plan.module, given)
-    return Executable(compiled.program, text, memory, options, making, base, checked)
+    return not was_cut_short(memory)
 
 
 def _within_memory(executable: Executable, options: Options) -> Executable:

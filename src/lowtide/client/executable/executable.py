@@ -11,8 +11,7 @@ from html import escape
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, final
 
-from lowtide.backends.cpu import linked
-from lowtide.client.executable.checked import CheckedCalls, CheckSubject
+from lowtide.backends.kept import linked
 from lowtide.client.executable.stored import StoredProgram, stored_bytes
 from lowtide.files.signing import signing_key
 from lowtide.ir import LowtideError, Module
@@ -24,6 +23,7 @@ from lowtide.runtime.cpu.profile import Span
 from lowtide.runtime.cpu.program import NativeProgram
 
 if TYPE_CHECKING:
+    from lowtide.client.executable.checked import CheckSubject
     from lowtide.client.executable.device_parts import DeviceParts
 
 
@@ -89,6 +89,8 @@ class Executable:
         """How it came about in this process."""
         self._callee: Callable[..., Any] = self._linked
         if options.check != "never":
+            from lowtide.client.executable.checked import CheckedCalls  # Others load nothing.
+
             self._callee = CheckedCalls(
                 self._linked,
                 partial(self._subject, checked, options),
@@ -97,6 +99,8 @@ class Executable:
             )
 
     def _subject(self, checked: CheckedModules, options: Options) -> CheckSubject:
+        from lowtide.client.executable.checked import CheckSubject
+
         scheduled = checked.scheduled
         if scheduled is None and not spells_constants(self._program):
             raise LowtideError(

@@ -8,7 +8,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from lowtide.backends.cpu import linked
+from lowtide.backends.kept import linked
 from lowtide.client.executable.compiling import compile_module
 from lowtide.client.executable.device_parts import DeviceParts, device_parts
 from lowtide.client.executable.executable import Executable

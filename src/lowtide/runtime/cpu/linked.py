@@ -16,7 +16,8 @@ from lowtide.ir.thunk import (
     host_calls,
 )
 from lowtide.llvm.lapack import MissingRoutineError
-from lowtide.llvm.machine import KernelCompiler, Library
+from lowtide.llvm.library import Library
+from lowtide.llvm.machine import KernelCompiler
 from lowtide.runtime.cpu.native import Native
 from lowtide.runtime.cpu.program import NativeProgram
 from lowtide.runtime.cpu.table import Table, build_table

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.llvm.function import Function, module_text
-from lowtide.llvm.machine import RUNTIME_LEVEL, KernelCompiler, Library
+from lowtide.llvm.library import Library
+from lowtide.llvm.machine import RUNTIME_LEVEL, KernelCompiler
 from lowtide.llvm.target import Target, host_target
 from lowtide.runtime.cpu.entry import entry_function, unlocked_function
 from lowtide.runtime.cpu.looking import STATE_WORDS, THREAD_STATE, look_function

@@ -14,7 +14,8 @@ from lowtide.ir.launch import GridLaunch
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.shape import Shape
 from lowtide.ir.thunk import ConditionalThunk, CopyThunk, KernelThunk, Thunk, WhileThunk
-from lowtide.llvm.machine import KernelCompiler, Library
+from lowtide.llvm.library import Library
+from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.ptx import joined
 from lowtide.llvm.target import host_target
 from lowtide.runtime.cpu.arguments import as_array, major_to_minor

@@ -1,0 +1,47 @@
+"""Stores kept between processes, and programs out of them made ready: no compiler is loaded."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from lowtide.files.object_cache import ObjectCache
+from lowtide.llvm.host import keep_facts
+from lowtide.llvm.objects import environment, runtime_object
+from lowtide.llvm.target import Target, host_target, restricted
+from lowtide.options import Options, cache_folder
+from lowtide.runtime.cpu.call import CallOptions, LinkedExecutable
+from lowtide.runtime.cpu.program import NativeProgram
+
+
+def target_of(options: Options) -> Target:
+    """Return the processor that options ask for."""
+    return restricted(host_target(), options.target)
+
+
+def environment_of(options: Options) -> str:
+    """Return what besides a module and its options decides about a program."""
+    return environment(target_of(options))
+
+
+def kept(kind: str, options: Options) -> ObjectCache:
+    """Return what is kept between processes of one kind; nothing where options say so."""
+    return _kept_in(cache_folder() / kind if options.cache else None)
+
+
+@cache
+def _kept_in(folder: Path | None) -> ObjectCache:
+    return ObjectCache(folder)
+
+
+keep_facts(lambda: kept("hosts", Options()))
+
+
+def linked(program: NativeProgram, options: Options) -> LinkedExecutable:
+    """Return a program in memory, ready to be called; the runtime's own code may be compiled."""
+    return LinkedExecutable(program, _runtime_object, CallOptions(huge_pages=options.huge_pages))
+
+
+def _runtime_object(text: str) -> bytes:
+    """The object of the runtime itself, which is the same for all programs."""
+    return runtime_object(text, host_target(), kept("objects", Options()))

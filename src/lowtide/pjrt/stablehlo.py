@@ -1,0 +1,38 @@
+"""StableHLO as HLO: converted by JAX's library, which takes longer than a small program runs."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import partial
+from typing import Any, Final
+
+from lowtide.files.object_cache import ObjectCache
+from lowtide.host_calls.functions import TARGET
+
+_MOST_BYTES: Final = 1 << 24
+"""Programs of more bytes have large constants, and are not kept once more."""
+
+
+def hlo_of(code: bytes) -> bytes:
+    """Return the protobuf of a module that is given in StableHLO."""
+    from jaxlib import _jax
+
+    library: Any = _jax
+    convert = library.mlir.mlir_module_to_xla_computation
+    found: bytes = convert(
+        code, use_tuple_args=False, return_tuple=False
+    ).as_serialized_hlo_module_proto()
+    return found
+
+
+def kept_hlo_of(code: bytes, cached: ObjectCache) -> bytes:
+    """Return the same from what is kept, where it is; else it is converted, and kept.
+
+    What calls Python's functions is no other process's, and is not kept.
+    """
+    if len(code) > _MOST_BYTES or TARGET.encode() in code:
+        return hlo_of(code)
+    from jaxlib.version import __version__
+
+    key = hashlib.sha256(f"jaxlib {__version__}\n".encode() + code).hexdigest()[:40]
+    return cached.through(key, partial(hlo_of, code))
