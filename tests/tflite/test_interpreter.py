@@ -76,9 +76,7 @@ FLOATS = {
     "depthwise": window(
         "DEPTHWISE_CONV_2D", (1, 9, 8, 12), {0: 0, 1: 1, 2: 1, 3: 2, 4: 3}, (1, 3, 3, 12)
     ),
-    "conv uneven": window(
-        "CONV_2D", (1, 9, 3, 7), {0: 0, 1: 3, 2: 1, 4: 1, 5: 2}, (7, 3, 2, 6)
-    ),
+    "conv uneven": window("CONV_2D", (1, 9, 3, 7), {0: 0, 1: 3, 2: 1, 4: 1, 5: 2}, (7, 3, 2, 6)),
     "depthwise uneven": window(
         "DEPTHWISE_CONV_2D", (1, 3, 8, 12), {0: 0, 1: 1, 2: 3, 3: 2, 5: 2, 6: 1}, (1, 2, 3, 12)
     ),

@@ -5,8 +5,8 @@ import struct
 import numpy as np
 import pytest
 from tests.frontend.tflite.making import Graph, Text, model_bytes
-from tests.tflite.operators import drawn
 from tests.tflite.kernels import OPTIMIZED, calls, litert_results
+from tests.tflite.operators import drawn
 
 from lowtide.frontend.tflite.compiling import compile_tflite
 from lowtide.frontend.tflite.flexbuffer import scalars, vectors
