@@ -83,6 +83,10 @@ GOOD = np.zeros((1, 96), np.float32)
         ({"x": GOOD.astype(np.float64)}, "Unexpected input data type for 'x'.*float64.*float32"),
         ({"x": GOOD[0]}, "Invalid rank for input: x. Got: 1 Expected: 2"),
         ({"x": GOOD[:, :5]}, "invalid dimensions for input: x .*index: 1 Got: 5 Expected: 96"),
+        (
+            {"x": np.zeros((1, 97), np.float32)},
+            "invalid dimensions for input: x .*index: 1 Got: 97 Expected: 96",
+        ),
     ],
 )
 def test_wrong_feeds_are_named(feeds, message):

@@ -15,6 +15,7 @@ S8, U8 = RANDOM.integers(-128, 128, (48, 40)).astype(np.int8), np.arange(40, dty
 SCALES = RANDOM.random(40).astype(np.float32) * 0.01
 HALF = RANDOM.normal(size=(48, 40)).astype(np.float16)
 WIDE = RANDOM.normal(size=(48, 40)).astype(np.float32) * 3
+TIES = np.arange(-120, 120, 0.5, dtype=np.float32).reshape(12, 40)
 
 CASES = {
     "one scale": ("DequantizeLinear", [S8, np.float32(0.02), np.int8(-3)], {}),
@@ -23,6 +24,7 @@ CASES = {
     "by rows": ("DequantizeLinear", [S8, RANDOM.random(48).astype(np.float32)], {"axis": 0}),
     "quantized": ("QuantizeLinear", [WIDE, np.float32(0.021), np.uint8(117)], {}),
     "quantized by columns": ("QuantizeLinear", [WIDE, SCALES, S8[0]], {"axis": 1}),
+    "quantized ties": ("QuantizeLinear", [TIES, np.float32(1), np.uint8(117)], {}),
     "half": ("Cast", [HALF], {"to": FLOAT}),
     "transposed": ("Transpose", [WIDE], {"perm": [1, 0]}),
 }

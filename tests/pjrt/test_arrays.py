@@ -122,6 +122,21 @@ def test_memory_of_the_host_is_shared_where_it_may_be(tmp_path: Path) -> None:
     run(script, tmp_path)
 
 
+def test_small_results_begin_at_lines(tmp_path: Path) -> None:
+    """Where they have memory of their own, whatever the C library gives."""
+    script = """
+    double = jax.jit(lambda x: (x * 2, x.sum()))
+    step = jax.jit(lambda x: x + 1, donate_argnums=0)
+    kept = []
+    for size in (1, 3, 15, 16, 17, 100, 1001, 40_000):
+        x = jnp.asarray(np.ones(size, np.float32))
+        step(double(x)[0])
+        kept += [*double(x), step(double(x)[0])]
+    assert not [x.shape for x in kept if x.unsafe_buffer_pointer() % 64]
+    """
+    run(script, tmp_path)
+
+
 def test_arrays_are_shared_by_dlpack_both_ways(tmp_path: Path) -> None:
     script = (
         SHARED

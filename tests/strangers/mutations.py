@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from tests.strangers.messages import change_of_field
+
 NUMBERS: Final = (0, 1, -1, 2, 7, 127, 128, 255, 65535, 2**31 - 1, 2**31, 2**32, 2**62, 2**63 - 1)
 WORDS: Final = (
     b"\0", b"\xff", b"{", b"}", b"[", b"]", b'"', b",", b":", b"null", b"true", b"1e999", b"NaN",
@@ -91,7 +93,8 @@ def splice(rng: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:
 
 CHANGES: Final[tuple[Change, ...]] = (
     flip, flip, cut, break_off, repeat, insert, insert, number_of_text, number_of_text,
-    number_of_bytes, number_of_bytes, exchange, splice,
+    number_of_bytes, number_of_bytes, exchange, splice, change_of_field, change_of_field,
+    change_of_field, change_of_field,
 )  # fmt: skip
 
 

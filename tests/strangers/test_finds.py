@@ -1,5 +1,6 @@
 """Files that broke the law of readers once: each is one error of lowtide's now, and at once."""
 
+import importlib
 import os
 import random
 
@@ -10,6 +11,7 @@ import lowtide
 from lowtide.ir import InputError, LowtideError
 
 onnx = pytest.importorskip("onnx")
+type_text = importlib.import_module("lowtide.frontend.onnx.model").type_text
 helper, numpy_helper = onnx.helper, onnx.numpy_helper
 
 
@@ -85,3 +87,26 @@ def test_a_saved_model(tmp_path, seed) -> None:
     path.write_bytes(b"\x08\x01\x12" + b"\xc8\x01" + graph)
     with pytest.raises(InputError, match=r"SavedModel of TensorFlow.*GraphDef"):
         lowtide.read(path)
+
+
+KINDS = [x.name for x in onnx.TypeProto.DESCRIPTOR.oneofs_by_name["value"].fields]
+
+
+@pytest.mark.parametrize("inner", KINDS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_value_of_each_kind_of_type_that_onnx_has(tmp_path, kind, inner) -> None:
+    """Types within types too, with nothing said of their elements."""
+    path = saved(tmp_path, [numpy_helper.from_array(np.ones(2, np.float32), "w")])
+    model = onnx.load(path)
+    value = model.graph.input.add(name="x")
+    getattr(value.type, kind).SetInParent()
+    within = {"sequence_type": "elem_type", "optional_type": "elem_type", "map_type": "value_type"}
+    if kind in within:
+        getattr(getattr(getattr(value.type, kind), within[kind]), inner).SetInParent()
+    text = type_text(value.type)
+    assert text.startswith("seq(" if kind == "sequence_type" else kind.removesuffix("_type") + "(")
+    path.write_bytes(model.SerializeToString())
+    try:
+        lowtide.read(path)
+    except LowtideError as error:
+        assert "x" in str(error).split(": ", 1)[1]

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from tests.frontend.tflite.making import Graph, model_bytes
+from tests.tflite.kernels import OPTIMIZED, REFERENCE, litert_results
 
 from lowtide.cli.main import main
 from lowtide.frontend.graphs import GraphError
@@ -75,7 +76,13 @@ FLOATS = {
     "depthwise": window(
         "DEPTHWISE_CONV_2D", (1, 9, 8, 12), {0: 0, 1: 1, 2: 1, 3: 2, 4: 3}, (1, 3, 3, 12)
     ),
+    "conv uneven": window("CONV_2D", (1, 9, 3, 7), {0: 0, 1: 3, 2: 1, 4: 1, 5: 2}, (7, 3, 2, 6)),
+    "depthwise uneven": window(
+        "DEPTHWISE_CONV_2D", (1, 3, 8, 12), {0: 0, 1: 1, 2: 3, 3: 2, 5: 2, 6: 1}, (1, 2, 3, 12)
+    ),
     "max pool": window("MAX_POOL_2D", (1, 5, 4, 6), {0: 0, 1: 2, 2: 2, 3: 3, 4: 3}),
+    "max pool uneven": window("MAX_POOL_2D", (1, 9, 3, 6), {0: 0, 1: 3, 2: 1, 3: 3, 4: 2}),
+    "average pool uneven": window("AVERAGE_POOL_2D", (1, 4, 7, 6), {0: 1, 1: 1, 2: 2, 3: 2, 4: 3}),
     "average pool": window("AVERAGE_POOL_2D", (1, 5, 4, 6), {0: 0, 1: 2, 2: 2, 3: 3, 4: 3}),
     "layers": layers(),
     "transpose": moved("TRANSPOSE", (4, 2, 3), [[2, 0, 1]]),
@@ -224,18 +231,12 @@ def run(interpreter, values):
     return [interpreter.get_tensor(x["index"]) for x in interpreter.get_output_details()]
 
 
-def reference(content, kind="BUILTIN_REF"):
-    litert = pytest.importorskip("ai_edge_litert.interpreter")
-    resolver = litert.OpResolverType[kind]
-    return litert.Interpreter(model_content=content, experimental_op_resolver_type=resolver)
-
-
 @pytest.mark.parametrize("name", FLOATS)
 def test_floats_beside_litert(name):
     content = model_bytes(FLOATS[name])
     values = inputs_for(read_tflite(content))
-    without = "BUILTIN_WITHOUT_DEFAULT_DELEGATES"  # Some floats have no reference kernel.
-    wanted = run(reference(content, without), values)
+    # Some floats have no reference kernel.
+    (wanted,) = litert_results(content, [OPTIMIZED], [values])
     for ours, theirs in zip(run(Interpreter(model_content=content), values), wanted, strict=True):
         assert ours.dtype == theirs.dtype
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
@@ -247,7 +248,7 @@ def test_integers_are_those_of_the_reference_kernels(name):
     model = read_tflite(content)
     for seed in range(4):
         values = inputs_for(model, seed)
-        wanted = run(reference(content), values)
+        (wanted,) = litert_results(content, [REFERENCE], [values])
         found = run(Interpreter(model_content=content), values)
         for ours, theirs in zip(found, wanted, strict=True):
             assert ours.dtype == theirs.dtype

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from tests.frontend.tflite.making import model_bytes
 from tests.tflite import operators
+from tests.tflite.kernels import OPTIMIZED, REFERENCE, calls, litert_results
 
 from lowtide.tflite import Interpreter
-
-REFERENCE, OPTIMIZED = "BUILTIN_REF", "BUILTIN_WITHOUT_DEFAULT_DELEGATES"
 
 NOT_IN_LITERT = {"broadcast to"}
 """What the package's interpreter has no kernel for; a test below reckons it with NumPy."""
@@ -15,21 +14,6 @@ NOT_IN_LITERT = {"broadcast to"}
 
 def content_of(model):
     return model_bytes(*(model if isinstance(model, list) else [model]))
-
-
-def litert(content, *kinds):
-    """LiteRT's interpreter with the first set of kernels that has the operator."""
-    package = pytest.importorskip("ai_edge_litert.interpreter")
-    for kind in kinds:
-        resolver = package.OpResolverType[kind]
-        try:
-            how = {"experimental_op_resolver_type": resolver}
-            found = package.Interpreter(model_content=content, **how)
-            found.allocate_tensors()
-        except (RuntimeError, ValueError):
-            continue
-        return found
-    raise AssertionError("no set of kernels has the operator")
 
 
 def values_for(interpreter, generator):
@@ -48,25 +32,12 @@ def values_for(interpreter, generator):
     return found
 
 
-def calls(interpreter, steps):
-    """The outputs of several calls of one interpreter, which keeps its state."""
-    found = []
-    for values in steps:
-        for entry, value in zip(interpreter.get_input_details(), values, strict=True):
-            interpreter.set_tensor(entry["index"], value)
-        interpreter.invoke()
-        details = interpreter.get_output_details()
-        found.append([interpreter.get_tensor(x["index"]) for x in details])
-    return found
-
-
 def both(content, *kinds, count=2):
     ours = Interpreter(model_content=content)
     ours.allocate_tensors()
     generator = np.random.default_rng(5)
     steps = [values_for(ours, generator) for _ in range(count)]
-    theirs = litert(content, *kinds)
-    pairs = zip(calls(ours, steps), calls(theirs, steps), strict=True)
+    pairs = zip(calls(ours, steps), litert_results(content, kinds, steps), strict=True)
     return [(x, y) for mine, other in pairs for x, y in zip(mine, other, strict=True)]
 
 

@@ -5,8 +5,8 @@ import struct
 import numpy as np
 import pytest
 from tests.frontend.tflite.making import Graph, Text, model_bytes
+from tests.tflite.kernels import OPTIMIZED, calls, litert_results
 from tests.tflite.operators import drawn
-from tests.tflite.test_operators import OPTIMIZED, calls, litert
 
 from lowtide.frontend.tflite.compiling import compile_tflite
 from lowtide.frontend.tflite.flexbuffer import scalars, vectors
@@ -91,7 +91,7 @@ def test_variables_last_from_call_to_call():
 def test_variables_beside_litert():
     x = drawn(2, 3)
     steps = [[x], [x], [3 * x]]
-    theirs = calls(litert(counting(), OPTIMIZED), steps)
+    theirs = litert_results(counting(), [OPTIMIZED], steps)
     np.testing.assert_array_equal(ours(counting(), *steps)[1], theirs)
 
 
@@ -256,7 +256,7 @@ def detector():
 
 def test_the_end_of_a_detector_beside_litert():
     steps = [[drawn(1, 12, 4, seed=i), drawn(1, 12, 4, seed=20 + i, low=0.0)] for i in range(4)]
-    theirs = calls(litert(detector(), OPTIMIZED), steps)
+    theirs = litert_results(detector(), [OPTIMIZED], steps)
     for found, wanted in zip(ours(detector(), *steps)[1], theirs, strict=True):
         count = int(wanted[3][0])
         assert int(found[3][0]) == count > 0

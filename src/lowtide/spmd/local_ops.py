@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
 from lowtide.ir import ElementType, Instruction, Opcode, Shape, array_shape
 from lowtide.ir.attributes import (
     CustomCall,
@@ -23,6 +25,9 @@ from lowtide.passes.matching import identity_of
 from lowtide.spmd.emitter import Emitter
 from lowtide.spmd.local_op import LocalOp
 from lowtide.spmd.local_windows import convolution, reduce_window
+
+_MOST: Final = np.uint64(2**63 - 1)
+"""The largest index as it is written for a device."""
 
 
 def write(emitter: Emitter, op: LocalOp) -> Instruction:
@@ -81,9 +86,17 @@ def _iota(emitter: Emitter, op: LocalOp) -> Instruction:
 
 def _index(emitter: Emitter, x: Instruction) -> Instruction:
     """Return an index in a signed type that holds it: a tile may start behind it."""
-    if x.shape.element_type in (ElementType.S64, ElementType.U64):
-        return emitter.convert(x, ElementType.S64)
+    if x.shape.element_type in (ElementType.U32, ElementType.S64, ElementType.U64):
+        return _index64(emitter, x)
     return emitter.convert(x, ElementType.S32)
+
+
+def _index64(emitter: Emitter, x: Instruction) -> Instruction:
+    """Return an index as s64; one that is larger is beyond any array, and so is the largest."""
+    if x.shape.element_type is ElementType.U64:
+        most = emitter.broadcast(emitter.constant(_MOST), x.shape.dimensions)
+        x = emitter.add(Opcode.MINIMUM, (x, most))
+    return emitter.convert(x, ElementType.S64)
 
 
 def _scalar(emitter: Emitter, like: Instruction, value: int) -> Instruction:
@@ -142,10 +155,6 @@ def _alike(emitter: Emitter, starts: Sequence[Instruction]) -> list[Instruction]
     if len(types) <= 1:
         return list(starts)
     return [_index64(emitter, x) for x in starts]
-
-
-def _index64(emitter: Emitter, x: Instruction) -> Instruction:
-    return emitter.convert(x, ElementType.S64)
 
 
 def _padded(emitter: Emitter, x: Instruction, dimension: int, by: int) -> Instruction:

@@ -219,6 +219,8 @@ def type_text(given: TypeProto) -> str:
     if kind == "map_type":
         key = _type_name(given.map_type.key_type)
         return f"map({key},{type_text(given.map_type.value_type)})"
+    if kind == "opaque_type":
+        return f"opaque({given.opaque_type.domain},{given.opaque_type.name})"
     short = kind.removesuffix("_type")
     return f"{short}({_type_name(getattr(given, kind).elem_type)})"
 
