@@ -162,6 +162,28 @@ def test_single_instruction_invents_its_operands() -> None:
     assert module.entry.parameters[1].name == "w"
 
 
+@pytest.mark.parametrize(
+    "operands",
+    [
+        "f32[] a, f32[], b",
+        "f32[], a, b",
+        "a,, b",
+        "a, b, f32[]",
+        "a, (f32[4]{0}, pred[]), b,",
+        ",a,b",
+    ],
+)
+def test_a_shape_alone_and_nothing_between_commas_are_passed_over(operands: str) -> None:
+    x, y = "a = f32[] parameter(0)", "b = f32[] parameter(1)"
+    module = parse_hlo(in_entry(x, y, f"ROOT c = f32[] add({operands})"))
+    assert [z.name for z in module.entry.root.operands] == ["a", "b"]
+
+
+def test_a_shape_alone_is_no_operand() -> None:
+    with pytest.raises(HloTextError, match="add takes 2 operands, found 1"):
+        parse_hlo(in_entry("a = f32[] parameter(0)", "ROOT c = f32[] add(a, f32[])"))
+
+
 def test_typed_attributes() -> None:
     module = parse_both(
         in_entry(

@@ -6,6 +6,7 @@ import random
 import re
 from typing import Final
 
+import numpy as np
 import pytest
 from tests.native.comparing import compiled
 
@@ -13,6 +14,7 @@ from lowtide.checking.tolerances import assert_values_close
 from lowtide.evaluator import evaluate
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.testing.check_pass import seeded_arguments
+from lowtide.testing.native import run_native
 from lowtide.verifier import verify
 
 FORMS: Final = {
@@ -153,3 +155,20 @@ def test_values_do_not_depend_on_layouts(name: str, is_scheduled: bool) -> None:
         expected = evaluate(module, arguments)
         got = compiled(text)(*arguments)
         assert_values_close(got, expected, module.entry.root.shape)
+
+
+def test_an_asynchronous_start_that_tells_of_no_result_has_that_of_its_computation() -> None:
+    text = """
+HloModule m
+ENTRY e {
+  x = f32[] parameter(0)
+  y = s32[] parameter(1)
+  s = ((f32[], s32[]), (), s32[]) call-start(x, y), to_apply={
+    a = f32[] parameter(0)
+    b = s32[] parameter(1)
+    ROOT t = tuple(a, b)
+  }
+  ROOT d = (f32[], s32[]) call-done(s)
+}"""
+    got = run_native(text, [np.float32(2.5), np.int32(3)])
+    assert [x.item() for x in got] == [2.5, 3]

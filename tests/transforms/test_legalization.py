@@ -54,6 +54,12 @@ CASES: dict[str, tuple[str, str, str, str]] = {
         f"{E}a = f32[0,3] exponential(e)\nROOT t = f32[3,0] transpose(a), dimensions={{1,0}}",
         f"{E}ROOT t = f32[3,0] constant({{ {{}}, {{}}, {{}} }})",
     ),
+    "nothing, in more rows than a text should have braces for": (
+        "zero-sized",
+        "",
+        "ROOT i = f32[1000000000000,0] iota(), iota_dimension=0",
+        "z = f32[] constant(0)\nROOT i = f32[1000000000000,0] broadcast(z), dimensions={}",
+    ),
     "a call that is started and awaited": (
         "async-to-sync",
         SINE,

@@ -19,6 +19,7 @@ from lowtide.ir import Instruction, Module
 from lowtide.ir.clone import clone_module
 from lowtide.ir.partitioning import check_partitioned
 from lowtide.records import dataclass
+from lowtide.transforms.control_flow.unread_loops import remove_unread_loops
 from lowtide.transforms.layout.handed_on import obey_layouts
 from lowtide.transforms.layout.plain_memory import to_plain_memory
 
@@ -124,6 +125,8 @@ def _prepared(module: Module, kernels: KernelSet[ProgramT]) -> Module:
     check_partitioned(module)
     module = clone_module(module)
     to_plain_memory(module)
+    if module.is_scheduled:
+        remove_unread_loops(module)  # Other modules lose them to the passes.
     obey_layouts(module)
     write_out_nested_fusions(module)
 

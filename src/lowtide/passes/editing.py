@@ -133,6 +133,17 @@ class TupleElements:
         return found
 
 
+def read_elements_at_once(source: Instruction) -> None:
+    """Let nobody take elements from a tuple that is made beside it."""
+    if source.opcode is not Opcode.TUPLE:
+        return
+    for x in list(source.users):
+        if x.opcode is Opcode.GET_TUPLE_ELEMENT and not x.has_control_edges:
+            substitute(x, source.operands[element_index(x)])
+            x.parent.remove(x)
+    remove_with_operands(source)
+
+
 def read_elements(source: Instruction) -> dict[int, list[Instruction]] | None:
     """Return the get-tuple-elements of `source` by index; None where it is read as a whole."""
     if source.is_root:

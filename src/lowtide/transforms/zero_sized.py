@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Final, TypeAlias
 
 from lowtide.builder.values import Op
 from lowtide.ir import Instruction, Module, Opcode
-from lowtide.ir.attributes import Constant
+from lowtide.ir.attributes import Constant, Dimensions
 from lowtide.ir.literal import zero_literal
 from lowtide.ops.effects import has_side_effect
 from lowtide.passes.interface import Pass
@@ -22,6 +23,9 @@ _KEPT: Final = frozenset(
         Opcode.PARAMETER,
     }
 )
+
+_MOST_ROWS: Final = 1024
+"""A constant has a pair of braces for each row, though there is nothing in them."""
 
 
 def remove_zero_sized(module: Module) -> int:
@@ -39,9 +43,15 @@ def _has_no_elements(x: Instruction) -> bool:
 
 
 def _empty(x: Instruction, at: Rewriter) -> _Made:
-    """Make a constant of an array without elements."""
+    """Make a constant of an array without elements, or a broadcast where its text would be long."""
     if not _has_no_elements(x) or has_side_effect(x):
         return None
+    sizes = x.shape.dimensions
+    if prod(sizes[: sizes.index(0)]) > _MOST_ROWS:
+        if x.opcode is Opcode.BROADCAST and x.operands[0].opcode is Opcode.CONSTANT:
+            return None
+        zero = at.build.constant(0, x.shape.element_type)
+        return at.build.emit(Opcode.BROADCAST, [zero], Dimensions(()), shape=x.shape)
     literal = zero_literal(x.shape)
     return at.build.emit(Opcode.CONSTANT, (), Constant(literal), shape=x.shape)
 

@@ -527,6 +527,30 @@ ENTRY main {
             outside=SUM,
         ),
     ),
+    "work on constants moves out of a loop that passes nothing on": (
+        "while-code-motion",
+        loop_text(
+            "s32[]; f32[]",
+            f"{COUNT}\nw = f32[64] iota(), iota_dimension=0\nnone = f32[] constant(0)\n"
+            "t = f32[] reduce(w, none), dimensions={0}, to_apply=sum\ny = f32[] add(b1, t)",
+            "next, y",
+            "x = f32[] parameter(0)\nzero = s32[] constant(0)",
+            "zero, x",
+            element("last", "f32[]", 1, root=True),
+            outside=SUM,
+        ),
+        loop_text(
+            "s32[]; f32[]; f32[]",
+            f"{COUNT}\ny = f32[] add(b1, b2)",
+            "next, y, b2",
+            "x = f32[] parameter(0)\nzero = s32[] constant(0)\n"
+            "w = f32[64] iota(), iota_dimension=0\nnone = f32[] constant(0)\n"
+            "t = f32[] reduce(w, none), dimensions={0}, to_apply=sum",
+            "zero, x, t",
+            element("last", "f32[]", 1, root=True),
+            outside=SUM,
+        ),
+    ),
     "a conversion to a wider type does not": (
         "while-code-motion",
         loop_text(

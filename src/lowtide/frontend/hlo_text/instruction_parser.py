@@ -316,7 +316,9 @@ def _parse_parentheses(
         return ir.Constant(parse_literal(lexer, shape)), ()
     operands = []
     while not lexer.at(")"):
-        operands.append(_parse_operand(parser, computation))
+        operand = _parse_operand(parser, computation)
+        if operand is not None:
+            operands.append(operand)
         if len(operands) > MAX_LIST:
             lexer.fail(f"an instruction has more than {MAX_LIST} operands")
         if not lexer.eat(","):
@@ -324,12 +326,15 @@ def _parse_parentheses(
     return None, tuple(operands)
 
 
-def _parse_operand(parser: ModuleParser, computation: Computation) -> Instruction:
+def _parse_operand(parser: ModuleParser, computation: Computation) -> Instruction | None:
+    """Take an operand; None for a shape alone or nothing between commas: XLA passes over it."""
     lexer = parser.lexer
     start = lexer.start
     shape = parse_shape(lexer) if starts_shape(lexer) else None
     if parser.invents_operands and shape is not None:
         return parser.invent_operand(computation, shape)
+    if lexer.at(",") or (shape is not None and lexer.at(")")):
+        return None
     if lexer.kind is TokenKind.IDENTIFIER and lexer.text[lexer.end : lexer.end + 1] == "(":
         lexer.seek(start)
         return parse_right_side(parser, computation, None, start, attributes_allowed=False)

@@ -28,8 +28,6 @@ def _move(loop: WhileLoop) -> int:
     carried = {
         x: element_index(x) for x in loop.body.parameters[0].users if element_index(x) in passed
     }
-    if not carried:
-        return 0
     marks = _marks(loop, carried)
     wanted = frontier(marks, carried.__contains__)
     if not wanted:

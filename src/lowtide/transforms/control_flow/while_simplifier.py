@@ -10,7 +10,12 @@ from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.attributes import Constant
 from lowtide.ir.traversal import computation_post_order
 from lowtide.passes.call_sites import count_references, drop_unreferenced, is_present
-from lowtide.passes.editing import element_index, remove_with_operands, substitute
+from lowtide.passes.editing import (
+    element_index,
+    read_elements_at_once,
+    remove_with_operands,
+    substitute,
+)
 from lowtide.passes.embedding import embed, may_copy, may_embed
 from lowtide.passes.interface import Pass
 
@@ -58,7 +63,7 @@ def _simplify(loop: Instruction, *, once: bool) -> int:
     start = loop.operands[0]
     loop.parent.remove(loop)
     remove_with_operands(start)
-    _read_elements_at_once(result)
+    read_elements_at_once(result)
     return 1
 
 
@@ -84,17 +89,6 @@ def _read_last_value(loop: Instruction, index: int, value: int) -> int:
         x.parent.remove(x)
         changes += 1
     return changes
-
-
-def _read_elements_at_once(source: Instruction) -> None:
-    """Let nobody take elements from a tuple that is made beside it."""
-    if source.opcode is not Opcode.TUPLE:
-        return
-    for x in list(source.users):
-        if x.opcode is Opcode.GET_TUPLE_ELEMENT and not x.has_control_edges:
-            substitute(x, source.operands[element_index(x)])
-            x.parent.remove(x)
-    remove_with_operands(source)
 
 
 _BODY: Final = """

@@ -16,6 +16,7 @@ from lowtide.transforms.expand import (
     map,
     mixed_types,
     scaled_dot,
+    scan,
     simple_scatter,
 )
 from lowtide.transforms.expand.rng import expand_rng
@@ -34,8 +35,8 @@ CORE: Final = frozenset(Opcode) - EXPANDED
 """The operations that code has to be generated for.
 
 After `legalize`, gathers and scatters among them have their index vectors last, no window of a
-reduce-window is cumulative, no reduction looks for a place, and element-wise operations compute in
-one floating point type.
+reduce-window is cumulative, no reduction looks for a place, scans are chains of elements, and
+element-wise operations compute in one floating point type.
 
 Operations stay in the core where one kernel moves less memory than what can be written in their
 place: select-and-scatter (no places in memory), topk (no sorted rows), rng-bit-generator (no words
@@ -75,6 +76,7 @@ _RULES: Final = (
     *map.RULES,
     *mixed_types.RULES,
     *scaled_dot.RULES,
+    *scan.RULES,
     *simple_scatter.RULES,
 )
 

@@ -188,10 +188,10 @@ def _start(x: Instruction) -> int:
     """The first half of an asynchronous operation, whose shape has operands and result."""
     callee = x.called_computations[0]
     changes = sum([_take(x, number, y.shape) for number, y in enumerate(callee.parameters)])
-    given = tuple_shape([y.shape for y in callee.parameters])
-    return changes + _reshaped(
-        x, tuple_shape([given, callee.root.shape, *x.shape.tuple_shapes[2:]])
-    )
+    given, told = tuple_shape([y.shape for y in callee.parameters]), x.shape.tuple_shapes
+    if told[1].is_tuple and not told[1].tuple_shapes:  # No result is told: that of the computation.
+        x.set_shape(tuple_shape([told[0], callee.root.shape, *told[2:]]))
+    return changes + _reshaped(x, tuple_shape([given, callee.root.shape, *told[2:]]))
 
 
 def _update(x: Instruction) -> int:

@@ -18,7 +18,6 @@ from lowtide.codegen.cpu.reduction.steps import (
     ScanSteps,
     added,
     combined,
-    is_elementwise,
     split_carries,
     widened,
 )
@@ -41,6 +40,7 @@ from lowtide.ir.attributes import Scan
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
+from lowtide.ops.scan_steps import has_chains
 
 CHAINS: Final = 8
 """Chains that run side by side: as many as hide the time that a step takes."""
@@ -58,17 +58,11 @@ _MOST_PARTS: Final = 64
 
 
 def plan_scan(instruction: Instruction, target: Target) -> KernelPlan | None:
-    """Return how a scan runs, None where its steps are not elementwise."""
+    """Return how a scan runs, None where its steps are not chains of elements."""
+    if not has_chains(instruction):
+        return None
     attributes = instruction.attributes_as(Scan)
-    inputs = len(instruction.operands) - attributes.num_carries
-    body = instruction.called_computations[0]
-    if not inputs or not is_elementwise(body):
-        return None
     dimensions = instruction.operands[0].shape.dimensions
-    if any(x.shape.dimensions != dimensions for x in instruction.operands[:inputs]):
-        return None
-    if not prod(dimensions):
-        return None
     others = tuple([x for d, x in enumerate(dimensions) if d != attributes.dimension])
     if attributes.dimension < len(dimensions) - 1 and others[-1] > 1:
         return KernelPlan(lambda: _Across(instruction, target, others).code())

@@ -13,12 +13,10 @@ from lowtide.codegen.elements.parts import converted
 from lowtide.codegen.elements.values import CallFrame, Element, Mask
 from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.value import Value
-from lowtide.ir import Computation, Instruction, Opcode
+from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import NO_ATTRIBUTES, Scan
-from lowtide.ops.table import TABLE
 from lowtide.records import dataclass
 
-_PLAIN: Final = (Opcode.CONSTANT, Opcode.IOTA, Opcode.TUPLE, Opcode.PARAMETER)
 _SPLITTABLE: Final = (
     Opcode.ADD,
     Opcode.MULTIPLY,
@@ -35,17 +33,6 @@ class Carry:
 
     opcode: Opcode
     value: Instruction
-
-
-def is_elementwise(body: Computation) -> bool:
-    """Whether each element of what a computation returns needs its arguments there only."""
-    for x in body.instructions.values():
-        if x.opcode is Opcode.BROADCAST:
-            if x.operands[0].shape.rank or x.operands[0].opcode is Opcode.PARAMETER:
-                return False
-        elif x.opcode not in _PLAIN and not TABLE[x.opcode].elementwise:
-            return False
-    return True
 
 
 def split_carries(scan: Instruction) -> tuple[Carry, ...] | None:
