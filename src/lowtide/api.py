@@ -306,7 +306,7 @@ def _explain_divisions(
     from lowtide.sharding_search.search import search_shardings
 
     if isinstance(source, Module | str | os.PathLike):
-        module = source if isinstance(source, Module) else read(source)
+        module = _module_in(source)
         own, rest = _split_keywords(None, None, keywords)
         base = _only_options(specs, options, rest)
         options = base if own is None else _split_keywords(None, base, keywords)[0]
