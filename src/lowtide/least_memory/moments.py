@@ -105,7 +105,7 @@ class Moments:
         """The arcs that all moments have: tails, heads, capacities. Those of values come first."""
         values = self.values
         count = len(values.nbytes)
-        later = np.where(self._maker < 0, _SINK, self._later[self._maker])
+        later = np.append(self._later, _SINK)[self._maker]  # Number -1 is the last one.
         tails, heads = [self._needed], [later]
         pairs: list[tuple[int, int]] = [(_SOURCE, int(self._needed[v])) for v in values.kept]
         for number, reads in enumerate(values.reads):
