@@ -49,6 +49,9 @@ _CALL: Final = 4
 _THROUGH_TABLE: Final = (9, 41, 42)
 """Types of relocations: an address, a distance, that to a function, that to where an address is."""
 
+_MOST_BYTES: Final = 1 << 31
+"""Distances of 32 bits reach no farther."""
+
 _JUMP: Final = b"\xff\x25"
 _JUMP_BYTES: Final = 8
 """A jump through the address at a distance of 32 bits, in its room."""
@@ -267,6 +270,8 @@ def _libc() -> Any:
 
 
 def _mapped(nbytes: int) -> int:
+    if nbytes > _MOST_BYTES:
+        raise NotLinkedError(f"{nbytes} bytes of code")
     rights = mmap.PROT_READ | mmap.PROT_WRITE
     kind = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     found = _libc().mmap(None, nbytes, rights, kind, -1, 0)

@@ -1,16 +1,11 @@
-"""HLO as protobuf, wire compatible with XLA in both directions."""
+"""HLO as protobuf, wire compatible with XLA in both directions.
 
-from lowtide.frontend.hlo_proto.buffer_assignment import read_buffer_assignment
-from lowtide.frontend.hlo_proto.buffer_assignment_writer import (
-    write_buffer_assignment,
-    write_hlo_proto_plan,
-    write_memory_usage_report,
-)
-from lowtide.frontend.hlo_proto.hlo_proto_plan import (
-    holds_plan,
-    read_hlo_proto_plan,
-    read_plan_of_hlo_proto,
-)
+Plans in protobuf are read and written by few: their functions are loaded when first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
 from lowtide.frontend.hlo_proto.reader import read_hlo_proto, read_snapshot
 from lowtide.frontend.hlo_proto.writer import (
     write_hlo_module_proto,
@@ -19,6 +14,27 @@ from lowtide.frontend.hlo_proto.writer import (
     write_hlo_proto_with_ids,
     write_sharding_proto,
 )
+
+if TYPE_CHECKING:
+    from lowtide.frontend.hlo_proto.buffer_assignment import (
+        read_buffer_assignment as read_buffer_assignment,
+    )
+    from lowtide.frontend.hlo_proto.buffer_assignment_writer import (
+        write_buffer_assignment as write_buffer_assignment,
+    )
+    from lowtide.frontend.hlo_proto.buffer_assignment_writer import (
+        write_hlo_proto_plan as write_hlo_proto_plan,
+    )
+    from lowtide.frontend.hlo_proto.buffer_assignment_writer import (
+        write_memory_usage_report as write_memory_usage_report,
+    )
+    from lowtide.frontend.hlo_proto.hlo_proto_plan import holds_plan as holds_plan
+    from lowtide.frontend.hlo_proto.hlo_proto_plan import (
+        read_hlo_proto_plan as read_hlo_proto_plan,
+    )
+    from lowtide.frontend.hlo_proto.hlo_proto_plan import (
+        read_plan_of_hlo_proto as read_plan_of_hlo_proto,
+    )
 
 __all__ = [
     "holds_plan",
@@ -36,3 +52,22 @@ __all__ = [
     "write_memory_usage_report",
     "write_sharding_proto",
 ]
+
+_HOME: Final = {
+    "holds_plan": "hlo_proto_plan",
+    "read_buffer_assignment": "buffer_assignment",
+    "read_hlo_proto_plan": "hlo_proto_plan",
+    "read_plan_of_hlo_proto": "hlo_proto_plan",
+    "write_buffer_assignment": "buffer_assignment_writer",
+    "write_hlo_proto_plan": "buffer_assignment_writer",
+    "write_memory_usage_report": "buffer_assignment_writer",
+}
+"""The module that defines each name that is loaded when first used."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
