@@ -59,7 +59,7 @@ class HostContext:
 
 
 def in_buffers(
-    callback: Callable[..., None],
+    callback: Callable[..., Any],
     trees: tuple[Any, Any],
     shapes: Sequence[Any],
     aliases: Sequence[tuple[int, int]],
