@@ -302,6 +302,22 @@ def test_partitioned_calls_are_made_by_each_device_with_its_tiles(tmp_path: Path
     assert run(script, tmp_path, LOWTIDE_DEVICES="4") == "28\n" * 4
 
 
+def test_partitioned_calls_get_tiles_that_the_mesh_can_name(tmp_path: Path) -> None:
+    script = """
+    mesh = jax.make_mesh((4,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+    places = [jax.NamedSharding(mesh, p) for p in (jax.P("x"), jax.P(None, "x"))]
+    found = []
+    def function(x, y):
+        note = lambda *given: found.append([z.tolist() for z in given])
+        jax.debug.callback(note, x, y, partitioned=True)
+    rows = jax.jit(jax.vmap(function, in_axes=(0, 1)), in_shardings=places)
+    rows(jnp.arange(8).reshape(4, 2), jnp.arange(8).reshape(2, 4))
+    jax.effects_barrier()
+    assert sorted(found) == sorted([[[2 * i, 2 * i + 1], [i, i + 4]] for i in range(4)] * 4), found
+    """
+    run(script, tmp_path, LOWTIDE_DEVICES="4")
+
+
 def test_outside_of_programs_functions_get_arrays(tmp_path: Path) -> None:
     script = """
     jax.debug.print("{} {x}", 2, x=3.5)
