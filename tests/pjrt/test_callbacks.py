@@ -85,6 +85,97 @@ def test_what_a_callback_raises_is_shown_with_its_traceback(tmp_path: Path) -> N
     assert lines == ["True True True", "True True True", "[] 2"]
 
 
+def test_an_error_of_a_callback_is_that_of_its_call_and_no_later_one(tmp_path: Path) -> None:
+    script = """
+    import logging
+    logging.disable(logging.CRITICAL)
+    def fail(x):
+        raise ValueError("oh no")
+    def loop(call):
+        return jax.jit(lambda n: lax.fori_loop(0, n, lambda i, c: (call(i), c + 1)[1], 0))
+    def told(f, *arguments):
+        try:
+            f(*arguments)
+        except Exception as error:
+            return "oh no" in str(error)
+    for ordered in (False, True):
+        callback = partial(jax.debug.callback, fail, ordered=ordered)
+        print(told(jax.jit(callback), 1), told(loop(callback), 2), told(callback, 1))
+        jax.effects_barrier()
+        jax.jit(lambda x: jax.debug.print("fine {}", x, ordered=ordered))(3)
+        jax.effects_barrier()
+    mine = jax.jit(lambda x: (jax.debug.callback(fail, x), x + 1)[1], donate_argnums=0)
+    x = jnp.zeros(1000)
+    print(told(mine, x), x.is_deleted(), jax.devices()[0].memory_stats()["bytes_in_use"])
+    """
+    found = run(HEAD + dedent(script), tmp_path, "lowtide").splitlines()
+    assert found[:-1] == ["True True True", "fine 3"] * 2
+    assert found[-1] == "True True 0"
+
+
+def test_callbacks_write_into_buffers(tmp_path: Path) -> None:
+    script = """
+    from jax.experimental.buffer_callback import ExecutionStage, buffer_callback
+    like = jax.ShapeDtypeStruct((3,), jnp.float32)
+    def twice(context, out, x, *, more):
+        assert context.stage == ExecutionStage.EXECUTE and out["a"].writeable and not x.writeable
+        assert (x.shape, x.ndim, x.dtype, x.__dlpack_device__()) == ((3,), 1, np.float32, (1, 0))
+        np.from_dlpack(out["a"])[...] = np.asarray(x) * 2
+        np.asarray(out["b"])[...] = np.asarray(more[0], np.float64)
+    f = buffer_callback(twice, {"a": like, "b": like}, vmap_method="sequential")
+    made = jax.jit(f)(jnp.arange(3.0), more=[jnp.ones(3)])
+    print(made["a"].tolist(), made["b"].tolist())
+    many = jax.vmap(lambda x: f(x, more=[x]))(jnp.ones((2, 3)))
+    print(many["a"].tolist())
+    def first(context, out, x):
+        np.asarray(out)[0] = 7
+    x = jnp.arange(3.0)
+    print(buffer_callback(first, like, input_output_aliases={0: 0})(x).tolist(), x.tolist())
+    seen = []
+    note = buffer_callback(lambda c, o, x: seen.append(np.asarray(x)[0]), (), has_side_effect=True)
+    jax.jit(note)(x + 1)
+    print(seen == [1])
+    import logging
+    logging.disable(logging.CRITICAL)
+    try:
+        jax.block_until_ready(buffer_callback(lambda c, o, x: 1, like)(x))
+    except Exception as error:
+        print("must not return any values" in str(error))
+    """
+    found = run(HEAD + dedent(script), tmp_path, "lowtide").splitlines()
+    assert found[0] == "[0.0, 2.0, 4.0] [1.0, 1.0, 1.0]"
+    assert found[1] == "[[2.0, 2.0, 2.0], [2.0, 2.0, 2.0]]"
+    assert found[2:] == ["[7.0, 1.0, 2.0] [0.0, 1.0, 2.0]", "True", "True"]
+
+
+def test_an_effect_runs_on_the_thread_that_calls_and_behind_what_waits(tmp_path: Path) -> None:
+    script = """
+    import threading
+    lock, seen = threading.RLock(), []
+    def locked(x):
+        with lock:
+            seen.append(float(x))
+    f = jax.jit(lambda x: (jax.debug.callback(locked, x), x)[1])
+    long = jax.jit(lambda x: lax.fori_loop(0, 30, lambda i, y: jnp.tanh(y @ y), x))
+    late = jax.jit(lambda x: (jax.debug.callback(locked, x[0, 0] * 0 + 1), x)[1])
+    with lock:
+        f(0.0)
+    x = late(long(jnp.ones((200, 200))))
+    f(2.0)
+    jax.effects_barrier()
+    print(seen)
+    threads = [threading.Thread(target=lambda: [f(float(i)) for i in range(50)]) for _ in range(4)]
+    [x.start() for x in threads]
+    big = jax.jit(lambda x: jax.pure_callback(np.sin, x, x) @ x)
+    y = [big(jnp.ones((300, 300))) for _ in range(10)]
+    [x.join() for x in threads]
+    jax.effects_barrier()
+    print(len(seen), len({float(z.sum()) for z in y}))
+    """
+    found = run(HEAD + dedent(script), tmp_path, "lowtide").splitlines()
+    assert found == ["[0.0, 1.0, 2.0]", "203 1"]
+
+
 @pytest.mark.parametrize("platforms", ["lowtide", "lowtide,cpu"])
 def test_prints_outside_of_compiled_functions(tmp_path: Path, platforms: str) -> None:
     script = """
@@ -209,6 +300,22 @@ def test_partitioned_calls_are_made_by_each_device_with_its_tiles(tmp_path: Path
     assert sorted(found) == sorted([*tiles, *tiles, ([[0]], 5)]), found
     """
     assert run(script, tmp_path, LOWTIDE_DEVICES="4") == "28\n" * 4
+
+
+def test_partitioned_calls_get_tiles_that_the_mesh_can_name(tmp_path: Path) -> None:
+    script = """
+    mesh = jax.make_mesh((4,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+    places = [jax.NamedSharding(mesh, p) for p in (jax.P("x"), jax.P(None, "x"))]
+    found = []
+    def function(x, y):
+        note = lambda *given: found.append([z.tolist() for z in given])
+        jax.debug.callback(note, x, y, partitioned=True)
+    rows = jax.jit(jax.vmap(function, in_axes=(0, 1)), in_shardings=places)
+    rows(jnp.arange(8).reshape(4, 2), jnp.arange(8).reshape(2, 4))
+    jax.effects_barrier()
+    assert sorted(found) == sorted([[[2 * i, 2 * i + 1], [i, i + 4]] for i in range(4)] * 4), found
+    """
+    run(script, tmp_path, LOWTIDE_DEVICES="4")
 
 
 def test_outside_of_programs_functions_get_arrays(tmp_path: Path) -> None:

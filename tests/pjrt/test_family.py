@@ -116,6 +116,13 @@ def test_decompositions_are_computed_whatever_algorithm_is_named(tmp_path: Path)
         assert vectors.shape == (2, 6, end - begin)
         np.testing.assert_allclose(values, wanted[:, begin:end], atol=1e-4)
         np.testing.assert_allclose(x @ vectors, vectors * values[:, None], atol=1e-4)
+    for part in ((0, 7), (-1, 2)):
+        try:
+            jax.jit(lambda x: linalg.eigh(x, subset_by_index=part)).lower(x)
+        except ValueError as error:
+            assert f"0 <= first <= end <= 6, found {part}" in str(error), error
+        else:
+            raise AssertionError(part)
     for name in linalg.SvdAlgorithm:
         values = linalg.svd(x, algorithm=name, compute_uv=False)
         np.testing.assert_allclose(values, np.linalg.svd(x)[1], atol=1e-4)

@@ -40,7 +40,10 @@ def _named(usual: Any, parameter: str, ctx: Any, *operands: Any, **parameters: A
 
 
 def _part(eigh: Any, usual: Any, ctx: Any, *operands: Any, **parameters: Any) -> Any:
-    """Lower eigenvalues from one number to another, as a part of all."""
+    """Lower eigenvalues from one number to another, as a part of all.
+
+    Raises ValueError for numbers that a matrix does not have.
+    """
     from jax._src.interpreters import mlir
 
     rules: Any = mlir
@@ -48,6 +51,11 @@ def _part(eigh: Any, usual: Any, ctx: Any, *operands: Any, **parameters: Any) ->
     if part is None:
         return usual(ctx, *operands, subset_by_index=None, **parameters)
     begin, end = part
+    size = ctx.avals_in[0].shape[-1]
+    if not 0 <= begin <= end <= size:
+        raise ValueError(
+            f"subset_by_index must be (first, end) with 0 <= first <= end <= {size}, found {part}"
+        )
 
     def found(x: Any) -> list[Any]:
         """Return the vectors, which are columns, and the values."""

@@ -12,11 +12,11 @@ from threading import Lock
 from typing import Any, Final
 
 from lowtide.pjrt import PLATFORM
-from lowtide.pjrt.blocks import BufferStorage, QueuedCall, read_words
+from lowtide.pjrt.blocks import BufferStorage, Launch, QueuedCall, read_words
 from lowtide.pjrt.element_types import dtype_of
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError, code_of, error_at, new_error, text_of
 from lowtide.pjrt.exhaustion import exhausted
-from lowtide.pjrt.handles import cell_of, sweep, value_of
+from lowtide.pjrt.handles import cell_of, destroy, sweep, value_of
 from lowtide.pjrt.launching import LaunchedProgram
 from lowtide.pjrt.native_code import immortal, native_code
 from lowtide.pjrt.native_queue import BY_PYTHON
@@ -59,21 +59,27 @@ def _execute(arguments: Any) -> None:
     cell: Any = cell_of(arguments.executable)
     device: Any = cell_of(arguments.execute_device or program.device.address)
     is_ready = cell.of and device.of and not program.is_shared
-    if is_ready and (program.is_usual or arguments.struct_size == BY_PYTHON):
+    if is_ready and (not _is_elsewhere(cell.of) or arguments.struct_size == BY_PYTHON):
         _refuse(program, (c_void_p * count).from_address(_pointer(arguments.argument_lists)))
     queue_of(value_of(ctypes.addressof(device)))
     with _preparing:
         if not cell.of:
             cell.of = LaunchedProgram(program).address
-    if program.is_usual:
-        _launch(arguments)
-    elif program.is_shared:
+    if program.is_shared:
         _execute_together(program, cell.of, arguments)
-    else:
+    elif _is_elsewhere(cell.of):
         _execute_elsewhere(program, arguments)
+    else:
+        _launch(arguments)
 
 
 _preparing: Final = Lock()
+
+
+def _is_elsewhere(launch: int) -> bool:
+    """Whether Python has to see to the results of calls of a program."""
+    block: Any = Launch.from_address(launch)
+    return bool(block.elsewhere)
 
 
 def _launch(arguments: Any) -> None:
@@ -85,7 +91,8 @@ def _launch(arguments: Any) -> None:
 def _execute_elsewhere(program: PluginProgram, arguments: Any) -> None:
     """Run a program of one device, and say where the results are.
 
-    So they are in memories other than the usual one. All memories are ordinary ones.
+    So they are in memories other than the usual one. All memories are ordinary ones. A program that
+    calls Python functions runs on this thread if it can: then its error is that of the call.
     """
     place = program.device
     if arguments.execute_device:
@@ -97,6 +104,26 @@ def _execute_elsewhere(program: PluginProgram, arguments: Any) -> None:
     call.execute_device = place.address
     _launch(call)
     place_results(program, call, place)
+    _raise_failure(program, call)
+
+
+def _raise_failure(program: PluginProgram, call: Any) -> None:
+    """Raise PluginError for a call that has failed already; nobody gets its results."""
+    made = read_words(_pointer(call.output_lists), len(program.results)) if program.results else []
+    ended = _pointer(call.device_complete_events) if call.device_complete_events else 0
+    event = cell_of(made[0]).event if made else ended
+    code = native_code()
+    if not event or not code.has_happened(event):
+        return
+    error = code.wait_for(event)
+    if not error:
+        return
+    for address in made:
+        destroy(address)
+    if ended:
+        code.release(ended)
+        c_void_p.from_address(call.device_complete_events).value = None
+    raise error_at(error)
 
 
 def _execute_together(program: PluginProgram, launch: int, arguments: Any) -> None:

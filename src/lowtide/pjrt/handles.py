@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any, Final
 
-from lowtide.pjrt.blocks import HELD_LAUNCH, HELD_STORAGE, HandleCell
+from lowtide.pjrt.blocks import HELD_LAUNCH, HELD_STORAGE, WORD, HandleCell
 from lowtide.pjrt.native_code import immortal, native_code
 
 _held: Final[dict[int, tuple[Any, Any]]] = immortal({})
@@ -45,6 +45,12 @@ def value_of(address: int) -> Any:
 def cell_of(address: int) -> HandleCell:
     """Return the cell at an address."""
     return HandleCell.from_address(address)
+
+
+def destroy(address: int) -> None:
+    """Destroy an object in the name of C++, which never gets it."""
+    function = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(native_code().library["destroy"])
+    function(ctypes.addressof((ctypes.c_int64 * 3)(3 * WORD, 0, address)))
 
 
 def sweep() -> None:

@@ -53,7 +53,9 @@ class LaunchedProgram:
         self._blocks: list[Any] = []
         self._frames: list[Any] = []
         self.block: Any = Launch(refs=1, held=HELD_LAUNCH, device=program.device.address)
-        self.block.elsewhere = not program.is_usual
+        runs_here = self.calls_python and not program.is_shared
+        self.block.elsewhere = runs_here or not program.is_usual
+        self.block.is_inline = runs_here
         self.block.is_shared = program.is_shared
         self.block.argument_count = program.argument_count
         self.block.result_count = len(program.results)

@@ -45,6 +45,7 @@ class DeviceQueue:
     def __init__(self) -> None:
         self.block: Any = Queue(most_bytes=MOST_BYTES, nanoseconds=REST_NANOSECONDS)
         self.address = ctypes.addressof(self.block)
+        self._lock = Lock()
         self._arena: Arena | None = None
         self._arenas: WeakSet[Arena] = WeakSet()
         self._small = 0
@@ -55,9 +56,10 @@ class DeviceQueue:
         """Return the arena, made larger if need be; raises OutOfMemoryError."""
         if not nbytes:
             return NO_ARENA
-        if self._arena is not None and not native_code().take_arena(self.address):
-            return self.new_arena(nbytes)
-        arena, self._arena = self._arena, None
+        with self._lock:
+            if self._arena is not None and not native_code().take_arena(self.address):
+                return self.new_arena(nbytes)
+            arena, self._arena = self._arena, None
         if arena is None or arena.nbytes < nbytes:
             if arena is not None:
                 arena.close()
@@ -70,12 +72,14 @@ class DeviceQueue:
         if not arena.nbytes:
             return
         unwanted: Arena | None = arena
-        if not self.is_taken() and (self._arena is None or self._arena.nbytes < arena.nbytes):
-            unwanted, self._arena = self._arena, arena
-            self.block.arena_bytes = self.block.extent = arena.nbytes
-            self.block.hollow = arena.nbytes - resident(arena.address, arena.nbytes)
-            self.block.arena = arena.address
-            native_code().notice(self.address)
+        with self._lock:
+            if self._arena is None or native_code().take_arena(self.address):
+                if self._arena is None or self._arena.nbytes < arena.nbytes:
+                    unwanted, self._arena = self._arena, arena
+                    self.block.arena_bytes = self.block.extent = arena.nbytes
+                    self.block.hollow = arena.nbytes - resident(arena.address, arena.nbytes)
+                self.block.arena = self._arena.address
+                native_code().notice(self.address)
         if unwanted is not None:
             unwanted.close()
             self._arenas.discard(unwanted)

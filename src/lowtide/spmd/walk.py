@@ -316,9 +316,12 @@ class ProgramWalk:
         return found
 
     def _own_tiling(self, x: Instruction, leaf: PlacedArray) -> Tiling:
-        """Return how an operand lies for those who only look at it: as it is wanted, or made."""
+        """Return how an operand lies for those who only look at it: as it is wanted, or made.
+
+        What is made is shown as the axes of the meshes can say it: finer cuts are our own.
+        """
         wanted = self.cells.of(x)[0].wanted if x.shape.is_array else None
-        return wanted or leaf.tiling.whole()
+        return wanted or self.shardings.outward(None, leaf.tiling.whole())
 
     def _border(
         self, emitter: Emitter, x: Instruction, given: Sequence[PlacedArray]

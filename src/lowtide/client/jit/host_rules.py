@@ -23,11 +23,13 @@ Rule: TypeAlias = Callable[..., Any]
 @cache
 def host_rules() -> tuple[tuple[Any, Rule], ...]:
     """Return the operations of JAX that call Python, and the rules for them."""
-    from jax._src import callback, debugging
+    from jax._src import buffer_callback, callback, debugging
 
     found: Any = callback
     shown: Any = debugging
+    buffers: Any = buffer_callback
     return (
+        (buffers.buffer_callback_p, _in_buffers),
         (found.pure_callback_p, _pure),
         (found.io_callback_p, _effectful),
         (shown.debug_callback_p, _debugging),
@@ -47,6 +49,26 @@ def _effectful(
     known: Any = home
     effect = known._OrderedIOEffect if ordered else known._IOEffect
     return _call(ctx, operands, "jax.io_callback", callback, sharding, effect)
+
+
+def _in_buffers(
+    ctx: Any,
+    *operands: Any,
+    callback: Any,
+    in_tree: Any,
+    out_tree: Any,
+    input_output_aliases: Any,
+    has_side_effect: bool,
+    **parameters: Any,
+) -> Any:
+    from jax._src import buffer_callback
+
+    from lowtide.client.jit.buffer_rule import in_buffers  # Programs without any load nothing.
+
+    home: Any = buffer_callback
+    effect = home._BufferCallbackEffect if has_side_effect else None
+    function = in_buffers(callback, (in_tree, out_tree), ctx.avals_out, input_output_aliases)
+    return _call(ctx, operands, "jax.buffer_callback", function, None, effect, as_arrays=False)
 
 
 def _debugging(
@@ -113,10 +135,12 @@ def _call(
     effect: Any = None,
     *,
     partitioned: bool = False,
+    as_arrays: bool = True,
 ) -> Any:
     """Write a call, and return its results; with an ordered effect it takes and makes a token.
 
-    One that is partitioned is made by each device with what it has of the operands.
+    One that is partitioned is made by each device with what it has of the operands. The function
+    gets JAX's arrays, or NumPy's if not `as_arrays`.
     """
     from jax._src import effects, ffi
     from jax._src.interpreters import mlir
@@ -128,7 +152,7 @@ def _call(
         token: Any = _token_type()
         operands = [ctx.tokens_in.get(effect), *operands]
         given = ctx.replace(avals_in=[token, *ctx.avals_in], avals_out=[token, *ctx.avals_out])
-    function = HostFunction(_on_arrays(callback), name)
+    function = HostFunction(_on_arrays(callback) if as_arrays else callback, name)
     ctx.module_context.add_keepalive(function)
     # So JAX knows that the program calls Python: it waits for it at barriers and does not store it.
     ctx.module_context.add_host_callback(function.function)

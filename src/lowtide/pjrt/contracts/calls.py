@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections import Counter
 from collections.abc import Sequence
 from ctypes import c_int64, c_void_p
@@ -22,8 +21,7 @@ from lowtide.pjrt.contracts.arrays import (
 from lowtide.pjrt.contracts.findings import BrokenContractError, note, require
 from lowtide.pjrt.devices import PluginDevice
 from lowtide.pjrt.errors import PluginError
-from lowtide.pjrt.handles import cell_of, value_of
-from lowtide.pjrt.native_code import native_code
+from lowtide.pjrt.handles import cell_of, destroy, value_of
 from lowtide.pjrt.native_jobs import KEPT
 from lowtide.pjrt.programs import ArrayType, PluginProgram
 from lowtide.pjrt.storage import when_ready
@@ -199,9 +197,8 @@ def check_memory(arguments: Sequence[HeldStorage], results: Sequence[HeldStorage
 
 def drop_results(calls: Sequence[DeviceCall], output_lists: int) -> None:
     """Destroy the results of a call whose contract is broken: nobody gets them."""
-    destroy = ctypes.CFUNCTYPE(c_void_p, c_void_p)(native_code().library["destroy"])
     for number, call in enumerate(calls):
         start = c_void_p.from_address(output_lists + WORD * number).value if output_lists else 0
         for address in read_words(start or 0, len(call.program.results)):
             if address:
-                destroy(ctypes.addressof((c_int64 * 3)(3 * WORD, 0, address)))
+                destroy(address)
