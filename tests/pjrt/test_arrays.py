@@ -94,6 +94,18 @@ SHARED = """
 """
 
 
+def test_a_donated_array_gives_its_memory_to_a_result_of_its_shape(tmp_path: Path) -> None:
+    """Others of as many bytes come before it, as arguments and as results."""
+    script = """
+    step = jax.jit(lambda x, y: (y * 2, x + 1), donate_argnums=(0, 1))
+    for _ in range(3):
+        x, y = jnp.ones((40, 20)), jnp.ones((20, 40))
+        places = [z.unsafe_buffer_pointer() for z in (y, x)]
+        assert [z.unsafe_buffer_pointer() for z in step(x, y)] == places
+    """
+    run(script, tmp_path)
+
+
 def test_memory_of_the_host_is_shared_where_it_may_be(tmp_path: Path) -> None:
     script = (
         SHARED

@@ -175,7 +175,7 @@ def test_programs_of_other_constants_have_other_fingerprints(tmp_path: Path) -> 
         found = jax.jit(lambda x: x + table).lower(jnp.ones(size, jnp.float32)).compile()
         return found.runtime_executable().fingerprint
 
-    for size in (1, 100, 5000):
+    for size in (1, 100, 5000, 300_000):
         found = [fingerprint(size, last) for last in (1, 1, 2)]
         assert found[0] == found[1] != found[2] and found[0], (size, found)
     """
