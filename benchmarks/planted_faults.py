@@ -226,8 +226,8 @@ def _files(tests: Sequence[str]) -> Iterator[Path]:
 # -- the table -------------------------------------------------------------------------------------
 
 
-def document(rows: Sequence[tuple[Fault, Outcome]]) -> str:
-    """Return the table of all faults."""
+def document(rows: Sequence[tuple[Fault, Outcome]], count: int | None = None) -> str:
+    """Return the table of all faults, or of those of `count` that were planted."""
     states = Counter(outcome.state for _, outcome in rows)
     caught = sum([states[x] for x in SEEN])
     head = (
@@ -238,6 +238,8 @@ def document(rows: Sequence[tuple[Fault, Outcome]]) -> str:
         "run, up to the first that fails; a run that does not end counts as caught. `--only NAME` "
         "plants one."
     )
+    if count is not None and count > len(rows):
+        head += f" {count - len(rows)} more of {FAULTS.name}/ were not planted in this run."
     lines = ["# Planted faults", "", fill(head, 100), ""]
     lines += ["| layer | faults | caught | equivalent | survived |", "|---|---|---|---|---|"]
     for layer in dict.fromkeys([fault.layer for fault, _ in rows]):
@@ -269,6 +271,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", metavar="NAME", help="plant these faults only")
     parser.add_argument("--list", action="store_true", help="list the faults, and plant none")
+    parser.add_argument("--known", action="store_true", help="use earlier outcomes, and plant none")
     parser.add_argument("--again", action="store_true", help="use no earlier outcomes")
     parser.add_argument("--write", type=Path, help="write the table of all faults to this file")
     given = parser.parse_args()
@@ -281,9 +284,13 @@ def main() -> int:
         parser.error(f"no fault {', '.join(sorted(unknown))}; see --list")
     chosen = [x for x in known if not given.only or x.name in given.only]
     results = Results((given.write or DOCUMENT).with_suffix(".jsonl"))
-    rows = list(_outcomes(chosen, results, again=given.again))
+    if given.known:
+        digests = [(fault, digest_of(fault)) for fault in chosen]
+        rows = [(fault, results.known[x]) for fault, x in digests if x in results.known]
+    else:
+        rows = list(_outcomes(chosen, results, again=given.again))
     if given.write and not given.only:
-        given.write.write_text(document(rows))
+        given.write.write_text(document(rows, len(known)))
     states = Counter(outcome.state for _, outcome in rows)
     print(", ".join([f"{count} {state}" for state, count in sorted(states.items())]))
     return int(not {*states} <= {*SEEN, EQUIVALENT})

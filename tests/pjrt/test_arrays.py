@@ -94,6 +94,18 @@ SHARED = """
 """
 
 
+def test_a_donated_array_gives_its_memory_to_a_result_of_its_shape(tmp_path: Path) -> None:
+    """Others of as many bytes come before it, as arguments and as results."""
+    script = """
+    step = jax.jit(lambda x, y: (y * 2, x + 1), donate_argnums=(0, 1))
+    for _ in range(3):
+        x, y = jnp.ones((40, 20)), jnp.ones((20, 40))
+        places = [z.unsafe_buffer_pointer() for z in (y, x)]
+        assert [z.unsafe_buffer_pointer() for z in step(x, y)] == places
+    """
+    run(script, tmp_path)
+
+
 def test_memory_of_the_host_is_shared_where_it_may_be(tmp_path: Path) -> None:
     script = (
         SHARED
@@ -105,12 +117,18 @@ def test_memory_of_the_host_is_shared_where_it_may_be(tmp_path: Path) -> None:
     x = jax.device_put(host, may_alias=True)
     assert x.unsafe_buffer_pointer() == host.ctypes.data
     assert np.asarray(x).ctypes.data == host.ctypes.data
-    for given in (host[:, ::2], host.T, host.reshape(-1)[1:]):
+    host[1:] = np.arange(31 * 32).reshape(31, 32)
+    for given in (host[:, ::2], host.T, host.reshape(-1)[1:], host[::-1], host[::-3, ::-2]):
         y = jax.device_put(given)
         assert y.unsafe_buffer_pointer() % 64 == 0 and (np.asarray(y) == given).all()
     assert jnp.array(host).unsafe_buffer_pointer() != host.ctypes.data
     step = jax.jit(lambda x: x + 1, donate_argnums=0)
     assert step(x)[0, 0] == 1 and x.is_deleted() and host[0, 0] == 0
+    for _ in range(3):  # Machine code makes the calls behind the first one.
+        again = aligned(4096).view(np.float32).reshape(32, 32)
+        z = jax.device_put(again, may_alias=True)
+        assert z.unsafe_buffer_pointer() == again.ctypes.data
+        assert step(z)[0, 0] == 1 and z.is_deleted() and again[0, 0] == 0
     gone = weakref.ref(host)
     del host, given, x, y
     for _ in range(3):
@@ -133,6 +151,20 @@ def test_small_results_begin_at_lines(tmp_path: Path) -> None:
         step(double(x)[0])
         kept += [*double(x), step(double(x)[0])]
     assert not [x.shape for x in kept if x.unsafe_buffer_pointer() % 64]
+    """
+    run(script, tmp_path)
+
+
+def test_large_results_are_right_to_the_last_element(tmp_path: Path) -> None:
+    """Their pages move out of an arena, and what is ahead of these and behind is copied."""
+    script = """
+    both = jax.jit(lambda x: (x[:3].sum(), x * 2, x[::-1] - 1))
+    for size in (300_001, 524_288, 700_003, 1_048_577):
+        given = np.arange(size, dtype=np.float32)
+        kept = [both(jnp.asarray(given)) for _ in range(4)]
+        for total, twice, turned in kept:
+            assert float(total) == 3 and np.array_equal(twice, given * 2)
+            assert np.array_equal(turned, given[::-1] - 1)
     """
     run(script, tmp_path)
 

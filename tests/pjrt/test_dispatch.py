@@ -51,6 +51,25 @@ for _ in range(5):
     run(script, tmp_path)
 
 
+def test_calls_that_wait_run_in_the_order_in_which_they_came(tmp_path: Path) -> None:
+    """All come while the worker has one; each takes what the one before it makes."""
+    script = (
+        SLOW
+        + """
+scaled = jax.jit(lambda y: jax.lax.fori_loop(0, 3, lambda i, z: jnp.roll(z, 1) * 2, y))
+expected = np.asarray(slow(x))
+for _ in range(6):
+    expected = np.asarray(scaled(expected))
+for _ in range(3):
+    y = step(x)
+    for _ in range(6):
+        y = scaled(y)
+    np.testing.assert_allclose(np.asarray(y), expected, rtol=1e-5)
+"""
+    )
+    run(script, tmp_path)
+
+
 def test_pending_arrays_may_be_dropped_deleted_and_donated(tmp_path: Path) -> None:
     script = (
         SLOW

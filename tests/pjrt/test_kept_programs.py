@@ -163,3 +163,20 @@ def test_programs_come_as_hlo_too() -> None:
     assert str(module.entry_layout.parameters[0]) == "f32[3,2]{0,1}"
     with pytest.raises(PluginError, match="'mlir' or 'hlo', not as 'text'"):
         module_of("text", b"", ONE_DEVICE)
+
+
+def test_programs_of_other_constants_have_other_fingerprints(tmp_path: Path) -> None:
+    """Also of constants that are too large for a text."""
+    script = """
+    def fingerprint(size, last):
+        table = np.ones(size, np.float32)
+        table[-1] = last
+        table = jnp.asarray(table)
+        found = jax.jit(lambda x: x + table).lower(jnp.ones(size, jnp.float32)).compile()
+        return found.runtime_executable().fingerprint
+
+    for size in (1, 100, 5000, 300_000):
+        found = [fingerprint(size, last) for last in (1, 1, 2)]
+        assert found[0] == found[1] != found[2] and found[0], (size, found)
+    """
+    run(script, tmp_path)

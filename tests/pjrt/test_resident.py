@@ -73,6 +73,41 @@ assert stats()["bytes_in_use"] - start < 1000
     run(script, tmp_path)
 
 
+def test_memory_that_was_handed_on_is_given_back_at_the_end(tmp_path: Path) -> None:
+    """From one donated array to the next, from result to result, of views and of pending calls."""
+    script = (
+        QUEUE
+        + """
+step = jax.jit(lambda x: x + 1, donate_argnums=0)
+both = jax.jit(lambda x: (x * 2, x))
+
+def chain():
+    x, views = jnp.zeros(1 << 18), []
+    for number in range(6):
+        x = step(x)
+        y, x = both(x)
+        if number % 2:
+            views.append(np.asarray(y))
+        x.block_until_ready()
+    return float(x[0])
+
+assert chain() == 6
+let_go()
+start = stats()["bytes_in_use"]
+for _ in range(3):
+    chain()
+let_go()
+assert stats()["bytes_in_use"] == start, (stats()["bytes_in_use"], start)
+before = resident()
+for _ in range(60):
+    chain()
+settle()
+assert resident() - before < 20 * MB, (resident() - before) / MB
+"""
+    )
+    run(script, tmp_path)
+
+
 def test_what_is_told_is_what_is_resident(tmp_path: Path) -> None:
     script = (
         QUEUE

@@ -32,6 +32,10 @@ ASKED: Final = "asked.bin"
 WELL_KNOWN: Final = 50
 """A function is followed line by line in so many calls, then in one of so many."""
 
+ALL_FOLLOWED: Final = 200
+ONE_FOLLOWED: Final = 4
+"""So many inputs are followed, then one of so many: to follow takes most of the time."""
+
 _ROOT: Final = str(Path(lowtide.__file__).parent) + os.sep
 _SYSTEM: Final = tuple({*sys.path, sys.prefix, sys.base_prefix, _ROOT, "/proc/", "/sys/", "/usr/"})
 
@@ -92,7 +96,8 @@ class Hunt:
         signal.signal(signal.SIGPROF, _too_slow)
         try:
             signal.setitimer(signal.ITIMER_PROF, LIMIT_SECONDS)
-            sys.settrace(_tracer(reached, self.seen))
+            if self._is_followed():
+                sys.settrace(_tracer(reached, self.seen))
             try:
                 self.reader.read(data, folder)
             finally:
@@ -108,6 +113,10 @@ class Hunt:
                 raise
             return f"{type(error).__name__}: {_place(error)}"
         return ""
+
+    def _is_followed(self) -> bool:
+        count = self.counts["inputs"]
+        return count <= ALL_FOLLOWED or count % ONE_FOLLOWED == 0
 
     def _note(self, data: bytes) -> None:
         """Write down what is asked: where the process dies, it is what killed it."""

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import lowtide
+from lowtide.frontend.graphs.shared.broadcasting import joined
 from lowtide.ir import InputError, LowtideError
 
 onnx = pytest.importorskip("onnx")
@@ -110,3 +111,30 @@ def test_a_value_of_each_kind_of_type_that_onnx_has(tmp_path, kind, inner) -> No
         lowtide.read(path)
     except LowtideError as error:
         assert "x" in str(error).split(": ", 1)[1]
+
+
+@pytest.mark.parametrize("rank", [31, 40, 70])
+def test_arrays_of_more_dimensions_than_numpy_has(tmp_path, rank) -> None:
+    """Sizes broadcast whatever their number; what cannot be computed is one error."""
+    inputs = [helper.make_tensor_value_info(x, 1, [1] * n) for x, n in (("x", rank), ("y", 2))]
+    result = helper.make_tensor_value_info("z", 1, None)
+    graph = helper.make_graph([helper.make_node("Add", ["x", "y"], ["z"])], "g", inputs, [result])
+    path = tmp_path / "model.onnx"
+    path.write_bytes(helper.make_model(graph, ir_version=8).SerializeToString())
+    module = lowtide.read(path)
+    lowtide.verify(module)
+    assert module.entry.root.shape.leaf_nbytes == 4
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_sizes_broadcast_as_those_of_numpy(seed) -> None:
+    rng = random.Random(seed)
+    sizes = [[rng.choice((0, 1, 1, 2, 3)) for _ in range(rng.randrange(5))] for _ in range(3)]
+    sizes = sizes[: rng.randrange(1, 4)]
+    try:
+        wanted = np.broadcast_shapes(*map(tuple, sizes))
+    except ValueError:
+        with pytest.raises(LowtideError, match="do not broadcast together"):
+            joined(sizes)
+        return
+    assert joined(sizes) == wanted

@@ -9,7 +9,7 @@ import numpy as np
 from lowtide.frontend.graphs.context import OpKernelContext
 from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared import arrays
-from lowtide.frontend.graphs.shared.broadcasting import expand
+from lowtide.frontend.graphs.shared.broadcasting import expand, joined
 from lowtide.frontend.tflite.node import DOMAIN, LiteNode
 from lowtide.ir.literal import DTYPES
 
@@ -85,5 +85,5 @@ def broadcast_to(context: OpKernelContext) -> None:
 def broadcast_args(context: OpKernelContext) -> None:
     """Give the sizes to which two lists of sizes broadcast."""
     sizes = [context.constant(i) for i in range(2)]
-    found = np.broadcast_shapes(*[tuple(x.tolist()) for x in sizes])
+    found = joined([x.tolist() for x in sizes])
     context.set_output(0, np.array(found, sizes[0].dtype))

@@ -23,11 +23,16 @@ def joint_sizes(ops: Sequence[Op]) -> tuple[int, ...]:
 
 def joined(sizes: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """Return the sizes to which all of some sizes broadcast; raises BuildError if they do not."""
-    try:
-        return np.broadcast_shapes(*[tuple(x) for x in sizes])
-    except ValueError as error:
-        shown = ", ".join([str(list(x)) for x in sizes])
-        raise BuildError(f"sizes {shown} do not broadcast together") from error
+    rank = max([len(x) for x in sizes], default=0)
+    found = [1] * rank
+    for own in sizes:
+        for place, size in enumerate(own, rank - len(own)):
+            if found[place] == 1:
+                found[place] = size
+            elif size not in (1, found[place]):
+                shown = ", ".join([str(list(x)) for x in sizes])
+                raise BuildError(f"sizes {shown} do not broadcast together")
+    return tuple(found)
 
 
 def expand(builder: Builder, op: Op, sizes: Sequence[int]) -> Op:
