@@ -34,7 +34,7 @@ USUAL_DEVICE: Final = next(iter(DEVICES.values()))
 _PLAN_WORK: Final = 6
 """A plan takes so many times the work of an estimate."""
 
-_HOPELESS: Final = 2.0
+_HOPELESS: Final = 1.4
 """What is expected to take so many times as long as the best, or to be so much larger than the cap,
 is not planned."""
 
@@ -48,7 +48,7 @@ class SearchEffort:
     """The most that a search does: estimates and plans, and instructions worked on in both."""
 
     estimates: int = 160
-    plans: int = 20
+    plans: int = 14
     instructions: int = 700_000
 
 
