@@ -163,6 +163,13 @@ def test_an_interrupted_search_keeps_the_best_so_far():
     assert report.remarks == ("Ctrl-C ended the search: another run may give another plan",)
 
 
+def test_a_deadline_is_told_where_nothing_was_found_in_time():
+    module = parse_hlo(TWO_WEIGHTS)
+    report = search_shardings(module, mesh_of_devices(4), 9_000_000, deadline=Deadline(0.0))
+    assert report.planned <= 1
+    assert "a deadline ended the search: another run may give another plan" in report.failure()
+
+
 def test_shardings_of_the_module_are_left_aside_and_counted():
     text = TWO_WEIGHTS.replace(
         "  ROOT y",

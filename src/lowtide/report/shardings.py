@@ -154,6 +154,7 @@ class ShardingReport:
         if self.choices or self.memory_bytes is None:
             return ""
         least = "" if self.least_bytes is None else f"; {self.least_bytes:,} would do"
+        least += "".join([f"; {x}" for x in self.remarks])
         over = f"over {self.devices} devices"
         if self.memory_bytes < self.bound_bytes:
             return (
@@ -162,7 +163,7 @@ class ShardingReport:
             )
         return (
             f"no division {over} was found that needs at most {self.memory_bytes:,} bytes a "
-            f"device{least}; none can need less than {self.bound_bytes:,}"
+            f"device; none can need less than {self.bound_bytes:,}{least}"
         )
 
 
@@ -170,7 +171,7 @@ def sharding_lines(report: ShardingReport, width: int = 100, *, color: bool = Fa
     """Return the report for people on `width` columns, as lines; code is not cut."""
     paint = Paint(color=color)
     if not report.choices:
-        return [report.failure() or f"{report.module}: no division was planned", *report.remarks]
+        return [report.failure() or f"{report.module}: no division was planned"]
     unit = unit_for(max([x.peak_bytes for x in report.choices]))
     cap = report.memory_bytes
     allowed = "" if cap is None else f", {unit_for(cap).text(cap)} each"
