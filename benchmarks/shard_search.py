@@ -29,7 +29,7 @@ from lowtide.sharding_search.search import PreparedSearch, prepared, search_prep
 from sections import replace_section
 from shard_programs import LARGE, PROGRAMS, by_hand
 
-WAYS: Final = ("data", "fully", "tensor", "2d", "2d fully")
+WAYS: Final = ("data", "fully", "tensor", "2d")
 ABOVE: Final = 1.05
 
 

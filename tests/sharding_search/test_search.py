@@ -1,5 +1,8 @@
 """The search of divisions under a cap on memory."""
 
+import subprocess
+import sys
+
 import pytest
 
 import lowtide
@@ -160,6 +163,13 @@ def test_an_interrupted_search_keeps_the_best_so_far():
     assert report.remarks == ("Ctrl-C ended the search: another run may give another plan",)
 
 
+def test_a_deadline_is_told_where_nothing_was_found_in_time():
+    module = parse_hlo(TWO_WEIGHTS)
+    report = search_shardings(module, mesh_of_devices(4), 9_000_000, deadline=Deadline(0.0))
+    assert report.planned <= 1
+    assert "a deadline ended the search: another run may give another plan" in report.failure()
+
+
 def test_shardings_of_the_module_are_left_aside_and_counted():
     text = TWO_WEIGHTS.replace(
         "  ROOT y",
@@ -207,11 +217,51 @@ def test_functions_and_modules_are_divided_by_explain():
         lowtide.explain(parse_hlo(TWO_WEIGHTS), devices=4, what_if=True)
 
 
-def test_the_lines_for_a_script_are_python():
-    report = search_shardings(parse_hlo(TWO_WEIGHTS), mesh_of_devices(4), 20_000_000)
-    lines = report.best.python_lines()
-    names = {"P": lambda *own: own, "jax": None}
-    body = "\n".join([line for line in lines if not line.startswith(("from", "mesh"))])
-    exec(body, names)
-    assert names["specs"].keys() <= {"x", "w1", "w2"}
-    assert len(names["result_specs"]) == 1
+SCRIPT = """
+import os
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
+os.environ["JAX_PLATFORMS"] = "cpu"
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+def step(params, x):
+    loss = lambda p: jnp.mean((jnp.tanh(x @ p["a"]) @ p["b"]) ** 2)
+    return jax.tree.map(lambda p, g: p - 0.1 * g, params, jax.grad(loss)(params))
+
+LINES
+params = {"a": np.ones((8, 16), np.float32), "b": np.ones((16, 8), np.float32)}
+x = np.arange(32, dtype=np.float32).reshape(4, 8) / 32
+results = [NamedSharding(mesh, spec) for spec in result_specs]
+divided = jax.jit(
+    step,
+    in_shardings=(shardings("params", params), shardings("x", x)),
+    out_shardings=jax.tree.unflatten(jax.tree.structure(params), results),
+)
+for one, other in zip(jax.tree.leaves(divided(params, x)), jax.tree.leaves(step(params, x))):
+    np.testing.assert_allclose(one, other, 1e-5, 1e-5)
+    assert len(one.sharding.device_set) == 4
+print("specs", len(specs))
+"""
+
+
+def test_the_lines_for_a_script_divide_it_in_jax():
+    jax = pytest.importorskip("jax")
+    jnp = jax.numpy
+
+    def step(params, x):
+        def loss(p):
+            return jnp.mean((jnp.tanh(x @ p["a"]) @ p["b"]) ** 2)
+
+        return jax.tree.map(lambda p, g: p - 0.1 * g, params, jax.grad(loss)(params))
+
+    params = {"a": jax.ShapeDtypeStruct((8, 16), "float32")}
+    params["b"] = jax.ShapeDtypeStruct((16, 8), "float32")
+    x = jax.ShapeDtypeStruct((4, 8), "float32")
+    report = lowtide.explain(step, params, x, devices=4)
+    smallest = report.choices[-1]
+    assert any(smallest.arguments["params['a']"])
+    text = SCRIPT.replace("LINES", "\n".join(smallest.python_lines()))
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("specs ")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 WholeOption = Annotated[
     bool,
-    typer.Option("--whole", help="Of a module with shardings: whole arrays, not one device's."),
+    typer.Option("--whole", help="Whole arrays, not one device's."),
 ]
 DeviceCountOption = Annotated[
     int | None,

@@ -15,7 +15,7 @@ from lowtide.cli.arguments import (
     StageOption,
     size_in_bytes,
 )
-from lowtide.cli.one_device import DeviceCountOption, WholeOption
+from lowtide.cli.one_device import WholeOption
 from lowtide.cli.plan_budget import BudgetRequest
 from lowtide.cli.plan_module import ModuleRequest
 from lowtide.cli.plan_packing import PackingRequest
@@ -125,16 +125,12 @@ def plan(
         Path | None, typer.Option(metavar="PATH", help="Draw it on a page to zoom and search in.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="Rows of the table.")] = 12,
-    devices: DeviceCountOption = None,
     whole: WholeOption = False,
 ) -> None:
-    """Plan the memory of a module or packing, or order a graph.
-
-    Of a module with shardings it is the program of one device.
-    """
+    """Plan the memory of a module or packing, or order a graph."""
     request = PlanRequest(effort, deadline, json, limit, output, svg, html)
     packed = PackingRequest(strategy, capacity, compare)
-    module = ModuleRequest(stage, assigner, packing, reoptimize, devices, whole)
+    module = ModuleRequest(stage, assigner, packing, reoptimize, whole)
     is_plain = packed == PackingRequest() and module == ModuleRequest() and alignment == 1
     rules = variant is not None or match_range is not None or no_in_place
     if _plan_nnvm(file, request, (variant, match_range, not no_in_place), rules, is_plain):

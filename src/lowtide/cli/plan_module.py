@@ -28,7 +28,6 @@ class ModuleRequest:
     assigner: str = "arena"
     packing: str | None = None
     reoptimize: bool = False
-    devices: int | None = None
     whole: bool = False
 
     def loaded(self, path: str) -> Module:
@@ -37,7 +36,7 @@ class ModuleRequest:
         from lowtide.cli.one_device import of_one_device
 
         found = load(path, reoptimize=self.reoptimize)
-        return of_one_device(found, self.devices, whole=self.whole).module
+        return of_one_device(found, None, whole=self.whole).module
 
 
 def plan_module(module: Module, wanted: ModuleRequest, request: PlanRequest) -> None:

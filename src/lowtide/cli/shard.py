@@ -70,7 +70,7 @@ def shard(
     shapes: ShapesOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show how instructions are split over devices, and why; or search a division that fits.
+    """Show how values are split over devices, or search a division.
 
     With --memory or --mesh, and for a module without shardings, divisions of the arguments are
     searched: the quickest simulated steps, and what less memory costs in time. What the module asks

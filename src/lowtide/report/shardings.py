@@ -18,10 +18,10 @@ DimensionNames = tuple[tuple[str, ...], ...]
 
 
 def spec_text(names: DimensionNames) -> str:
-    """Return a `PartitionSpec` as JAX programs write it, `P` for short, such as `P(None, 'x')`."""
+    """Return a `PartitionSpec` as JAX programs write it, `P` for short, such as `P(None, "x")`."""
     parts = []
     for own in names:
-        quoted = ", ".join([repr(name) for name in own])
+        quoted = ", ".join([_quoted(name) for name in own])
         parts.append(f"({quoted})" if len(own) > 1 else quoted or "None")
     while parts and parts[-1] == "None":
         parts.pop()
@@ -56,22 +56,28 @@ class ShardingChoice:
         }
 
     def python_lines(self) -> list[str]:
-        """Return lines of a JAX script with the mesh and the shardings, by names of arguments."""
-        names = ", ".join([repr(name) for name in self.mesh])
+        """Return lines of a JAX script with the mesh and the shardings.
+
+        Its function `shardings` returns those of an argument, given the name of that.
+        """
+        names = ", ".join([_quoted(name) for name in self.mesh])
         sizes = ", ".join(map(str, self.mesh.values()))
         comma = "," if len(self.mesh) == 1 else ""
         split = {name: own for name, own in self.arguments.items() if any(own)}
-        lines = [
-            "from jax.sharding import PartitionSpec as P",
+        return [
+            "from jax.sharding import NamedSharding, PartitionSpec as P",
             f"mesh = jax.make_mesh(({sizes}{comma}), ({names}{comma}))",
-            "specs = {  # by argument and jax.tree_util.keystr; P() for all others",
+            "specs = {  # of arrays by name; P() of all others",
             *[f"    {_quoted(name)}: {spec_text(own)}," for name, own in split.items()],
             "}",
+            "def shardings(name, argument):",
+            "    key = lambda path: name + jax.tree_util.keystr(path)",
+            "    put = lambda path, x: NamedSharding(mesh, specs.get(key(path), P()))",
+            "    return jax.tree_util.tree_map_with_path(put, argument)",
             "result_specs = [  # in the order of jax.tree.leaves",
             *[f"    {row}" for row in _runs(self.results)],
             "]",
         ]
-        return lines
 
 
 def _quoted(name: str) -> str:
@@ -148,6 +154,7 @@ class ShardingReport:
         if self.choices or self.memory_bytes is None:
             return ""
         least = "" if self.least_bytes is None else f"; {self.least_bytes:,} would do"
+        least += "".join([f"; {x}" for x in self.remarks])
         over = f"over {self.devices} devices"
         if self.memory_bytes < self.bound_bytes:
             return (
@@ -156,7 +163,7 @@ class ShardingReport:
             )
         return (
             f"no division {over} was found that needs at most {self.memory_bytes:,} bytes a "
-            f"device{least}; none can need less than {self.bound_bytes:,}"
+            f"device; none can need less than {self.bound_bytes:,}{least}"
         )
 
 
@@ -164,7 +171,7 @@ def sharding_lines(report: ShardingReport, width: int = 100, *, color: bool = Fa
     """Return the report for people on `width` columns, as lines; code is not cut."""
     paint = Paint(color=color)
     if not report.choices:
-        return [report.failure() or f"{report.module}: no division was planned", *report.remarks]
+        return [report.failure() or f"{report.module}: no division was planned"]
     unit = unit_for(max([x.peak_bytes for x in report.choices]))
     cap = report.memory_bytes
     allowed = "" if cap is None else f", {unit_for(cap).text(cap)} each"

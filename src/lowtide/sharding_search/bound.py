@@ -1,4 +1,4 @@
-"""What no division of the arguments needs less than, on one device."""
+"""The bytes on one device that no division of the arguments needs less than."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a division takes: the program of one device, planned, and its simulated step."""
+"""Plans of divisions: the program of one device, its memory, and its simulated step."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ USUAL_DEVICE: Final = next(iter(DEVICES.values()))
 _PLAN_WORK: Final = 6
 """A plan takes so many times the work of an estimate."""
 
-_HOPELESS: Final = 2.0
+_HOPELESS: Final = 1.4
 """What is expected to take so many times as long as the best, or to be so much larger than the cap,
 is not planned."""
 
@@ -43,12 +43,16 @@ _SHARES: Final = (1 / 2, 1 / 4, 1 / 8)
 """The parts of the memory of the quickest division for which others are planned at last."""
 
 
+_HOPEFUL: Final = 0.75
+"""A peak may well be this part of its estimate, in which single operations are not fused."""
+
+
 @dataclass(frozen=True, slots=True)
 class SearchEffort:
     """The most that a search does: estimates and plans, and instructions worked on in both."""
 
     estimates: int = 160
-    plans: int = 20
+    plans: int = 14
     instructions: int = 700_000
 
 
@@ -200,12 +204,17 @@ class _Search:
         estimated = [x for x in divisions if self.estimate(x) is not None]
         most = self.effort.plans // 2
         while len(self.planned) < most:
-            left = [x for x in estimated if x not in self.planned]
+            alike = {self._estimator.estimate(x) for x in self.planned}
+            left = [x for x in estimated if self._estimator.estimate(x) not in alike]
             if not left:
                 break
-            chosen = min(left, key=self._expected)
+            # Every other one is a quick one that fits only if its peak is less than is expected.
+            hopeful = len(self.planned) % 2 == 0
+            chosen = min(left, key=lambda x: self._expected(x, hopeful=hopeful))
             if self.planned and not self._has_hope(chosen):
-                break
+                chosen = min(left, key=self._expected)
+                if not self._has_hope(chosen):
+                    break
             if self._plan(chosen) is None:
                 break
 
@@ -298,10 +307,19 @@ class _Search:
             times.append(x.seconds / max(guess.seconds, 1e-12))
         return (median(peaks), median(times)) if peaks else (1.0, 1.0)
 
-    def _expected(self, division: Division) -> Key:
+    def _expected(self, division: Division, *, hopeful: bool = False) -> Key:
+        """What is expected of a division; with `hopeful`, where its peak is overestimated most."""
         guess = self._estimator.estimate(division)
         peak, time = self._corrections()
+        peak = min(peak, self._least_peak_part) if hopeful else peak
         return self._key_of(guess.peak_bytes * peak, guess.seconds * time)
+
+    @property
+    def _least_peak_part(self) -> float:
+        """The least part that a planned peak was of its estimate, or is taken to be."""
+        known = self._estimator.known
+        parts = [x.peak_bytes / max(known[x.division].peak_bytes, 1) for x in self.planned.values()]
+        return min([_HOPEFUL, *parts])
 
     def _expected_beside(self, division: Division, base: PlannedDivision) -> Key:
         """What is expected by how the estimate differs from that of a planned division."""
@@ -311,7 +329,7 @@ class _Search:
 
     def _has_hope(self, division: Division) -> bool:
         best = min([self._key(x) for x in self.planned.values()])
-        excess, seconds = self._expected(division)
+        excess, seconds = self._expected(division, hopeful=True)
         if best[0] > 0:
             return excess < best[0] * _HOPELESS
         return excess < _HOPELESS - 1 and seconds < best[1] * _HOPELESS

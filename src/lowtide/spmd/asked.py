@@ -1,4 +1,4 @@
-"""Whether a module asks for shardings at all."""
+"""Modules that ask for shardings, told from those that ask for none."""
 
 from __future__ import annotations
 
