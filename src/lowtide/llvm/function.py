@@ -78,6 +78,7 @@ class Function:
         """Functions of its module, in the order of calls."""
         self.block = "entry"
         self.allocas: list[str] = []
+        self._hidden: dict[int, str] = {}
         self._count = 0
         self._closed = False
         self._known = _CONSTANTS.copy()
@@ -128,6 +129,14 @@ class Function:
         self._known[name] = "ptr"
         self.allocas.append(f"  {name} = alloca {type_}, i64 {count}, align {align}")
         return name
+
+    def hidden(self, value: int) -> str:
+        """Return an i32 that LLVM does not know the value of, made once at the start."""
+        if value not in self._hidden:
+            name = self._hidden[value] = self.fresh("hidden")
+            self._known[name] = "i32"
+            self.allocas.append(f'  {name} = call i32 asm "", "=r,0"(i32 {value})')
+        return self._hidden[value]
 
     # -- calls ---------------------------------------------------------------------------------
 

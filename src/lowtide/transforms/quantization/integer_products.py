@@ -6,7 +6,7 @@ from typing import Final
 
 from lowtide.ir import Module
 from lowtide.passes.interface import Pass
-from lowtide.passes.rewriting import DEAD, rewrite
+from lowtide.passes.rewriting import rewrite
 from lowtide.transforms.quantization.convolutions import integer_convolution
 from lowtide.transforms.quantization.dots import integer_dot
 
@@ -14,14 +14,13 @@ _RULES: Final = (integer_dot, integer_convolution)
 
 
 def take_integer_products(module: Module) -> int:
-    """Multiply the numbers of quantized operands; return how many products were changed.
+    """Multiply the numbers of quantized operands; return how many instructions were changed.
 
     Dots and convolutions of numbers of at most 8 bits that are widened, lessened by a zero point
     and multiplied by a scale become such of the numbers, with sums of 32 bits. Zero points are
     taken from the sums, and scales multiply them.
     """
-    fired = rewrite(module, _RULES)
-    return sum([count for name, count in fired.items() if name != DEAD])
+    return sum(rewrite(module, _RULES).values())
 
 
 PASSES: Final = (

@@ -1,4 +1,4 @@
-"""What a convolution slides over, and what is around it: numbers, where padding is fused."""
+"""The data that a convolution slides over, where padding is fused, and the numbers around it."""
 
 from __future__ import annotations
 

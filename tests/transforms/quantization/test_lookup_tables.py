@@ -1,0 +1,51 @@
+"""Tables of functions of one number of 8 bits: which are made, and what they hold."""
+
+import numpy as np
+import pytest
+
+from lowtide import evaluate, parse_hlo
+from lowtide.ir import Module, Opcode
+from lowtide.transforms.quantization.lookup_tables import make_lookup_tables
+
+CHAIN = """
+HloModule m
+ENTRY e {{
+  q = {type}[64,40] parameter(0)
+  y = f32[64,40] parameter(1)
+  s = f32[] constant(0.1)
+  ss = f32[64,40] broadcast(s), dimensions={{}}
+  wide = f32[64,40] convert(q)
+  x = f32[64,40] multiply(wide, ss)
+  g = f32[64,40] logistic(x)
+  h = f32[64,40] divide(g, ss)
+  n = {type}[64,40] convert(h)
+  back = f32[64,40] convert(n)
+  z = f32[64,40] multiply(back, x)
+  t = f32[64,40] tanh(z)
+  ROOT r = f32[64,40] {end}
+}}
+"""
+
+
+def _gathers(module: Module) -> int:
+    found = module.entry.instructions.values()
+    return sum([x.opcode is Opcode.GATHER for x in found])
+
+
+@pytest.mark.parametrize("type_", ["u8", "s8"])
+def test_all_numbers_have_their_entry(type_: str) -> None:
+    """One table for the whole chain, whose parts read its numbers twice."""
+    text = CHAIN.format(type=type_, end="add(t, y)")
+    module, changed = parse_hlo(text), parse_hlo(text)
+    assert make_lookup_tables(changed) == _gathers(changed) == 1
+    numbers = np.resize(np.arange(256, dtype=np.uint8), (64, 40)).view(
+        np.uint8 if type_ == "u8" else np.int8
+    )
+    y = np.ones((64, 40), np.float32)
+    np.testing.assert_array_equal(evaluate(changed, [numbers, y]), evaluate(module, [numbers, y]))
+
+
+@pytest.mark.parametrize("change", [("64,40", "4,5"), ("logistic", "negate")])
+def test_what_is_cheap_or_small_is_left_alone(change: tuple[str, str]) -> None:
+    text = CHAIN.format(type="u8", end="add(t, y)").replace(*change).replace("tanh", "abs")
+    assert make_lookup_tables(parse_hlo(text)) == 0
