@@ -114,5 +114,5 @@ def _with_scales(
 ) -> Op:
     assert image.scale is not None
     assert kernel.scale is not None
-    factors = [slices(at, image.scale, ()), slices(at, kernel.scale, places)]
-    return scaled(at, sums, product(at, *factors, sums.dimensions))
+    one, many = slices(at, image.scale, ()), slices(at, kernel.scale, places)
+    return scaled(at, sums, product(at, one, many, sums.dimensions))

@@ -102,12 +102,15 @@ def _without_zeros(at: Rewriter, sums: Op, sides: list[_Side], size: int) -> Op:
         total = totals(at, other.made, other.inner, other.places)
         sums = less(at, sums, product(at, total, zero, sums.dimensions))
     if len(zeros) == 2:
-        both = product(at, *zeros, sums.dimensions)
+        both = product(at, zeros[0], zeros[1], sums.dimensions)
         both = product(at, both, Slices(scalar(at, -size, ElementType.S32), ()), sums.dimensions)
         sums = less(at, sums, both)
     return sums
 
 
 def _with_scales(at: Rewriter, sums: Op, sides: list[_Side]) -> Op:
-    factors = [slices(at, x.operand.scale, x.places) for x in sides if x.operand.scale is not None]
-    return scaled(at, sums, product(at, *factors, sums.dimensions))
+    lhs, rhs = sides
+    assert lhs.operand.scale is not None
+    assert rhs.operand.scale is not None
+    factors = slices(at, lhs.operand.scale, lhs.places), slices(at, rhs.operand.scale, rhs.places)
+    return scaled(at, sums, product(at, factors[0], factors[1], sums.dimensions))
