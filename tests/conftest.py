@@ -5,9 +5,13 @@ import signal
 import tempfile
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("repeatable", derandomize=True)
+_NO_CLOCK = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+"""No test fails because a machine is slow."""
+
+settings.register_profile("repeatable", derandomize=True, **_NO_CLOCK)
+settings.register_profile("fresh", **_NO_CLOCK)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -20,8 +24,8 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.TemporaryDirectory(prefix="lowtide-tests-")
     os.environ["LOWTIDE_CACHE"] = folder.name
     config.add_cleanup(folder.cleanup)
-    if "slow" not in (config.option.markexpr or "").replace("not slow", ""):
-        settings.load_profile("repeatable")
+    is_slow = "slow" in (config.option.markexpr or "").replace("not slow", "")
+    settings.load_profile("fresh" if is_slow else "repeatable")
     from lowtide.llvm import target
 
     host = target.restricted(target.host_target(), config.getoption("--target"))

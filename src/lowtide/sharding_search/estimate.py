@@ -44,7 +44,7 @@ _SHOWN: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class DivisionEstimate:
     """The seconds of a step of a division, and the bytes that a device holds, roughly."""
 
     seconds: float
@@ -60,20 +60,20 @@ class Estimator:
         self.count = 0
         self._source = flattened(program.module)
         self._source.num_partitions = program.mesh.count
-        self.known: dict[Division, Estimate] = {}
+        self.known: dict[Division, DivisionEstimate] = {}
         """The estimates so far, in the order in which they were made."""
 
     def __contains__(self, division: Division) -> bool:
         return division in self.known
 
-    def estimate(self, division: Division) -> Estimate:
+    def estimate(self, division: Division) -> DivisionEstimate:
         """Return the estimate of a division."""
         if division not in self.known:
             self.count += 1
             self.known[division] = self._of(division)
         return self.known[division]
 
-    def _of(self, division: Division) -> Estimate:
+    def _of(self, division: Division) -> DivisionEstimate:
         draft = first_draft(Task(self._source, self._shardings(division)))
         made = draft.module
         remove_dead(made)
@@ -82,7 +82,7 @@ class Estimator:
         computing, sending = _work(made, self.device)
         seconds = max(computing, sending) + _SHOWN * min(computing, sending)
         arguments = sum([parameter.shape.leaf_nbytes for parameter in made.entry.parameters])
-        return Estimate(seconds, arguments + _live_bytes(made))
+        return DivisionEstimate(seconds, arguments + _live_bytes(made))
 
     def _shardings(self, division: Division) -> ModuleShardings:
         mesh, leaves = self.program.mesh, self.program.leaves

@@ -21,7 +21,7 @@ from lowtide.report.shardings import ShardingReport
 from lowtide.search.deadline import Deadline
 from lowtide.sharding_search.bound import least_bytes
 from lowtide.sharding_search.division import Division
-from lowtide.sharding_search.estimate import Estimate, Estimator
+from lowtide.sharding_search.estimate import DivisionEstimate, Estimator
 from lowtide.sharding_search.evaluation import DivisionPlanner, PlannedDivision, choice_of
 from lowtide.sharding_search.mesh import SearchMesh
 from lowtide.sharding_search.moves import neighbours
@@ -254,7 +254,7 @@ class _Search:
             if chosen is not None and chosen not in self.planned:
                 self._plan(chosen)
 
-    def estimate(self, division: Division) -> Estimate | None:
+    def estimate(self, division: Division) -> DivisionEstimate | None:
         """Return the estimate of a division, None where the effort or the time is spent."""
         if division not in self._estimator:
             self.tell(f"{len(self.planned)} planned, {self._estimates} estimated")

@@ -13,7 +13,7 @@ from typing import Final
 
 from lowtide.records import dataclass
 from lowtide.sharding_search.division import Division
-from lowtide.sharding_search.estimate import Estimate
+from lowtide.sharding_search.estimate import DivisionEstimate
 from lowtide.sharding_search.program import ShardableProgram
 from lowtide.sharding_search.travel import DimensionClass
 
@@ -24,7 +24,7 @@ _MOST_TENSORS: Final = 6
 _OTHERS: Final = 3
 
 Axes = tuple[int, ...]
-Estimating = Callable[[Division], Estimate | None]
+Estimating = Callable[[Division], DivisionEstimate | None]
 """Returns the estimate of a division; None where the effort for estimates is spent."""
 
 
@@ -92,7 +92,7 @@ def strategies(arrays: Arrays, estimate: Estimating) -> Iterator[Division]:
     axes = tuple(range(len(arrays.program.mesh.sizes)))
     whole = arrays.program.whole
     yield whole
-    alone: list[tuple[Estimate, DimensionClass]] = []
+    alone: list[tuple[DivisionEstimate, DimensionClass]] = []
     for one in arrays.classes[:MOST_CLASSES]:
         division = arrays.with_class(whole, one, axes)
         found = estimate(division)
