@@ -96,8 +96,10 @@ def test_the_program_of_several_devices_runs_on_all_and_not_on_one(
 
 
 def test_both_kinds_can_be_explained_with_a_caveat() -> None:
-    whole = lowtide.explain(lowtide.parse_hlo(sharded("{devices=[4]<=[4]}")))
+    module = lowtide.parse_hlo(sharded("{devices=[4]<=[4]}"))
+    whole = lowtide.explain(module, whole=True)
     assert any("not partitioned yet" in x for x in whole.caveats)
+    assert not any("not partitioned yet" in x for x in lowtide.explain(module).caveats)
     text = DEVICES.replace("HEADER", "num_partitions=2").replace("OPCODE", "partition-id")
     each = lowtide.explain(lowtide.parse_hlo(text))
     assert any("figures of each of 2 devices" in x for x in each.caveats)

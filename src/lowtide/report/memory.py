@@ -57,12 +57,13 @@ class Ladder:
 
     def to_json(self) -> Json:
         """Return the ladder as in the schema."""
+        least = self.compilation_bound_bytes
         return {
             "bound_bytes": self.bound_bytes,
             "live_bytes": self.live_bytes,
             "arena_bytes": self.arena_bytes,
             "optimal": self.optimal,
-            "compilation_bound_bytes": self.compilation_bound_bytes,
+            **({} if least is None else {"compilation_bound_bytes": least}),
         }
 
 
