@@ -108,24 +108,27 @@ PASSES: Final = (
 HloModule m
 
 condition {
-  c = (f32[4], f32[4], pred[]) parameter(0)
-  ROOT more = pred[] get-tuple-element(c), index=2
+  c = (f32[4], f32[4], s32[]) parameter(0)
+  i = s32[] get-tuple-element(c), index=2
+  n = s32[] constant(3)
+  ROOT more = pred[] compare(i, n), direction=LT
 }
 
 body {
-  b = (f32[4], f32[4], pred[]) parameter(0)
+  b = (f32[4], f32[4], s32[]) parameter(0)
   x = f32[4] get-tuple-element(b), index=0
   w = f32[4] get-tuple-element(b), index=1
-  more.1 = pred[] get-tuple-element(b), index=2
+  i.1 = s32[] get-tuple-element(b), index=2
   y = f32[4] sine(x)
-  ROOT r = (f32[4], f32[4], pred[]) tuple(y, w, more.1)
+  next = s32[] add(i.1, i.1)
+  ROOT r = (f32[4], f32[4], s32[]) tuple(y, w, next)
 }
 
 ENTRY main {
   w.1 = f32[4] parameter(0)
-  more.2 = pred[] parameter(1)
-  start = (f32[4], f32[4], pred[]) tuple(w.1, w.1, more.2)
-  loop = (f32[4], f32[4], pred[]) while(start), condition=condition, body=body
+  one = s32[] constant(1)
+  start = (f32[4], f32[4], s32[]) tuple(w.1, w.1, one)
+  loop = (f32[4], f32[4], s32[]) while(start), condition=condition, body=body
   same = f32[4] get-tuple-element(loop), index=1
   ROOT z = f32[4] negate(same)
 }
@@ -135,7 +138,6 @@ HloModule m
 
 ENTRY main {
   w.1 = f32[4] parameter(0)
-  more.2 = pred[] parameter(1)
   ROOT z = f32[4] negate(w.1)
 }
 """,
