@@ -4,7 +4,7 @@ import json
 import random
 from dataclasses import replace
 from pathlib import Path
-from time import process_time
+from time import thread_time
 
 import pytest
 from tests.certificate.cases import (
@@ -266,8 +266,8 @@ def test_many_buffers_are_checked_quickly() -> None:
         data = compact(offsets_certificate(problem, packing))
         times = []
         for _ in range(3):
-            begin = process_time()
+            begin = thread_time()
             assert check(data).answer == OPTIMAL
-            times.append(process_time() - begin)
+            times.append(thread_time() - begin)
         seconds.append(min(times))
     assert seconds[1] < 40 * seconds[0]

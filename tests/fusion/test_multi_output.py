@@ -128,9 +128,9 @@ def test_time_is_linear_in_siblings_and_in_chains(operand: str) -> None:
         argument = f"{operand.format(0)}: f32[8]"
         lines = [argument, *lines, f"t = ({shapes}) tuple({names})"]
         module = module_of(body("; ".join(lines)))
-        start = time.process_time()
+        start = time.thread_time()
         assert fuse_multiple_outputs(module, best_of) > count * 0.9
-        seconds.append(time.process_time() - start)
+        seconds.append(time.thread_time() - start)
     assert seconds[1] < 24 * seconds[0]
 
 

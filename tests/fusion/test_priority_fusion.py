@@ -148,7 +148,7 @@ def test_time_is_linear_in_the_operands_of_a_tuple() -> None:
         names = ", ".join([f"b{i}" for i in range(count)])
         arguments = [f"x{i}: f32[8]" for i in range(count)]
         module = of_body("; ".join([*arguments, *lines, f"t = ({shapes}) tuple({names})"]))
-        start = time.process_time()
+        start = time.thread_time()
         assert fuse_by_priority(module) == count
-        seconds.append(time.process_time() - start)
+        seconds.append(time.thread_time() - start)
     assert seconds[1] < 24 * seconds[0]

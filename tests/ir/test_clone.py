@@ -219,9 +219,9 @@ def test_cloning_takes_time_in_proportion():
         taken = []
         for _ in range(3):
             with without_collection():  # Its time grows with all that other tests left.
-                start = time.process_time()
+                start = time.thread_time()
                 clone_module(module)
-                taken.append(time.process_time() - start)
+                taken.append(time.thread_time() - start)
         seconds.append(min(taken))
     assert seconds[1] < 40 * seconds[0]
 

@@ -106,7 +106,7 @@ def test_the_first_program_of_jax(tmp_path: Path) -> None:
     assert first["modules for LLVM"] - started["modules for LLVM"] <= 2  # The walker, a bundle.
     assert not NEVER & set(first["rooms"])
     assert not {x for x in first["loaded"] if x.startswith("lowtide.frontend.hlo_text")}
-    assert len(first["loaded"]) <= 680
+    assert len(first["loaded"]) <= 700
     assert first["passes"] <= 60
     assert first["methods"] <= 210
     assert not {"typer", "rich", "onnx", "ortools"} & set(first["others"])
@@ -121,7 +121,7 @@ def test_ten_instructions(tmp_path: Path) -> None:
     assert not {"jax", "typer", "rich", "onnx", "ortools"} & set(found["others"])
     assert len(found["loaded"]) <= 640
     assert found["modules for LLVM"] == 2  # The walker, and a bundle.
-    assert found["passes"] <= 50
+    assert found["passes"] <= 52
     assert found["methods"] <= 190
 
 

@@ -122,9 +122,9 @@ def test_time_is_linear_in_the_operands_of_a_tuple() -> None:
         entry = "\n".join(["  x = f32[8] parameter(0)", *lines])
         text = f"HloModule m\nENTRY main {{\n{entry}\n  ROOT t = ({shapes}) tuple({names})\n}}\n"
         module = lowtide.parse_hlo(text)
-        start = time.process_time()
+        start = time.thread_time()
         assert merge_common_subexpressions(module) == count - 1
-        seconds.append(time.process_time() - start)
+        seconds.append(time.thread_time() - start)
     assert seconds[1] < 24 * seconds[0]
 
 

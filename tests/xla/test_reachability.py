@@ -51,13 +51,14 @@ def test_time_grows_with_the_bits_of_a_set_for_each_instruction():
     def seconds(count: int) -> float:
         entry = chain(count).entry
         nodes = list(entry.instructions.values())
-        start = time.process_time()
+        start = time.thread_time()
         known = reachability(entry)
         assert known.reaches(nodes[0], nodes[-1])
         assert not known.reaches(nodes[-1], nodes[0])
-        return time.process_time() - start
+        return time.thread_time() - start
 
-    assert seconds(8000) < 64 * max(seconds(1000), 0.01)
+    least = [min([seconds(count) for _ in range(3)]) for count in (1000, 8000)]
+    assert least[1] < 64 * max(least[0], 0.01)
 
 
 def test_result_is_that_of_the_computation_as_it_was():

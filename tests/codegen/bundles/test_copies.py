@@ -17,7 +17,8 @@ from lowtide.codegen.bundles.function import BundleMemory, bundle_text
 from lowtide.codegen.bundles.locals import Local, locals_of
 from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.thunk import BundleThunk, ConditionalThunk, CopyThunk, Thunk, WhileThunk
-from lowtide.llvm.machine import KernelCompiler, Library
+from lowtide.llvm.library import Library
+from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.target import host_target
 
 ARENA, CONSTANTS = 0, 1
