@@ -10,7 +10,7 @@ from lowtide.analysis.value_numbers import ValueNumbers
 from lowtide.ir import Computation, Instruction, Module, Opcode, Shape
 from lowtide.ir.annotations import NO_ANNOTATIONS, Annotations
 from lowtide.ir.attributes import NO_ATTRIBUTES, Attributes, CustomCall, Dimensions, Reshape
-from lowtide.ir.shape import Layout, array_shape, major_to_minor
+from lowtide.ir.shape import array_shape
 from lowtide.ir.traversal import computation_post_order, post_order
 from lowtide.ops.table import TABLE
 
@@ -127,11 +127,11 @@ class _Writer:
     def _bitcast(self, x: Instruction, operand: Instruction) -> Instruction:
         """The array with the same bytes: to the order in memory, to the new sizes, and back."""
         before, after = x.operands[0].shape, x.shape
-        packed = self._transpose(operand, _major_to_minor(before))
+        packed = self._transpose(operand, before.physical_order)
         if before.element_type is not after.element_type:
             shape = packed.shape.with_element_type(after.element_type)
             packed = self._add(Opcode.BITCAST_CONVERT, shape, packed)
-        order = _major_to_minor(after)
+        order = after.physical_order
         sizes = tuple([after.dimensions[i] for i in order])
         if sizes != packed.shape.dimensions:
             shape = array_shape(after.element_type, sizes)
@@ -155,11 +155,6 @@ class _Writer:
         made = self.target.add(opcode, shape, (operand,), attributes)
         self._find(made)
         return made
-
-
-def _major_to_minor(shape: Shape) -> tuple[int, ...]:
-    layout: Layout = shape.layout or major_to_minor(shape.rank)
-    return layout.minor_to_major[::-1]
 
 
 def _annotations(x: Instruction) -> Annotations:

@@ -24,6 +24,5 @@ def constant_bytes(plan: ModulePlan) -> tuple[tuple[int, Bytes], ...]:
 def _bytes(instruction: Instruction) -> Bytes:
     """The bytes of a constant as they lie in memory."""
     array = instruction.attributes_as(Constant).literal.array
-    layout = instruction.shape.layout
-    order = layout.minor_to_major[::-1] if layout else range(array.ndim)
-    return np.ascontiguousarray(array.transpose(tuple(order))).reshape(-1).view(np.uint8)
+    order = instruction.shape.physical_order
+    return np.ascontiguousarray(array.transpose(order)).reshape(-1).view(np.uint8)

@@ -29,11 +29,6 @@ def strides(shape: Shape) -> tuple[int, ...]:
     return tuple(found)
 
 
-def row_major_order(shape: Shape) -> tuple[int, ...]:
-    """Return the dimensions in the order in which they lie, the outermost first."""
-    return shape.layout.minor_to_major[::-1] if shape.layout else tuple(range(shape.rank))
-
-
 def offset(shape: Shape, index: Index) -> Affine:
     """Return how many elements lie before the one at an index."""
     total = indexing.ZERO

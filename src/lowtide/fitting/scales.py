@@ -20,7 +20,6 @@ from lowtide.fitting.made_sizes import MAKING, made_sizes
 from lowtide.fitting.own_rows import with_own_rows
 from lowtide.ir import Instruction, Opcode, Shape, array_shape
 from lowtide.ir.attributes import CustomCall
-from lowtide.ir.shape import major_to_minor
 from lowtide.records import dataclass
 from lowtide.spmd.rules.movement import reshape
 from lowtide.spmd.rules.rule import DimensionFactors, OpRule, same_dimensions
@@ -215,7 +214,7 @@ def _rule(x: Instruction) -> OpRule:
 def _bitcast(x: Instruction) -> OpRule:
     """The rule of a bitcast: a reshape of the elements as they lie in memory."""
     shapes = [x.operands[0].shape, x.shape]
-    orders = [_major_to_minor(shape) for shape in shapes]
+    orders = [shape.physical_order for shape in shapes]
     lying = [
         array_shape(shape.element_type, tuple([shape.dimensions[d] for d in order]))
         for shape, order in zip(shapes, orders, strict=True)
@@ -226,11 +225,6 @@ def _bitcast(x: Instruction) -> OpRule:
         for factors, order in zip((rule.operands[0], rule.results[0]), orders, strict=True)
     ]
     return replace(rule, operands=(operand,), results=(result,))
-
-
-def _major_to_minor(shape: Shape) -> tuple[int, ...]:
-    layout = shape.layout or major_to_minor(shape.rank)
-    return layout.minor_to_major[::-1]
 
 
 def _alike(results: Sequence[Shape], operands: Sequence[Shape]) -> OpRule:

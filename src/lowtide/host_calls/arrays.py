@@ -28,7 +28,7 @@ def memory_at(address: int, shape: Shape) -> Array:
     if not nbytes:
         return np.empty(shape.dimensions, dtype)
     block: Any = (ctypes.c_char * nbytes).from_address(address)
-    order = range(shape.rank) if shape.layout is None else shape.layout.minor_to_major[::-1]
+    order = shape.physical_order
     sizes = [shape.dimensions[x] for x in order]
     flat = np.frombuffer(block, np.uint8).view(dtype)
-    return flat.reshape(sizes).transpose(np.argsort(tuple(order)))
+    return flat.reshape(sizes).transpose(np.argsort(order))

@@ -256,6 +256,11 @@ class Shape:
             return buffer_shape(change(self.tuple_shapes[0]))
         return change(self)
 
+    @property
+    def physical_order(self) -> tuple[int, ...]:
+        """The dimensions as they lie in memory, slowest first; row major without a layout."""
+        return self.layout.minor_to_major[::-1] if self.layout else tuple(range(self.rank))
+
     def without_layout(self) -> Shape:
         """Return the same shape with no layout anywhere."""
         if self._without_layout is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lowtide.ir import ElementType, Instruction, Opcode, Shape
+from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ir.attributes import Dimensions, Reshape
 from lowtide.ir.errors import unsupported
 from lowtide.ir.shape import array_shape
@@ -22,21 +22,15 @@ def as_moves(x: Instruction) -> Instruction:
         return x
     if any(y.layout is not None and y.layout.tiles for y in (source, target)):
         raise unsupported(x, "a bitcast of tiled layouts is not partitioned; remove the tiles")
-    order = _major_to_minor(target)
+    order = target.physical_order
     stored = [target.dimensions[d] for d in order]
-    value = _transposed(x, x.operands[0], _major_to_minor(source))
+    value = _transposed(x, x.operands[0], source.physical_order)
     value = _reread(x, value, target.element_type)
     value = _reshaped(x, value, stored)
     value = _transposed(x, value, sorted(range(len(order)), key=order.__getitem__))
     if value is not x.operands[0]:
         value.set_shape(target)  # The layout tells a bitcast that reads it in which order.
     return value
-
-
-def _major_to_minor(shape: Shape) -> tuple[int, ...]:
-    if shape.layout is None:
-        return tuple(range(shape.rank))
-    return tuple(reversed(shape.layout.minor_to_major))
 
 
 def _transposed(like: Instruction, x: Instruction, order: Sequence[int]) -> Instruction:

@@ -27,8 +27,7 @@ def literal_element(elements: Elements, request: Request) -> Element:
         shape, array = shape.with_element_type(raw), array.view(DTYPES[raw])
     if array.size and (array.size == 1 or _is_uniform(array)):
         return Element((scalar(array.flat[0], shape.element_type),), 0)
-    order = shape.layout.minor_to_major[::-1] if shape.layout else range(array.ndim)
-    pointer = global_array(elements, array.transpose(tuple(order)))
+    pointer = global_array(elements, array.transpose(shape.physical_order))
     return elements.read(Array(pointer, shape), request.at, request.mask)
 
 

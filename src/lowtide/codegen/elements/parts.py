@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 
 from lowtide.codegen import elementwise, indexing
-from lowtide.codegen.arrays import row_major_order
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.values import Element, Mask, Request
 from lowtide.codegen.indexing import Index
@@ -71,7 +70,7 @@ def bitcast_index(
     elements: Elements, index: Sequence[indexing.Affine], given: Shape, wanted: Shape
 ) -> tuple[indexing.Affine, ...]:
     """Return the index, in an array of shape `wanted`, of what lies at an index of `given`."""
-    theirs, ours = row_major_order(wanted), row_major_order(given)
+    theirs, ours = wanted.physical_order, given.physical_order
     places = reshaped(
         elements,
         tuple([index[d] for d in ours]),

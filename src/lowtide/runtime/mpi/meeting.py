@@ -12,7 +12,6 @@ import numpy as np
 from lowtide.host_calls.arrays import memory_at, write_array
 from lowtide.ir.literal import Array
 from lowtide.ir.opcode import Opcode
-from lowtide.ir.shape import Shape
 from lowtide.runtime.devices.meeting import MeetingError
 from lowtide.runtime.mpi.collectives import Finish, begin
 from lowtide.runtime.mpi.link import Link, Requests
@@ -52,7 +51,7 @@ class RankMeeting:
         if not trade.groups:
             return lambda place: self._number(trade, place)
         given = _given_in_rows if trade.kind is Opcode.RAGGED_ALL_TO_ALL else _given
-        orders = [_major_to_minor(x) for x in trade.results]
+        orders = [x.physical_order for x in trade.results]
         axis = trade.dimension if trade.dimension is None else orders[0].index(trade.dimension)
 
         def run(place: int) -> None:
@@ -183,8 +182,3 @@ def _memory(trade: Trade, place: int) -> tuple[list[Array], list[Array]]:
     addresses = (ctypes.c_size_t * len(shapes)).from_address(place)
     found = [memory_at(x, shape) for x, shape in zip(addresses, shapes, strict=True)]
     return found[: len(trade.operands)], found[len(trade.operands) :]
-
-
-def _major_to_minor(shape: Shape) -> tuple[int, ...]:
-    order = tuple(range(shape.rank))
-    return order if shape.layout is None else shape.layout.minor_to_major[::-1]

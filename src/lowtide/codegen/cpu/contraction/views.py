@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from lowtide.codegen.arrays import row_major_order, strides
+from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.contraction.geometry import StridedRun, runs
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Dimensions, Parameter, Slice
@@ -116,8 +116,8 @@ def _reshaped(view: View, sizes: Sizes, reshape: Instruction) -> Sizes | None:
 
 def _bitcast(view: View, bitcast: Instruction) -> View | None:
     """A reshape of the dimensions in the order in which they lie."""
-    before = row_major_order(bitcast.operands[0].shape)
-    after = row_major_order(bitcast.shape)
+    before = bitcast.operands[0].shape.physical_order
+    after = bitcast.shape.physical_order
     lying = View(
         view.source,
         view.offset,

@@ -48,8 +48,8 @@ def plan_joining(concatenate: Instruction, target: Target) -> KernelPlan | None:
     operands = concatenate.operands
     if len(operands) <= MOST_BOXES:
         return None
-    order = _order(concatenate)
-    if any(_order(x) != order for x in operands):
+    order = concatenate.shape.physical_order
+    if any(x.shape.physical_order != order for x in operands):
         return None
     along = concatenate.attributes_as(Dimensions).dimensions[0]
     sizes = concatenate.shape.dimensions
@@ -66,12 +66,6 @@ def plan_joining(concatenate: Instruction, target: Target) -> KernelPlan | None:
         pieces = -(-nbytes // _PIECE_BYTES)
         lines.append(_Lines(nbytes, end - nbytes, pieces, count * pieces))
     return KernelPlan(lambda: _code(lines, count, row))
-
-
-def _order(x: Instruction) -> tuple[int, ...]:
-    """The dimensions from the slowest to the fastest."""
-    layout = x.shape.layout
-    return tuple(range(x.shape.rank)) if layout is None else layout.minor_to_major[::-1]
 
 
 def _code(lines: list[_Lines], count: int, row: int) -> KernelCode:

@@ -87,7 +87,7 @@ class UnderOptions(ModuleFamily):
 
 def _laid_out(array: Array, shape: Shape) -> Array:
     """A copy in the layout of a shape, as what is given away has to lie."""
-    order = shape.layout.minor_to_major[::-1] if shape.layout else range(array.ndim)
+    order = shape.physical_order
     return array.transpose(order).copy().transpose(np.argsort(order))
 
 
