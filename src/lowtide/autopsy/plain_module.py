@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Final
 
 from lowtide.analysis.value_numbers import ValueNumbers
-from lowtide.ir import Computation, Instruction, Module, Opcode, Shape
+from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.annotations import NO_ANNOTATIONS, Annotations
-from lowtide.ir.attributes import NO_ATTRIBUTES, Attributes, CustomCall, Dimensions, Reshape
-from lowtide.ir.shape import array_shape
+from lowtide.ir.attributes import CustomCall
 from lowtide.ir.traversal import computation_post_order, post_order
+from lowtide.ops.bitcasts import bitcast_steps
 from lowtide.ops.table import TABLE
 
 _HEADER = (
@@ -126,35 +126,10 @@ class _Writer:
 
     def _bitcast(self, x: Instruction, operand: Instruction) -> Instruction:
         """The array with the same bytes: to the order in memory, to the new sizes, and back."""
-        before, after = x.operands[0].shape, x.shape
-        packed = self._transpose(operand, before.physical_order)
-        if before.element_type is not after.element_type:
-            shape = packed.shape.with_element_type(after.element_type)
-            packed = self._add(Opcode.BITCAST_CONVERT, shape, packed)
-        order = after.physical_order
-        sizes = tuple([after.dimensions[i] for i in order])
-        if sizes != packed.shape.dimensions:
-            shape = array_shape(after.element_type, sizes)
-            packed = self._add(Opcode.RESHAPE, shape, packed, Reshape())
-        return self._transpose(packed, tuple([order.index(i) for i in range(len(order))]))
-
-    def _transpose(self, operand: Instruction, order: tuple[int, ...]) -> Instruction:
-        if order == tuple(range(len(order))):
-            return operand
-        sizes = tuple([operand.shape.dimensions[i] for i in order])
-        shape = array_shape(operand.shape.element_type, sizes)
-        return self._add(Opcode.TRANSPOSE, shape, operand, Dimensions(order))
-
-    def _add(
-        self,
-        opcode: Opcode,
-        shape: Shape,
-        operand: Instruction,
-        attributes: Attributes = NO_ATTRIBUTES,
-    ) -> Instruction:
-        made = self.target.add(opcode, shape, (operand,), attributes)
-        self._find(made)
-        return made
+        for step in bitcast_steps(x.operands[0].shape, x.shape):
+            operand = self.target.add(step.opcode, step.shape, (operand,), step.attributes)
+            self._find(operand)
+        return operand
 
 
 def _annotations(x: Instruction) -> Annotations:
