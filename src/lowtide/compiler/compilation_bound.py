@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from typing import Final, final
 
+from lowtide.compiler.proposals import has_barriers
 from lowtide.compiler.stages import merging
-from lowtide.ir import Module, Opcode
+from lowtide.ir import Module
 from lowtide.ir.clone import clone_module
 from lowtide.least_memory import LeastMemory, least_memory
 from lowtide.passes import run_pipeline
@@ -34,16 +35,8 @@ class CompilationBound:
         form = clone_module(module)
         run_pipeline(form, parse_passes(_ON_CHIP))
         self.found = least_memory(form)
-        if _has_barriers(form):
+        if has_barriers(form):
             merged = clone_module(module)
             run_pipeline(merged, (*merging(), *parse_passes(_ON_CHIP)))
             self.found = min(self.found, least_memory(merged), key=lambda x: x.nbytes)
         self.seconds = time.monotonic() - start
-
-
-def _has_barriers(module: Module) -> bool:
-    return any(
-        x.opcode is Opcode.OPTIMIZATION_BARRIER
-        for computation in module.computations.values()
-        for x in computation.instructions.values()
-    )

@@ -100,7 +100,7 @@ class _Chosen:
 def _best(module: Module, options: PlanOptions) -> _Chosen:
     """The module without barriers where that takes no more memory and time, else as it is."""
     found = _proposed(module, options)
-    if options.deadline.passed or not _all_of(module, {Opcode.OPTIMIZATION_BARRIER}):
+    if options.deadline.passed or not has_barriers(module):
         return found
     merged, steps = clone_module(module), merging()
     changes = run_pipeline(merged, steps)
@@ -123,6 +123,11 @@ _NEARLY_ALL: Final = 0.85
 def _contracted_bytes(module: Module) -> int:
     """The bytes of all contractions: what is no longer computed twice is held in between."""
     return sum([x.shape.nbytes for x in _all_of(module, {Opcode.CONVOLUTION, Opcode.DOT})])
+
+
+def has_barriers(module: Module) -> bool:
+    """Whether a module has barriers, which a compilation may leave out."""
+    return bool(_all_of(module, {Opcode.OPTIMIZATION_BARRIER}))
 
 
 def _all_of(module: Module, opcodes: Collection[Opcode]) -> list[Instruction]:

@@ -6,21 +6,17 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Final, final
 
-import numpy as np
-
 from lowtide.analysis.call_graph import while_body
 from lowtide.analysis.dataflow import ComputationDataflow, Dataflow, dataflow
 from lowtide.analysis.donation import asked_donations
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.least_memory.kinds import Kind
 from lowtide.least_memory.moments import Moments
-from lowtide.least_memory.values import Int64Array, values_of
+from lowtide.least_memory.values import values_of
 from lowtide.records import dataclass
 
 DEFAULT_WORK: Final = 8_000_000
 """Arcs that are looked at where nothing else is said: a second or so."""
-
-_NONE: Final = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +93,7 @@ class _Search:
                 self.is_whole = False
                 break
             yield number, max(self._at(flow, moments, number))
-        others = set(moments.once) - set(calling)
-        spread = _Spread(sorted(others))
+        spread = _Spread(sorted({*moments.once}.difference(calling)))
         while spread.is_left:
             if self.work_left < 0:
                 self.is_whole = False
@@ -113,10 +108,10 @@ class _Search:
         x = values.instructions[number]
         self.work_left -= moments.arcs * (1 if values.kinds[number] is Kind.APART else 2)
         if values.kinds[number] is Kind.APART:
-            yield moments.during(number, _NONE)
+            yield moments.during(number)
             return
-        yield moments.after(number, _NONE)
-        yield moments.before(number, _NONE)
+        yield moments.after(number)
+        yield moments.before(number)
         own = _INSIDE.get(x.opcode)
         if own is not None:
             yield own(self, flow, moments, number)
@@ -132,8 +127,7 @@ class _Search:
         lasting = {v for k, v in enumerate(body.parameters) if k not in changed}
         state = [flow.leaves_of(x.operands[0])[k] for k in changed]
         inside = self.of(body.computation, lasting).nbytes
-        without = _array([*state, *moments.values.makes[number]])
-        return inside + moments.after(number, without)
+        return inside + moments.after(number, [*state, *moments.values.makes[number]])
 
     def in_branch(self, flow: ComputationDataflow, moments: Moments, number: int) -> int:
         """Return the least in memory within the branch that needs most."""
@@ -144,18 +138,13 @@ class _Search:
             given = zip(self.flows[branch].parameters, flow.leaves_of(operand), strict=True)
             lasting = {inner for inner, outer in given if not values.nbytes[outer]}
             inside = max(inside, self.of(branch, lasting).nbytes)
-        without = _array([*values.reads[number], *values.makes[number]])
-        return inside + moments.after(number, without)
+        return inside + moments.after(number, [*values.reads[number], *values.makes[number]])
 
 
 _INSIDE: Final[dict[Opcode, Callable[[_Search, ComputationDataflow, Moments, int], int]]] = {
     Opcode.WHILE: _Search.in_loop,
     Opcode.CONDITIONAL: _Search.in_branch,
 }
-
-
-def _array(values: Sequence[int]) -> Int64Array:
-    return np.array(values, np.int64)
 
 
 @final
@@ -166,8 +155,8 @@ class _Spread:
         self._numbers = numbers
         self._told = {-1: 0, len(numbers): 0}
         self._gaps: list[tuple[int, int, int]] = []
-        self._at = -1
-        self._add(-1, len(numbers))
+        self._between = (-1, len(numbers))
+        self._add(*self._between)
 
     @property
     def is_left(self) -> bool:
@@ -178,15 +167,15 @@ class _Spread:
         """Return the number in the middle of a gap, whose `found` is to be told."""
         _, before, after = heappop(self._gaps)
         self._between = before, after
-        self._at = (before + after) // 2
-        return self._numbers[self._at]
+        return self._numbers[(before + after) // 2]
 
     def tell(self, found: int) -> None:
         """Say how much the last number has."""
-        self._told[self._at] = found
         before, after = self._between
-        self._add(before, self._at)
-        self._add(self._at, after)
+        at = (before + after) // 2
+        self._told[at] = found
+        self._add(before, at)
+        self._add(at, after)
 
     def _add(self, before: int, after: int) -> None:
         if after - before > 1:

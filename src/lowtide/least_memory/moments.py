@@ -17,6 +17,7 @@ store, and every number of times that an operation of kind FREE runs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, final
 
 import numpy as np
@@ -59,24 +60,26 @@ class Moments:
         """Return the operations that run once."""
         return [i for i, kind in enumerate(self.values.kinds) if kind is not Kind.FREE]
 
-    def during(self, number: int, without: Int64Array) -> int:
+    def during(self, number: int) -> int:
         """Return the least bytes in memory while an operation of kind APART runs.
 
         What it reads is there, together with what is stored of its result or is still needed.
-        Values in `without` count for nothing.
         """
         values = self.values
         begins = [*self._needed[list(values.reads[number])], *self._behind(number)]
-        return self._cut(begins, [self._later[number]], without)
+        return self._cut(begins, [self._later[number]])
 
-    def after(self, number: int, without: Int64Array) -> int:
-        """Return the least bytes in memory when an operation has just run."""
+    def after(self, number: int, without: Sequence[int] = ()) -> int:
+        """Return the least bytes in memory when an operation has just run.
+
+        Values in `without` count for nothing.
+        """
         return self._cut(self._behind(number), [self._later[number]], without)
 
-    def before(self, number: int, without: Int64Array) -> int:
+    def before(self, number: int) -> int:
         """Return the least bytes in memory when an operation is about to run."""
         makers = self._maker[list(self.values.reads[number])]
-        return self._cut([self._later[number]], self._absent[makers[makers >= 0]], without)
+        return self._cut([self._later[number]], self._absent[makers[makers >= 0]])
 
     def end(self) -> int:
         """Return the bytes of what is in memory at the end."""
@@ -104,9 +107,7 @@ class Moments:
     def _lasting_rules(self, is_free: Any) -> tuple[Int64Array, Int64Array, Int64Array]:
         """The arcs that all moments have: tails, heads, capacities. Those of values come first."""
         values = self.values
-        count = len(values.nbytes)
         later = np.append(self._later, _SINK)[self._maker]  # Number -1 is the last one.
-        tails, heads = [self._needed], [later]
         pairs: list[tuple[int, int]] = [(_SOURCE, int(self._needed[v])) for v in values.kept]
         for number, reads in enumerate(values.reads):
             own = int(self._later[number])
@@ -117,18 +118,16 @@ class Moments:
                 pairs.append((int(self._absent[number]), own))
         ends = np.array(pairs, np.int64).reshape(-1, 2)
         capacity = np.concatenate([values.nbytes, np.full(len(ends), self._endless)])
-        tails.append(ends[:, 0])
-        heads.append(ends[:, 1])
-        assert len(tails[0]) == count
-        return np.concatenate(tails), np.concatenate(heads), capacity
+        tails = np.concatenate([self._needed, ends[:, 0]])
+        return tails, np.concatenate([later, ends[:, 1]]), capacity
 
-    def _cut(self, begins: Any, ends: Any, without: Int64Array) -> int:
+    def _cut(self, begins: Any, ends: Any, without: Sequence[int] = ()) -> int:
         from ortools.graph.python.max_flow import SimpleMaxFlow
 
         tails, heads, capacity = self._rules
         if len(without):
             capacity = capacity.copy()
-            capacity[without] = 0
+            capacity[list(without)] = 0
         begins, ends = np.array(begins, np.int64), np.array(ends, np.int64)
         solver = SimpleMaxFlow()
         solver.add_arcs_with_capacity(
