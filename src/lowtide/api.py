@@ -147,9 +147,7 @@ def explain(
         return _explain_divisions(source, specs, options, keywords, _search_mesh(devices, mesh))
     if isinstance(source, Module | str | os.PathLike):
         module = _module_in(source)
-        own, rest = _split_keywords(None, None, keywords)
-        base = _only_options(specs, options, rest)
-        chosen = base if own is None else _split_keywords(None, base, keywords)[0]
+        chosen = _options_of_module(specs, options, keywords)
         return _explain_module(module, chosen, _Changes(what_if, batch_axis), whole=whole)
     from lowtide.autopsy import jax_compiled
 
@@ -282,6 +280,15 @@ def _explain_module(
     return compiler.explain(module, plan_options)
 
 
+def _options_of_module(
+    specs: tuple[Any, ...], options: Options | None, keywords: dict[str, Any]
+) -> Options | None:
+    """The options, with those among the keywords, where a module takes nothing else."""
+    own, rest = _split_keywords(None, None, keywords)
+    base = _only_options(specs, options, rest)
+    return base if own is None else _split_keywords(None, base, keywords)[0]
+
+
 def _search_mesh(devices: int | None, mesh: str | Mapping[str, int] | None) -> SearchMesh:
     """The mesh that is asked for; raises InputError for what is none, ValueError for two."""
     from lowtide.sharding_search.mesh import mesh_of_devices, mesh_of_text
@@ -307,9 +314,7 @@ def _explain_divisions(
 
     if isinstance(source, Module | str | os.PathLike):
         module = _module_in(source)
-        own, rest = _split_keywords(None, None, keywords)
-        base = _only_options(specs, options, rest)
-        options = base if own is None else _split_keywords(None, base, keywords)[0]
+        options = _options_of_module(specs, options, keywords)
     elif callable(source):
         options, keywords = _split_keywords(source, options, keywords)
         module = _module_of(source, specs, keywords)
