@@ -126,6 +126,14 @@ def explain(
             help="The batch, where --what-if is not sure of it.",
         ),
     ] = None,
+    why_not: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="A B",
+            show_default=False,
+            help="Say only why two instructions are not one kernel.",
+        ),
+    ] = None,
     target: TargetOption = "cpu",
     devices: DeviceCountOption = None,
     whole: WholeOption = False,
@@ -158,6 +166,11 @@ def explain(
         stage, effort_named(effort), deadline, reoptimize, changes, target, (devices, whole)
     )
     request.check_target()
+    if why_not is not None:
+        if changes.any or (plan or format or html or batch):
+            raise UsageError("--why-not is a question by itself; leave out all but --json")
+        _explain_kernels(module, request, why_not, json=json)
+        return
     if batch is not None and not changes.any:
         raise UsageError("--batch names the batch for --what-if or --try; give one of them")
     if what_if and try_change is not None:
@@ -355,6 +368,28 @@ def _explain_module(path: str, request: _Request, view: _View, *, compile_again:
         )
         console.write(text)
     report.ladder.check()
+    if ends.was_interrupted:
+        raise KeyboardInterrupt
+
+
+def _explain_kernels(
+    path: str | None, request: _Request, names: tuple[str, str], *, json: bool
+) -> None:
+    from lowtide.cli import console
+    from lowtide.cli.exit_codes import UsageError
+    from lowtide.cli.interrupts import ending_at
+    from lowtide.cli.progress import progress
+    from lowtide.compiler.why_not import explain_kernels
+
+    if path is None:
+        raise UsageError("Missing argument 'MODULE'. See 'lowtide explain --help'.")
+    found = request.loaded(path)
+    with progress(f"fusing {found.module.name}"), ending_at(request.deadline) as ends:
+        answer = explain_kernels(found.module, *names, request.options(ends))
+    if json:
+        console.write_json(answer.to_json())
+    else:
+        console.write("\n".join(answer.lines()))
     if ends.was_interrupted:
         raise KeyboardInterrupt
 

@@ -20,6 +20,7 @@ from lowtide.analysis.module_graphs import module_graphs
 from lowtide.compiler.options import DEFAULT_PLAN, PlanOptions
 from lowtide.compiler.stages import (
     CHOOSING,
+    SHARING,
     UNITING,
     is_fused,
     merging,
@@ -28,7 +29,7 @@ from lowtide.compiler.stages import (
 )
 from lowtide.cost.machine import Machine
 from lowtide.cost.module_times import module_times, total_seconds
-from lowtide.fusion.kernel_choices import KernelChoices
+from lowtide.fusion.kernel_choices import Choice, KernelChoices
 from lowtide.fusion.peak_lowering import Allowance
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.clone import clone_module
@@ -65,7 +66,7 @@ def optimize(
     started = clone_module(module) if observers else module
     changes = run_pipeline(started, pipeline(_BEFORE))
     look(started)
-    chosen = _best(started, options)
+    chosen = chosen_kernels(started, options)
     if observers:
         was_late = iter(chosen.was_late)
         allowance = Allowance(chosen.allowed, lambda: next(was_late, True))
@@ -77,28 +78,34 @@ def optimize(
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Chosen:
+class ChosenKernels:
     """A module with its kernels, before these are united, and with which allowance they were made.
 
-    `rest` are the steps that unite them. `was_late` is what was answered, in turn, to whether the
-    deadline had passed; `first` are the steps before those of the stage.
+    `choice` are the clusters they were made of, in a copy of the module that was given. `rest` are
+    the steps that unite them. `was_late` is what was answered, in turn, to whether the deadline
+    had passed; `first` are the steps before those of the stage.
     """
 
     module: Module
     changes: int
     allowed: float
+    choice: Choice
     was_late: Sequence[bool]
     rest: tuple[Step, ...]
     first: tuple[Step, ...] = ()
 
-    def united(self) -> _Chosen:
-        """Return the same after the rest of the steps, which change the module."""
-        changes = self.changes + run_pipeline(self.module, self.rest)
+    def united(self, *, sharing: bool = True) -> ChosenKernels:
+        """Return the same after the rest of the steps, which change the module.
+
+        Without `sharing` kernels that compute the same have bodies of their own.
+        """
+        steps = [x for x in self.rest if sharing or x.name != SHARING]
+        changes = self.changes + run_pipeline(self.module, steps)
         return replace(self, changes=changes, rest=())
 
 
-def _best(module: Module, options: PlanOptions) -> _Chosen:
-    """The module without barriers where that takes no more memory and time, else as it is."""
+def chosen_kernels(module: Module, options: PlanOptions) -> ChosenKernels:
+    """Return a module without barriers where that takes no more memory and time, or as it is."""
     found = _proposed(module, options)
     if options.deadline.passed or not has_barriers(module):
         return found
@@ -139,11 +146,11 @@ _ROUNDS: Final = (2.0, 1.0)
 """Fusion is allowed so many times the time in turn: it knows what kernels take only roughly."""
 
 
-def _proposed(module: Module, options: PlanOptions) -> _Chosen:
+def _proposed(module: Module, options: PlanOptions) -> ChosenKernels:
     """The first proposal that lowers the peak and takes no more time than it may, else none."""
     machine, priority = options.target.machine, options.memory_priority
     kernels = _Kernels(module, options)
-    plain: _Chosen | None = None
+    plain: ChosenKernels | None = None
     for factor in _ROUNDS:
         if options.deadline.passed:
             break
@@ -186,7 +193,7 @@ class _Kernels:
         self._changes = run_pipeline(copy, steps[:choosing])
         self._choices = KernelChoices(copy, order_of_kernels, options.target)
 
-    def within(self, allowed: float) -> tuple[_Chosen, bool]:
+    def within(self, allowed: float) -> tuple[ChosenKernels, bool]:
         """Return the module with kernels within an allowance, and whether time is spent then."""
         was_late: list[bool] = []
 
@@ -195,9 +202,10 @@ class _Kernels:
             return was_late[-1]
 
         allowance = Allowance(allowed, is_late)
-        module, made = self._choices.written(self._choices.within(allowance))
+        choice = self._choices.within(allowance)
+        module, made = self._choices.written(choice)
         changes = self._changes + made + run_pipeline(module, self._between)
-        found = _Chosen(module, changes, allowed, was_late, self._rest)
+        found = ChosenKernels(module, changes, allowed, choice, was_late, self._rest)
         return found, allowance.spent > 0
 
 

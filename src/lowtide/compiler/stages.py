@@ -59,6 +59,9 @@ CHOOSING: Final = "priority-fusion"
 UNITING: Final = "multi-output-fusion"
 """The first of the passes that make one kernel of several; they raise no peak."""
 
+SHARING: Final = "computation-deduplication"
+"""The pass that gives kernels that compute the same one body."""
+
 _MERGING: Final = "needless-barriers{all=true},cse,dce"
 """What has nothing computed twice because a barrier asked for it; before the stage "fused"."""
 

@@ -15,6 +15,14 @@ from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.attributes import Convolution
 from lowtide.ir.traversal import post_order
 
+_GROWTH: Final = 2
+"""How many times as many instructions as there were may be written once more.
+
+That is before kernels that are the same are made one.
+"""
+
+_LEAST_ROOM: Final = 64
+
 
 @final
 class ClusterGraph:
@@ -23,7 +31,8 @@ class ClusterGraph:
     `order` numbers the instructions, operands first. `owner` has the cluster that stores the value
     of an instruction, `alone` the instructions that are no part of a cluster. `readers` has the
     values whose clusters read a value, `opaque` the values that have to be stored, with the
-    position of the last instruction that needs them.
+    position of the last instruction that needs them. `room` is how many instructions may still be
+    written once more.
     """
 
     def __init__(self, computation: Computation, target: TargetRecord) -> None:
@@ -33,6 +42,7 @@ class ClusterGraph:
         self.alone: dict[Instruction, None] = {}
         self.readers: dict[Instruction, dict[Instruction, None]] = {}
         self.opaque: dict[Instruction, int] = {computation.root: len(self.order)}
+        self.room = max(_LEAST_ROOM, _GROWTH * len(self.order))
         self._own: set[Cluster] | None = None
         """The clusters that no copy of this graph has; None where there is no copy."""
         self._seeds: dict[Instruction, Cluster | None] = {}
@@ -60,7 +70,7 @@ class ClusterGraph:
         other = ClusterGraph.__new__(ClusterGraph)
         other.computation, other.order = self.computation, self.order
         other.target = self.target
-        other.alone, other.opaque = self.alone, self.opaque
+        other.alone, other.opaque, other.room = self.alone, self.opaque, self.room
         other.owner = self.owner.copy()
         other.readers = {value: readers.copy() for value, readers in self.readers.items()}
         other._own, self._own = set(), set()
@@ -75,7 +85,9 @@ class ClusterGraph:
             cluster = self.owner.get(root)
             if cluster is not None and cluster.is_free and cluster.kind is KernelKind.LOOP:
                 joints = [(x, joined(cluster, x, self.target)) for x in self.reading(root)]
-                self.absorb(cluster, [(x, joint) for x, joint in joints if joint is not None])
+                self.absorb(
+                    cluster, [(x, joint) for x, joint in joints if isinstance(joint, Joint)]
+                )
 
     def absorb(self, producer: Cluster, joints: Sequence[tuple[Cluster, Joint]]) -> None:
         """Make readers compute what they read; a value that nothing else needs is gone.
@@ -141,7 +153,7 @@ class ClusterGraph:
                 return None
             alone = self._seed(member)
             joint = None if alone is None else joined(alone, cluster, self.target)
-            if alone is None or joint is None:
+            if alone is None or not isinstance(joint, Joint):
                 return None
             join(alone, cluster, joint)
         return cluster

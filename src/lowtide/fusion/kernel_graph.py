@@ -16,6 +16,7 @@ from lowtide.fusion.lives import Change, Lives
 from lowtide.fusion.merge_order import Between, MergeOrder
 from lowtide.fusion.merged_memory import merged_memory
 from lowtide.fusion.order_memory import OrderMemory
+from lowtide.fusion.refusal import FusionRefusal, RefusalKind
 from lowtide.fusion.target_record import TargetRecord
 from lowtide.ir import Instruction
 from lowtide.passes.rewriting import is_dead
@@ -155,29 +156,32 @@ class KernelGraph:
 
     # -- merging -------------------------------------------------------------------------------
 
-    def plan(self, first: int, second: int, both: FusedKernel) -> KernelMerge | None:
-        """Return how two kernels become one, None where that closes a cycle or costs memory.
+    def plan(self, first: int, second: int, both: FusedKernel) -> KernelMerge | FusionRefusal:
+        """Return how two kernels become one, unless that closes a cycle or costs memory.
 
         The first is in front of the second. More bytes may live, up to the limit, and
         bytes times places up to those that are not moved any more times the distance.
         """
         distance = self.order.rank[second] - self.order.rank[first]
         if distance > _MOST_DISTANCE:
-            return None
+            return FusionRefusal(RefusalKind.DISTANT, distance, _MOST_DISTANCE)
         between = self.order.between(first, second)
-        if between is None or (between.after and between.before and distance > _FAR):
-            return None
+        if between is None:
+            return FusionRefusal(RefusalKind.CYCLE)
+        if between.after and between.before and distance > _FAR:
+            return FusionRefusal(RefusalKind.DISTANT, distance, _FAR)
         ways = [late for late in (False, True) if not (between.after if late else between.before)]
         kernels = (self.kernels[first], self.kernels[second])
         nodes = (first, second)
         changes = [self.lives.change(kernels, nodes, both, late) for late in ways or [False]]
         change = min(changes, key=lambda x: x.area)
-        if self.lives.most(change) > self.limit:
-            return None
+        most = self.lives.most(change)
+        if most > self.limit:
+            return FusionRefusal(RefusalKind.PEAK, most, self.limit)
         if distance > _FAR:
             less = sum([sum(x.moved()) for x in kernels]) - sum(both.moved())
             if change.area > less * distance:
-                return None
+                return FusionRefusal(RefusalKind.LONGER)
         return KernelMerge(first, second, both, between, change)
 
     def merge(self, merge: KernelMerge) -> int:

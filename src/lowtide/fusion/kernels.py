@@ -12,6 +12,7 @@ from typing import Final
 from lowtide.fusion.access import FIRST, Access, composed, identity
 from lowtide.fusion.cluster import Cluster, ClusterRead, KernelKind
 from lowtide.fusion.legality import add_read, has_short_rows
+from lowtide.fusion.refusal import FusionRefusal, RefusalKind
 from lowtide.fusion.target_record import TargetRecord
 from lowtide.ir import Instruction
 from lowtide.records import dataclass
@@ -52,31 +53,36 @@ def merged(
     second: FusedKernel,
     target: TargetRecord,
     inner: Collection[Instruction] = (),
-) -> FusedKernel | None:
-    """Return the kernel of two, of which only the second may read the first; None if there is none.
+) -> FusedKernel | FusionRefusal:
+    """Return the kernel of two, of which only the second may read the first, or why there is none.
 
     Both run over one space, or one is a loop over what the reductions of the other keep. Each value
     that goes from one to the other is read at the point where it is made. Results of a reduction
     or contraction come first; values in `inner` are no results, since nobody else reads them.
     """
-    if first.size + second.size > target.most_members:
-        return None
+    size = first.size + second.size
+    if size > target.most_members:
+        return FusionRefusal(RefusalKind.MEMBERS, size, target.most_members)
     most = max(len(first.inputs), len(second.inputs)) + len(first.outputs) + len(second.outputs)
     if most - 2 * len(inner) > target.most_arrays:
-        return None
+        return FusionRefusal(RefusalKind.ARRAYS, most - 2 * len(inner), target.most_arrays)
     base = first if second.kind is KernelKind.LOOP else second
     if not _is_frame_of(base, first) or not _is_frame_of(base, second):
-        return None
+        return FusionRefusal(RefusalKind.LOOPS)
     maps = [_view(base, x) for x in (first, second)]
     between = [value for value in first.outputs if value in second.inputs]
     for value in between:
         made = composed(maps[0], first.outputs[value])
         if made is None or composed(maps[1], second.inputs[value].access) != made:
-            return None
+            return FusionRefusal(RefusalKind.ELSEWHERE, by=value)
     kind = _kind(base, first, second, maps, between, target)
     inputs = _inputs(first, second, maps, between)
-    if kind is None or kind not in target.kinds or inputs is None:
-        return None
+    if kind is None:
+        return FusionRefusal(RefusalKind.LOOPS)
+    if kind not in target.kinds:
+        return FusionRefusal(RefusalKind.TARGET)
+    if isinstance(inputs, FusionRefusal):
+        return inputs
     sides = sorted(zip((first, second), maps, strict=True), key=lambda x: x[0] is not base)
     outputs = {
         x: composed(view, y)
@@ -84,10 +90,10 @@ def merged(
         for x, y in kernel.outputs.items()
         if x not in inner
     }
-    if len(inputs) + len(outputs) > target.most_arrays:
-        return None
+    arrays = len(inputs) + len(outputs)
+    if arrays > target.most_arrays:
+        return FusionRefusal(RefusalKind.ARRAYS, arrays, target.most_arrays)
     parts = first.parts + second.parts
-    size = first.size + second.size
     return FusedKernel(kind, base.space, base.kept, base.rows, outputs, inputs, parts, size)
 
 
@@ -159,8 +165,8 @@ def _known(access: Access) -> tuple[int, ...]:
 
 def _inputs(
     first: FusedKernel, second: FusedKernel, maps: list[Access], between: list[Instruction]
-) -> dict[Instruction, ClusterRead] | None:
-    """What both read from outside; None where one of them overwrites what the other one reads."""
+) -> dict[Instruction, ClusterRead] | FusionRefusal:
+    """What both read from outside, unless one of them overwrites what the other one reads."""
     inputs: dict[Instruction, ClusterRead] = {}
     for kernel, view in zip((first, second), maps, strict=True):
         for value, read in kernel.inputs.items():
@@ -168,7 +174,7 @@ def _inputs(
                 continue
             known = inputs.get(value)
             if known is not None and (known.target or read.target):
-                return None
+                return FusionRefusal(RefusalKind.SHARED_TARGET, by=value)
             access = composed(view, read.access)
             add_read(inputs, value, read if access == read.access else read._replace(access=access))
     return inputs

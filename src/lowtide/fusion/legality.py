@@ -16,6 +16,7 @@ from lowtide.cost.kernels import compute_seconds
 from lowtide.fusion.access import Access, access_of, composed, identity, inverse
 from lowtide.fusion.cluster import Cluster, ClusterRead, KernelKind
 from lowtide.fusion.code_size import pieces
+from lowtide.fusion.refusal import FusionRefusal, RefusalKind
 from lowtide.fusion.target_record import TargetRecord
 from lowtide.fusion.targets import would_read_target
 from lowtide.ir import Instruction, Opcode, Shape
@@ -58,13 +59,8 @@ _NOT_IN_LOOPS: Final = frozenset({Opcode.COPY, Opcode.MAP, Opcode.STOCHASTIC_CON
 
 def seed(instruction: Instruction, position: int, target: TargetRecord) -> Cluster | None:
     """Return the cluster of an instruction alone, None where it is opaque."""
-    if instruction.has_control_edges:
+    if alone(instruction) is not None:
         return None
-    if not _is_plain(instruction.shape):
-        return None
-    for operand in instruction.operands:
-        if not _is_plain(operand.shape):
-            return None
     opcode = instruction.opcode
     if opcode is Opcode.REDUCE:
         return _reduction(instruction, position, target)
@@ -72,9 +68,37 @@ def seed(instruction: Instruction, position: int, target: TargetRecord) -> Clust
         return _contraction(instruction, position)
     if opcode in (Opcode.DYNAMIC_UPDATE_SLICE, Opcode.SCATTER):
         return _update(instruction, position)
-    if _is_loop(instruction):
-        return _loop(instruction, position, target)
-    return None
+    return _loop(instruction, position, target)
+
+
+def alone(instruction: Instruction) -> FusionRefusal | None:
+    """Return the reason why an instruction is opaque, None where it is not."""
+    if instruction.has_control_edges:
+        return FusionRefusal(RefusalKind.ORDERED)
+    for x in (instruction, *instruction.operands):
+        if not _is_plain(x.shape):
+            return FusionRefusal(_unplain(x.shape), by=x)
+    if instruction.opcode in _HEROES or _is_loop(instruction):
+        return None
+    return FusionRefusal(RefusalKind.OPAQUE, instruction.opcode.value)
+
+
+_HEROES: Final = frozenset(
+    {
+        Opcode.CONVOLUTION,
+        Opcode.DOT,
+        Opcode.DYNAMIC_UPDATE_SLICE,
+        Opcode.REDUCE,
+        Opcode.SCATTER,
+    }
+)
+"""Operations that are no loops over their result, and may have some around them."""
+
+
+def _unplain(shape: Shape) -> RefusalKind:
+    if not shape.is_array:
+        return RefusalKind.TUPLE
+    return RefusalKind.DYNAMIC if any(shape.dynamic) else RefusalKind.LAYOUT
 
 
 @lru_cache(maxsize=1 << 12)
@@ -144,9 +168,7 @@ def _takes_whole_rows(gather: Instruction) -> bool:
     )
 
 
-def _reduction(reduce: Instruction, position: int, target: TargetRecord) -> Cluster | None:
-    if not reduce.shape.is_array:
-        return None
+def _reduction(reduce: Instruction, position: int, target: TargetRecord) -> Cluster:
     data = reduce.operands[0]
     space = data.shape.dimensions
     reduced = reduce.attributes_as(Dimensions).dimensions
@@ -245,37 +267,53 @@ class Joint(NamedTuple):
     inner: bool = False
 
 
-def joined(producer: Cluster, consumer: Cluster, target: TargetRecord) -> Joint | None:
-    """Return what kernel a cluster and one that reads it make, None if a target has none."""
+def joined(producer: Cluster, consumer: Cluster, target: TargetRecord) -> Joint | FusionRefusal:
+    """Return what kernel a cluster and one that reads it make, or why a target has none."""
     joint = _joint(producer, consumer, target)
-    return joint if joint is not None and joint.kind in target.kinds else None
+    if isinstance(joint, Joint) and joint.kind not in target.kinds:
+        return FusionRefusal(RefusalKind.TARGET)
+    return joint
 
 
-def _joint(producer: Cluster, consumer: Cluster, target: TargetRecord) -> Joint | None:
+def _joint(producer: Cluster, consumer: Cluster, target: TargetRecord) -> Joint | FusionRefusal:
     read = consumer.inputs[producer.root]
-    if read.target or len(producer.members) + len(consumer.members) > target.most_members:
-        return None
+    if read.target:
+        return FusionRefusal(RefusalKind.OVERWRITTEN, by=consumer.root)
+    members = len(producer.members) + len(consumer.members)
+    if members > target.most_members:
+        return FusionRefusal(RefusalKind.MEMBERS, members, target.most_members)
     most = len(producer.inputs) + len(consumer.inputs) - 1
     if most > target.most_arrays and _too_many_inputs(producer, consumer, target.most_arrays):
-        return None
+        return FusionRefusal(RefusalKind.ARRAYS, most, target.most_arrays)
     if producer.kind is KernelKind.LOOP:
         return _into_any(producer, consumer, read, target)
     if producer.kind is KernelKind.CONTRACTION:
         return _behind(producer, consumer, read)
     if producer.kind in (KernelKind.REDUCTION, KernelKind.ROWS):
-        return _in_rows(producer, consumer, read, target) or _behind(producer, consumer, read)
-    return None
+        return _behind_rows(producer, consumer, read, target)
+    return FusionRefusal(RefusalKind.UPDATE)
+
+
+def _behind_rows(
+    producer: Cluster, consumer: Cluster, read: ClusterRead, target: TargetRecord
+) -> Joint | FusionRefusal:
+    along = _in_rows(producer, consumer, read, target)
+    if isinstance(along, Joint):
+        return along
+    behind = _behind(producer, consumer, read)
+    # Where a loop reads in rows, that these are too long says more than that it is of another size.
+    return along if isinstance(behind, FusionRefusal) else behind
 
 
 def joined_by_all(
     producer: Cluster, readers: Iterable[Cluster], target: TargetRecord
-) -> tuple[tuple[Cluster, Joint], ...] | None:
-    """Return what kernels a cluster and each of its readers make, None unless all make one."""
+) -> tuple[tuple[Cluster, Joint], ...] | FusionRefusal:
+    """Return what kernels a cluster and each of its readers make, or why one reader makes none."""
     joints = []
     for reader in readers:
         joint = joined(producer, reader, target)
-        if joint is None:
-            return None
+        if isinstance(joint, FusionRefusal):
+            return joint
         joints.append((reader, joint))
     return tuple(joints)
 
@@ -288,17 +326,18 @@ def _too_many_inputs(producer: Cluster, consumer: Cluster, most: int) -> bool:
 
 def _into_any(
     producer: Cluster, consumer: Cluster, read: ClusterRead, target: TargetRecord
-) -> Joint | None:
+) -> Joint | FusionRefusal:
     """A loop can be computed wherever its values are read, unless that takes too long."""
-    if read.inner and not producer.packable:
-        return None
     root = producer.root
+    if read.inner and not producer.packable:
+        return FusionRefusal(RefusalKind.PACKING, root.opcode.value, by=consumer.root)
     if root.opcode is Opcode.CONCATENATE and len(root.operands) > target.most_joined:
-        return None
+        return FusionRefusal(RefusalKind.BRANCHES, len(root.operands), target.most_joined)
     if consumer.kind is KernelKind.UPDATE and would_read_target(producer, consumer):
-        return None
-    if _makes_too_much(producer, consumer, read, target.most_pieces):
-        return None
+        return FusionRefusal(RefusalKind.READS_TARGET, by=consumer.root)
+    made = _pieces_made(producer, consumer, read, target.most_pieces)
+    if made > target.most_pieces:
+        return FusionRefusal(RefusalKind.PIECES, made, target.most_pieces)
     return Joint(
         consumer.kind,
         consumer.space,
@@ -310,30 +349,37 @@ def _into_any(
     )
 
 
-def _makes_too_much(producer: Cluster, consumer: Cluster, read: ClusterRead, most: int) -> bool:
-    """Whether too many pieces of code would compute one value: by what is known, else counted."""
-    if read.pieces * producer.most_pieces + consumer.most_pieces <= most:
-        return False
+def _pieces_made(producer: Cluster, consumer: Cluster, read: ClusterRead, most: int) -> int:
+    """How many pieces of code would compute one value: by what is known up to `most`, or counted.
+
+    What is known is never less than what is counted.
+    """
+    known = read.pieces * producer.most_pieces + consumer.most_pieces
+    if known <= most:
+        return known
     own = pieces(producer.members, producer.root)
     producer.most_pieces = max(own.values())
     counted = pieces(consumer.members, consumer.root)
     consumer.most_pieces = max(counted.values())
     root = producer.root
     read = consumer.inputs[root] = read._replace(pieces=counted.get(root, read.pieces))
-    if read.pieces * producer.most_pieces + consumer.most_pieces <= most:
-        return False
+    known = read.pieces * producer.most_pieces + consumer.most_pieces
+    if known <= most:
+        return known
     both = consumer.members | producer.members
-    return max(pieces(both, consumer.root).values()) > most
+    return max(pieces(both, consumer.root).values())
 
 
-def _behind(producer: Cluster, consumer: Cluster, read: ClusterRead) -> Joint | None:
+def _behind(producer: Cluster, consumer: Cluster, read: ClusterRead) -> Joint | FusionRefusal:
     """A loop over the result of a reduction or contraction, which may be written transposed."""
     result = producer.root.shape.dimensions
-    if consumer.kind is not KernelKind.LOOP or prod(consumer.space) != prod(result):
-        return None
-    back = inverse(read.access, consumer.space)
+    if consumer.kind is not KernelKind.LOOP:
+        return FusionRefusal(
+            RefusalKind.NOT_A_LOOP, producer.kind.value, by=consumer.hero or consumer.root
+        )
+    back = inverse(read.access, consumer.space) if prod(consumer.space) == prod(result) else None
     if back is None or producer.root_access is None:
-        return None
+        return FusionRefusal(RefusalKind.OTHER_SPACE, producer.kind.value, by=consumer.root)
     placed = composed(producer.root_access, back)
     return Joint(
         producer.kind, producer.space, producer.kept, placed, identity(producer.space), placed
@@ -342,26 +388,36 @@ def _behind(producer: Cluster, consumer: Cluster, read: ClusterRead) -> Joint | 
 
 def _in_rows(
     producer: Cluster, consumer: Cluster, read: ClusterRead, target: TargetRecord
-) -> Joint | None:
+) -> Joint | FusionRefusal:
     """What a reduction of each row yields is read along the same row."""
     if consumer.kind not in (KernelKind.LOOP, KernelKind.REDUCTION, KernelKind.ROWS):
-        return None
+        return FusionRefusal(
+            RefusalKind.NOT_A_LOOP, producer.kind.value, by=consumer.hero or consumer.root
+        )
     if consumer.space != producer.space or read.access != producer.root_access:
-        return None
+        return FusionRefusal(RefusalKind.OTHER_ROWS, by=consumer.root)
     if consumer.kind is not KernelKind.LOOP and consumer.kept != producer.kept:
-        return None
-    if not has_short_rows(producer, target):
-        return None
+        return FusionRefusal(RefusalKind.OTHER_ROWS, by=consumer.root)
+    nbytes = row_bytes(producer)
+    if nbytes is None or nbytes > target.most_row_bytes:
+        kind = RefusalKind.OTHER_ROWS if nbytes is None else RefusalKind.LONG_ROWS
+        return FusionRefusal(kind, nbytes or 0, target.most_row_bytes, consumer.root)
     one = identity(producer.space)
     return Joint(KernelKind.ROWS, producer.space, producer.kept, consumer.root_access, one, one)
 
 
 def has_short_rows(cluster: Cluster, target: TargetRecord) -> bool:
     """Whether its reductions run along the last dimensions, and such a row fits the cache."""
+    nbytes = row_bytes(cluster)
+    return nbytes is not None and nbytes <= target.most_row_bytes
+
+
+def row_bytes(cluster: Cluster) -> int | None:
+    """Return the bytes of a row that is reduced, None where it is not of the last dimensions."""
     space = cluster.space
     kept = {d for d in cluster.kept if d >= 0}
     reduced = [i for i, size in enumerate(space) if size != 1 and i not in kept]
     if not reduced or any(d > reduced[0] for d in kept):
-        return False
+        return None
     width = max([x.shape.element_type.bits for x in cluster.inputs], default=32) // 8
-    return prod([space[i] for i in reduced]) * max(1, width) <= target.most_row_bytes
+    return prod([space[i] for i in reduced]) * max(1, width)

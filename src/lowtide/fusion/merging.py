@@ -47,6 +47,18 @@ def merge_kernels(
     return gone
 
 
+def kernel_graph(
+    module: Module, computation: Computation, scheduler: Scheduler, target: TargetRecord
+) -> KernelGraph:
+    """Return the kernels of a computation of a module, of which none have been merged yet."""
+    applied = applied_computations(module)
+    run = [x for x in computation_post_order(module) if x not in applied]
+    memory = ModuleMemory(module, run, _calls(module), scheduler)
+    for caller in reversed(run):
+        memory.limit_callees(caller)
+    return KernelGraph(memory.of(computation), memory.limit(computation), target)
+
+
 def _calls(module: Module) -> dict[Computation, list[Instruction]]:
     found: dict[Computation, list[Instruction]] = defaultdict(list)
     for computation in module.computations.values():

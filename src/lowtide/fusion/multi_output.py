@@ -13,12 +13,13 @@ from typing import Final, NamedTuple, final
 
 from lowtide.cost.kernels import move_seconds
 from lowtide.cost.machine import Machine
-from lowtide.fusion.kernel_graph import KernelGraph
+from lowtide.fusion.kernel_graph import KernelGraph, KernelMerge
 from lowtide.fusion.kernels import FusedKernel, merged, shared_reads
 from lowtide.fusion.merging import merge_kernels
 from lowtide.fusion.order_memory import Scheduler
+from lowtide.fusion.refusal import FusionRefusal, RefusalKind
 from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
-from lowtide.ir import Module
+from lowtide.ir import Instruction, Module
 from lowtide.passes.interface import Pass
 
 _NEXT: Final = 3
@@ -42,12 +43,23 @@ def fuse_multiple_outputs(
     )
 
 
+def refusal_side_by_side(
+    graph: KernelGraph, first: Instruction, second: Instruction
+) -> FusionRefusal | None:
+    """Return why two kernels that were left apart are, None where one is none of the graph's."""
+    nodes = graph.find(first), graph.find(second)
+    if not all(x in graph.kernels for x in nodes):
+        return None
+    return _Merger(graph, ()).refusal(*nodes) or FusionRefusal(RefusalKind.RAISING)
+
+
 class _Pair(NamedTuple):
-    """Two kernels, the one that runs first in front, and what they would be as one."""
+    """Two kernels, the one that runs first in front, what they would be as one, what that saves."""
 
     first: FusedKernel
     second: FusedKernel
     both: FusedKernel
+    seconds: float
 
 
 @final
@@ -116,13 +128,40 @@ class _Merger:
         if kernels in self.seen:
             return
         self.seen.add(kernels)
-        if not self._may_be_worth_it(*kernels) or self._closes_cycle(nodes, kernels):
-            return
+        found = self._united(nodes, kernels)
+        if isinstance(found, _Pair):
+            self.pairs[first, second] = found
+            heappush(self.queue, (-found.seconds, first, second))
+
+    def _united(
+        self, nodes: tuple[int, int], kernels: tuple[FusedKernel, FusedKernel]
+    ) -> _Pair | FusionRefusal:
+        """What two kernels would be as one, or why that is not legal or not worth it."""
+        little = self._too_little(kernels, _most_shared(*kernels))
+        if little is not None:
+            return little
+        if self._closes_cycle(nodes, kernels):
+            return FusionRefusal(RefusalKind.CYCLE)
         both = merged(*kernels, self.graph.target, self.graph.inner(*nodes))
-        seconds = 0.0 if both is None else self._seconds_saved(*kernels, both)
-        if both is not None and seconds > 0:
-            self.pairs[first, second] = _Pair(*kernels, both)
-            heappush(self.queue, (-seconds, first, second))
+        if isinstance(both, FusionRefusal):
+            return both
+        moved = _no_longer_moved(*kernels, both)
+        little = self._too_little(kernels, moved)
+        if little is not None:
+            return little
+        return _Pair(*kernels, both, _seconds(self.graph.target.machine, moved))
+
+    def refusal(self, first: int, second: int) -> FusionRefusal | None:
+        """Return why the kernels of two nodes are left apart, None where they would not be."""
+        nodes = self._in_order(first, second)
+        if nodes is None:
+            return None
+        kernels = self.graph.kernels[nodes[0]], self.graph.kernels[nodes[1]]
+        pair = self._united(nodes, kernels)
+        if isinstance(pair, FusionRefusal):
+            return pair
+        found = self._planned(nodes, pair)
+        return found if isinstance(found, FusionRefusal) else None
 
     def _closes_cycle(
         self, nodes: tuple[int, int], kernels: tuple[FusedKernel, FusedKernel]
@@ -132,33 +171,22 @@ class _Merger:
             return False
         return self.reached.by_third(*nodes)
 
-    def _may_be_worth_it(self, first: FusedKernel, second: FusedKernel) -> bool:
-        """Whether enough is saved if all that both read, or one makes for the other, is shared."""
-        fewer, more = sorted((first, second), key=lambda x: len(x.inputs))
-        moved = [read.nbytes for x, read in fewer.inputs.items() if x in more.inputs]
-        for x in first.outputs:
-            if x in second.inputs:
-                moved += (second.inputs[x].nbytes, x.shape.nbytes)
-        return bool(any(moved)) and self._is_enough(first, second, moved)
-
-    def _seconds_saved(self, first: FusedKernel, second: FusedKernel, both: FusedKernel) -> float:
-        """A launch, and what is not moved any more; 0 where that is next to nothing."""
-        moved = [*shared_reads(first, second, both)]
-        moved += [read.nbytes for x, read in second.inputs.items() if x in first.outputs]
-        moved += [x.shape.nbytes for x in first.outputs if x not in both.outputs]
-        if not any(moved) or not self._is_enough(first, second, moved):
-            return 0.0
-        return _seconds(self.graph.target.machine, moved)
-
-    def _is_enough(self, first: FusedKernel, second: FusedKernel, moved: Sequence[int]) -> bool:
-        """Whether it counts against the time of two kernels that so many bytes are not moved."""
+    def _too_little(
+        self, kernels: tuple[FusedKernel, FusedKernel], moved: Sequence[int]
+    ) -> FusionRefusal | None:
+        """Why it does not count against the time of two kernels that so much is not moved."""
+        if not any(moved):
+            return FusionRefusal(RefusalKind.NOTHING_SHARED)
         machine = self.graph.target.machine
         total = 0.0
-        for kernel in (first, second):
+        for kernel in kernels:
             if kernel not in self.seconds:
                 self.seconds[kernel] = _seconds(machine, kernel.moved())
             total += self.seconds[kernel]
-        return _seconds(machine, moved) > _LEAST_SHARE * total
+        saved = _seconds(machine, moved)
+        if saved > _LEAST_SHARE * total:
+            return None
+        return FusionRefusal(RefusalKind.LITTLE_SHARED, saved / total, _LEAST_SHARE)
 
     def _in_order(self, first: int, second: int) -> tuple[int, int] | None:
         """The two nodes as of now, None where they are one."""
@@ -179,13 +207,34 @@ class _Merger:
         if (self.graph.kernels[nodes[0]], self.graph.kernels[nodes[1]]) != pair[:2]:
             self._push(first, second)
             return False
-        if not self.graph.keeps_in_place(pair.both):
-            return False
-        plan = self.graph.plan(*nodes, pair.both)
-        if plan is None:
+        plan = self._planned(nodes, pair)
+        if isinstance(plan, FusionRefusal):
             return False
         self.graph.merge(plan)
         return True
+
+    def _planned(self, nodes: tuple[int, int], pair: _Pair) -> KernelMerge | FusionRefusal:
+        if not self.graph.keeps_in_place(pair.both):
+            return FusionRefusal(RefusalKind.IN_PLACE)
+        return self.graph.plan(*nodes, pair.both)
+
+
+def _most_shared(first: FusedKernel, second: FusedKernel) -> list[int]:
+    """The bytes that are not moved if all that both read, or one makes for the other, is shared."""
+    fewer, more = sorted((first, second), key=lambda x: len(x.inputs))
+    moved = [read.nbytes for x, read in fewer.inputs.items() if x in more.inputs]
+    for x in first.outputs:
+        if x in second.inputs:
+            moved += (second.inputs[x].nbytes, x.shape.nbytes)
+    return moved
+
+
+def _no_longer_moved(first: FusedKernel, second: FusedKernel, both: FusedKernel) -> list[int]:
+    """The bytes of each array that the kernel of both does not move any more."""
+    moved = [*shared_reads(first, second, both)]
+    moved += [read.nbytes for x, read in second.inputs.items() if x in first.outputs]
+    moved += [x.shape.nbytes for x in first.outputs if x not in both.outputs]
+    return moved
 
 
 def _seconds(machine: Machine, moved: Iterable[int]) -> float:

@@ -16,6 +16,7 @@ from lowtide.fusion.cluster import Cluster, KernelKind
 from lowtide.fusion.cluster_graph import ClusterGraph, evaluations
 from lowtide.fusion.legality import Joint, joined_by_all
 from lowtide.fusion.live_memory import is_kept_by_caller
+from lowtide.fusion.refusal import FusionRefusal, RefusalKind
 from lowtide.fusion.target_record import TargetRecord
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.records import dataclass
@@ -25,14 +26,6 @@ _FAR: Final = 16
 
 _SMALL: Final = 1 << 16
 """Bytes of a value whose life never matters."""
-
-_GROWTH: Final = 2
-"""How many times as many instructions as there were may be written once more.
-
-That is before kernels that are the same are made one.
-"""
-
-_LEAST_ROOM: Final = 64
 
 _MANY_READERS: Final = 16
 """Readers of a value that it takes too long to look at each time when one of them changes."""
@@ -44,6 +37,23 @@ def fused_clusters(computation: Computation, target: TargetRecord) -> ClusterGra
     graph.spread_free_values()
     _Queue(graph).run()
     return graph
+
+
+def refusal(graph: ClusterGraph, producer: Cluster) -> FusionRefusal | None:
+    """Return why the queue leaves a producer stored in the end, None where it would not."""
+    found = _Queue(graph).candidate(producer)
+    if not isinstance(found, FusionRefusal):
+        return None
+    if found.kind is RefusalKind.NEEDED:
+        return found._replace(by=_last_to_need(graph, producer.root))
+    return found
+
+
+def _last_to_need(graph: ClusterGraph, value: Instruction) -> Instruction | None:
+    """The last instruction that has to find a value stored, None for the end of the computation."""
+    readers = [x for x in value.users if x in graph.alone]
+    is_result = graph.opaque.get(value, 0) >= len(graph.order)
+    return None if is_result or not readers else max(readers, key=graph.order.__getitem__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +72,6 @@ class _Queue:
     def __init__(self, graph: ClusterGraph) -> None:
         self.graph = graph
         self.queue: list[tuple[float, int, int]] = []
-        self.room = max(_LEAST_ROOM, _GROWTH * len(graph.order))
-        """Instructions that may still be added."""
         self.postponed: dict[Instruction, None] = dict.fromkeys(graph.owner)
         """Producers that are looked at anew when the queue is empty."""
 
@@ -78,8 +86,8 @@ class _Queue:
                 cluster = self.graph.owner.get(by_position[position])
                 if cluster is None or cluster.version != version:
                     continue
-                candidate = self._candidate(cluster)
-                if candidate is not None:
+                candidate = self.candidate(cluster)
+                if isinstance(candidate, _Candidate):
                     self._merge(candidate)
 
     def _touch(self, root: Instruction) -> None:
@@ -95,8 +103,8 @@ class _Queue:
         if cluster is None:
             return
         cluster.version += 1
-        candidate = self._candidate(cluster)
-        if candidate is not None:
+        candidate = self.candidate(cluster)
+        if isinstance(candidate, _Candidate):
             heappush(self.queue, (-candidate.seconds, cluster.position, cluster.version))
 
     def _merge(self, candidate: _Candidate) -> None:
@@ -106,31 +114,35 @@ class _Queue:
             touched[reader.root] = None
             if joint.kind is not reader.kind:
                 touched.update(dict.fromkeys(reader.inputs))
-        self.room -= self._growth(producer, len(candidate.joints))
+        self.graph.room -= self._growth(producer, len(candidate.joints))
         self.graph.absorb(producer, candidate.joints)
         for root in touched:
             self._touch(root)
 
     # -- what is worth it ----------------------------------------------------------------------
 
-    def _candidate(self, producer: Cluster) -> _Candidate | None:
-        """Return what fusing a producer into its readers would be, None if not legal or useful."""
+    def candidate(self, producer: Cluster) -> _Candidate | FusionRefusal:
+        """Return what fusing a producer into its readers is, or why it is not legal or useful."""
         root = producer.root
         if root in self.graph.opaque:
-            return None
+            return _NEEDED
         readers = self.graph.reading(root)
         if not readers:
-            return None
+            return _NEEDED
         if producer.kind is not KernelKind.LOOP and len(readers) > 1:
-            return None
+            return FusionRefusal(RefusalKind.MANY_READERS, len(readers))
         joints = joined_by_all(producer, readers, self.graph.target)
-        if joints is None:
-            return None
-        if self._growth(producer, len(joints)) > self.room:
-            return None
+        if isinstance(joints, FusionRefusal):
+            return joints
+        growth = self._growth(producer, len(joints))
+        if growth > self.graph.room:
+            return FusionRefusal(RefusalKind.GROWTH, growth, self.graph.room)
         seconds = self._seconds_saved(producer, readers)
-        if seconds <= 0 or self._lengthens_lives(producer, readers):
-            return None
+        if seconds <= 0:
+            return FusionRefusal(RefusalKind.SLOWER, -seconds)
+        last = self._lengthened(producer, readers)
+        if last is not None:
+            return FusionRefusal(RefusalKind.LIVES, by=last)
         return _Candidate(producer, joints, seconds)
 
     def _growth(self, producer: Cluster, readers: int) -> int:
@@ -155,15 +167,16 @@ class _Queue:
             saved -= part * sum([move for x, move in moves.items() if x not in reader.inputs])
         return saved - times * producer.seconds + _TIE
 
-    def _lengthens_lives(self, producer: Cluster, readers: Sequence[Cluster]) -> bool:
-        """Whether without the value more bytes live for longer than with it, up to its last reader.
+    def _lengthened(self, producer: Cluster, readers: Sequence[Cluster]) -> Instruction | None:
+        """The last reader, if without the value more bytes live for longer than with it, up to it.
 
         Compared are bytes times positions, since where the peak will be is not known yet.
         """
         graph = self.graph
-        last = max([reader.position for reader in readers])
+        reader = max(readers, key=lambda x: x.position)
+        last = reader.position
         if last - producer.position < _FAR:
-            return False
+            return None
         longer = 0
         for operand in producer.inputs:
             if is_kept_by_caller(operand, graph.computation):
@@ -171,8 +184,11 @@ class _Queue:
             positions = [graph.order[x] for x in graph.readers[operand]]
             ends = max(graph.opaque.get(operand, 0), *positions)
             longer += operand.shape.nbytes * max(0, last - ends)
-        return longer > max(producer.root.shape.nbytes, _SMALL) * (last - producer.position)
+        shorter = max(producer.root.shape.nbytes, _SMALL) * (last - producer.position)
+        return reader.root if longer > shorter else None
 
+
+_NEEDED: Final = FusionRefusal(RefusalKind.NEEDED)
 
 _TIE: Final = 1e-12
 """What makes views and constants go in where nothing else speaks for or against."""

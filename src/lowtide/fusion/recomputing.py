@@ -10,8 +10,9 @@ from typing import Final, final
 
 from lowtide.fusion.cluster import Cluster, KernelKind
 from lowtide.fusion.cluster_graph import ClusterGraph, copied, evaluations, join
-from lowtide.fusion.legality import joined, joined_by_all
+from lowtide.fusion.legality import Joint, joined, joined_by_all
 from lowtide.fusion.peak import Estimate, PeakView
+from lowtide.fusion.refusal import FusionRefusal
 from lowtide.ir import Instruction
 
 SECONDS_PER_BYTE: Final = 1e-9
@@ -64,7 +65,7 @@ class _Recomputing:
         if producer.kind is not KernelKind.LOOP or not readers:
             return False
         joints = joined_by_all(producer, readers, self.graph.target)
-        if joints is None or not self._is_worth_it(producer, buffer, readers):
+        if isinstance(joints, FusionRefusal) or not self._is_worth_it(producer, buffer, readers):
             return False
         end, view.last[buffer] = view.last[buffer], view.at
         for operand in producer.inputs:
@@ -81,7 +82,7 @@ class _Recomputing:
             owners = [self.graph.owner[x] for x in dead if x in self.graph.owner]
             loops = [x for x in owners if x.kind is KernelKind.LOOP]
             joints = [(x, joined(x, producer, self.graph.target)) for x in loops]
-            found = next(((x, joint) for x, joint in joints if joint is not None), None)
+            found = next(((x, joint) for x, joint in joints if isinstance(joint, Joint)), None)
             if found is None:
                 break
             producer = copied(producer)
