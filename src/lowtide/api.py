@@ -9,6 +9,7 @@ from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Final, overload
 
 from lowtide.ir import Module
+from lowtide.ir.gpu_names import is_gpu_target
 from lowtide.options import Options, options_with
 from lowtide.records import dataclass
 from lowtide.verifier import verify
@@ -17,10 +18,33 @@ if TYPE_CHECKING:
     from lowtide import compiler
     from lowtide.autopsy.report import PlanReport
     from lowtide.client.executable import Executable
+    from lowtide.client.gpu import DeviceExecutable
     from lowtide.report.fit import FitReport
     from lowtide.report.memory import MemoryReport
     from lowtide.report.shardings import ShardingReport
     from lowtide.sharding_search.mesh import SearchMesh
+
+
+@overload
+def compile(
+    source: Module | str | os.PathLike[str],
+    memory: int | str | None = None,
+    options: Options | None = None,
+    progress: Callable[[str], None] | None = None,
+    *,
+    target: str,
+    **given: Any,
+) -> Executable | DeviceExecutable: ...
+
+
+@overload
+def compile(
+    source: Module | str | os.PathLike[str],
+    memory: int | str | None = None,
+    options: Options | None = None,
+    progress: Callable[[str], None] | None = None,
+    **given: Any,
+) -> Executable: ...
 
 
 def compile(
@@ -29,14 +53,15 @@ def compile(
     options: Options | None = None,
     progress: Callable[[str], None] | None = None,
     **given: Any,
-) -> Executable:
+) -> Executable | DeviceExecutable:
     """Return a module, given itself or as the path of any MODULE file, as native code.
 
     `memory`, in bytes or as text like "512MiB", is the most that one call may need beyond its
     arguments: parts of the module run again to fit. Plans for that are sought for a minute, or
     until the `deadline` of the options; `progress` is told in words what is tried and found.
     `given` are fields of `Options`, and take the place of what `options` has. One with shardings
-    is partitioned: the program takes whole arrays, and runs on devices that are threads.
+    is partitioned: the program takes whole arrays, and runs on devices that are threads. With a
+    `target` of `ir/gpu_names.py` the program is one of that device, or of one that is emulated.
 
     Raises InputError for a file that cannot be read, InvalidModuleError for a module that breaks
     the rules of HLO, UnsupportedOpError for an operation without native code (`evaluate` runs it),
@@ -53,6 +78,10 @@ def compile(
         )
     module = _module_in(source)
     verify(module)
+    if is_gpu_target(chosen.target):
+        from lowtide.client.gpu import compile_for_device
+
+        return compile_for_device(module, chosen, progress)
     return compile_module(module, chosen, tell=progress)
 
 

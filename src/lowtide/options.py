@@ -52,8 +52,9 @@ class Options:
     process may use; results do not depend on it. `memory` is the most bytes that a call may need
     beyond its arguments (temporaries, outputs that overwrite no argument, scratch), given as a
     number or as text like "512MiB" and kept as a number, None for any number: parts of the program
-    run again to fit, or it is an error. `target` is "native" for this
-    processor, or "avx2" for the same with fewer features. `cache` says whether compiled programs
+    run again to fit, or it is an error. `target` is "native" for this processor, "avx2" for the
+    same with fewer features, or a graphics processor (`ir/gpu_names.py`), for which only
+    `lowtide.compile` makes programs. `cache` says whether compiled programs
     are kept for later processes, in the folder that LOWTIDE_CACHE names or else in the user's cache
     folder; `huge_pages` whether the system may use large pages for arenas. With `autotune` some
     ways to run the kernels that take most time are measured on this machine, for a few seconds, and
@@ -94,10 +95,13 @@ class Options:
             part = "a part of the time, such as 0.05"
             raise ValueError(f"memory_priority is {part}; found {self.memory_priority}")
         if self.target not in TARGETS:
-            text = f"no target {self.target!r}; there are: {', '.join(TARGETS)}"
-            if self.target.partition(":")[0] == "cuda":
-                text += "; GPUs are compiled for by `lowtide compile --target`, not run"
-            raise ValueError(text)
+            from lowtide.ir.gpu_names import GPU_TARGETS
+            from lowtide.ir.suggestions import nearest
+
+            known = (*TARGETS, *GPU_TARGETS)
+            if self.target not in known:
+                guess = nearest(self.target, known)
+                raise ValueError(f"no target {self.target!r}{guess}; there are: {', '.join(known)}")
         if self.check not in CHECKS:
             raise ValueError(f"check is one of {', '.join(CHECKS)}; found {self.check!r}")
 

@@ -39,11 +39,13 @@ def test_the_account_as_json(lowtide: Lowtide, small: Path) -> None:
     assert document["memory"]["schema"] == "lowtide.memory/1"
 
 
-def test_emulated_runs_equal_the_evaluator(lowtide: Lowtide, small: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", [("cuda:sm_90", "--emulate"), ("cuda:emulated",)])
+def test_emulated_runs_equal_the_evaluator(
+    lowtide: Lowtide, small: Path, tmp_path: Path, target: tuple[str, ...]
+) -> None:
     ours, theirs = tmp_path / "ours.npz", tmp_path / "theirs.npz"
-    target = ("--target", "cuda:sm_90", "--emulate")
-    assert lowtide("run", small, "--seed", 3, "--outputs", ours, *target) == 0
-    assert "emulated for cuda:sm_90, not on a device" in lowtide.out
+    assert lowtide("run", small, "--seed", 3, "--outputs", ours, "--target", *target) == 0
+    assert f"emulated for {target[0]}, not on a device" in lowtide.out
     assert lowtide("run", small, "--seed", 3, "--outputs", theirs, "--reference") == 0
     with np.load(ours) as a, np.load(theirs) as b:
         assert a.files == b.files
@@ -53,11 +55,17 @@ def test_emulated_runs_equal_the_evaluator(lowtide: Lowtide, small: Path, tmp_pa
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (("run", "--target", "cuda:sm_90"), "no driver that runs cuda:sm_90; --emulate"),
+        (("run", "--target", "cuda:sm_90"), "cuda:emulated runs the same kernels on this host"),
         (("run", "--emulate"), "--emulate needs the --target of a GPU"),
-        (("run", "--target", "cuda", "--emulate", "--profile"), "--profile is not for emulated"),
-        (("run", "--target", "cuda", "--emulate", "--reference"), "is not for emulated runs"),
-        (("compile", "--target", "cuda:sm_91"), "no target 'cuda:sm_91'; there are: cuda:sm_80"),
+        (
+            ("run", "--target", "cuda", "--emulate", "--profile"),
+            "--profile is not for runs on a GPU",
+        ),
+        (("run", "--target", "cuda", "--emulate", "--reference"), "is not for runs on a GPU"),
+        (
+            ("compile", "--target", "cuda:sm_91"),
+            "no target 'cuda:sm_91'; there are: cuda, cuda:emulated, cuda:sm_80",
+        ),
         (("compile", "--target", "natve"), "did you mean 'native'?"),
         (("compile", "--target", "cuda", "--threads", "2"), "are about processors"),
         (("explain", "--target", "cuda:sm_1"), "no target 'cuda:sm_1'"),
@@ -79,3 +87,13 @@ def test_explain_plans_for_a_device_that_is_not_there(lowtide: Lowtide, small: P
     assert "At the peak" in lowtide.out
     assert lowtide("explain", small) == 0
     assert "H100" not in lowtide.err
+
+
+def test_bench_says_that_emulated_times_are_none(lowtide: Lowtide, small: Path) -> None:
+    assert lowtide("bench", small, "--target", "cuda:emulated", "--seconds", 0) == 0
+    assert "small   an emulated device" in lowtide.out
+    assert "times of an emulated device say nothing of a real one" in lowtide.out
+    assert lowtide("bench", small, "--target", "cuda:emulated", "--seconds", 0, "--json") == 0
+    document = json.loads(lowtide.out)
+    assert document["device"] == "an emulated device"
+    assert document["xla_cpu"] is None

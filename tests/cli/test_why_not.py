@@ -27,8 +27,8 @@ def test_two_kernels(lowtide, module):
     lines = lowtide.out.splitlines()
     assert lines[0] == "first is in tanh_fusion; second is in second"
     assert lines[1] == (
-        "  scaled is not computed where it is read: second would follow a contraction in one kernel, and "
-        "only elementwise work can"
+        "  scaled is not computed where it is read: second would follow a contraction in one "
+        "kernel, and only elementwise work can"
     )
 
 

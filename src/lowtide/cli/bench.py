@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lowtide.cli.arguments import JsonOption, ModuleArgument, ThreadsOption
+from lowtide.cli.arguments import JsonOption, ModuleArgument, TargetOption, ThreadsOption
 from lowtide.cli.shapes import ShapesOption
 from lowtide.cli.sizes import SizesOption
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def bench(
     module: ModuleArgument,
     threads: ThreadsOption = None,
+    target: TargetOption = "cpu",
     seconds: Annotated[
         float, typer.Option(min=0.0, metavar="S", help="How long both sides run, in turns.")
     ] = 3.0,
@@ -35,7 +36,8 @@ def bench(
 
     XLA is that of the installed jaxlib. Both get the same arguments, in their own memory, and the
     module without aliases; calls take turns. Compile times are cold: nothing is taken from caches.
-    Memory is what each plans beyond the arguments. Exit status 4 where results differ by more than
+    Memory is what each plans beyond the arguments. On a GPU, ours are alone, with the copies of
+    arguments and results. Exit status 4 where results differ by more than
     rounding explains. Without jaxlib there are our figures alone.
     """
     from lowtide.cli import console
@@ -43,17 +45,23 @@ def bench(
     from lowtide.cli.inputs import default_seed, generated
     from lowtide.cli.modules import load
     from lowtide.cli.progress import progress
+    from lowtide.cli.targets import for_gpu, for_processor
     from lowtide.evaluator.evaluate import parameter_leaves
-    from lowtide.inspection.side_by_side import compare
+    from lowtide.inspection.side_by_side import alone_on_gpu, compare
+    from lowtide.ir.gpu_names import is_gpu_target
     from lowtide.options import Options
 
+    options = Options(threads=threads or 0)
+    is_gpu = is_gpu_target(target)
+    options = for_gpu(options, target) if is_gpu else for_processor(options, target)
     found = load(module)
     arguments = found.arguments
     if arguments is None:
         chosen = default_seed(found.module) if seed is None else seed
         arguments = generated(list(parameter_leaves(found.module)), chosen)
     with progress(f"timing {found.module.name}"):
-        result = compare(found.module, arguments, Options(threads=threads or 0), seconds)
+        measure = alone_on_gpu if is_gpu else compare
+        result = measure(found.module, arguments, options, seconds)
     if json:
         console.write_json(_document(found.module, result))
     else:
@@ -64,7 +72,10 @@ def bench(
 
 def _lines(module: Module, result: SideBySide) -> list[str]:
     count = f"{result.threads} thread{'' if result.threads == 1 else 's'}"
-    lines = [f"{module.name}   {count}", _row("", "compile", "median", "least", "memory")]
+    lines = [
+        f"{module.name}   {result.device or count}",
+        _row("", "compile", "median", "least", "memory"),
+    ]
     sides = [("lowtide", result.ours), ("XLA:CPU", result.theirs)]
     lines += [_side(name, side) for name, side in sides if side is not None]
     theirs = result.theirs
@@ -101,6 +112,7 @@ def _document(module: Module, result: SideBySide) -> dict[str, object]:
         "schema": "lowtide.bench/1",
         "module": module.name,
         "threads": result.threads,
+        "device": result.device or None,
         "lowtide": _side_json(result.ours),
         "xla_cpu": None if theirs is None else _side_json(theirs),
         "missing": result.missing or None,

@@ -96,8 +96,8 @@ def compile(
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.modules import load
     from lowtide.cli.targets import for_processor
-    from lowtide.client.gpu import is_gpu_target
     from lowtide.files.signing import signing_key
+    from lowtide.ir.gpu_names import is_gpu_target
     from lowtide.options import Options, cache_folder
 
     if dump_pass_re and dump_to is None:

@@ -261,7 +261,8 @@ class _Request:
         """Raise UsageError or TargetError for a target that is not known; say what is modelled."""
         from lowtide.cli import console
         from lowtide.cli.targets import for_processor
-        from lowtide.client.gpu import is_gpu_target, machine_note
+        from lowtide.client.gpu import machine_note
+        from lowtide.ir.gpu_names import is_gpu_target
         from lowtide.options import Options
 
         if is_gpu_target(self.target):
@@ -272,7 +273,8 @@ class _Request:
     def options(self, ends: Deadline) -> PlanOptions:
         """Return the options of a plan that ends at a deadline."""
         from lowtide import compiler
-        from lowtide.client.gpu import is_gpu_target, planned_for_gpu
+        from lowtide.client.gpu import planned_for_gpu
+        from lowtide.ir.gpu_names import is_gpu_target
         from lowtide.search.effort import SearchOptions
 
         options = compiler.PlanOptions(self.stage, search=SearchOptions(self.effort, ends))

@@ -107,9 +107,10 @@ def run(
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.programs import load_program
     from lowtide.cli.run_devices import device_program, joined_results
-    from lowtide.cli.run_gpu import check_emulated, emulated_runs
+    from lowtide.cli.run_gpu import check_gpu_usage, gpu_runs
     from lowtide.cli.runs import results_of
-    from lowtide.cli.targets import for_processor
+    from lowtide.cli.targets import for_gpu, for_processor
+    from lowtide.ir.gpu_names import EMULATED, is_gpu_target
     from lowtide.options import CHECKS, Options, started_ranks
 
     evaluated = reference or arena or plan is not None or order is not None
@@ -121,7 +122,7 @@ def run(
         else {},
         reproducer if evaluated or not sanitize else None,
     )
-    check_emulated(
+    check_gpu_usage(
         target,
         is_emulated=emulate,
         others={
@@ -143,7 +144,10 @@ def run(
     options = Options(
         threads=threads or 0, memory=memory, deadline=deadline, check=check or "never"
     )
-    options = options if emulate else for_processor(options, target)
+    if is_gpu_target(target):
+        options = for_gpu(options, EMULATED if emulate else target)
+    else:
+        options = for_processor(options, target)
     wanted = _Wanted(seed or 0, repeat, sanitize, reproducer, plan, order, profile, trace)
     if started_ranks() > 1:
         others = {"--reference": reference, "--arena": arena, "--check": check is not None}
@@ -165,8 +169,8 @@ def run(
         _show(program.module, origin, runs, results, outputs, json=json)
         return
     arguments, origin = _arguments(program.found, inputs, seed)
-    if emulate:
-        runs = emulated_runs(program, target, arguments, options, repeat)
+    if is_gpu_target(target):
+        runs = gpu_runs(program, target, arguments, options, repeat)
     elif arena or plan is not None or order is not None or (reference and sanitize):
         runs = _in_arena(program, arguments, options, wanted)
     elif reference:

@@ -1,4 +1,4 @@
-"""`lowtide run --target cuda:... --emulate`: kernels of graphics processors on this host."""
+"""`lowtide run --target cuda...`: programs of graphics processors, on a device or emulated."""
 
 from __future__ import annotations
 
@@ -11,39 +11,46 @@ if TYPE_CHECKING:
     from lowtide.options import Options
 
 
-def check_emulated(target: str, *, is_emulated: bool, others: dict[str, Any]) -> None:
+def check_gpu_usage(target: str, *, is_emulated: bool, others: dict[str, Any]) -> None:
     """Raise UsageError for a target that does not go with the other options of the command.
 
-    `others` are options that emulated runs do not have, by whether they are given.
+    `others` are options that runs on graphics processors do not have, by whether they are given.
     """
     from lowtide.cli.exit_codes import UsageError
-    from lowtide.client.gpu import is_gpu_target
+    from lowtide.ir.gpu_names import is_gpu_target
 
     if is_emulated and not is_gpu_target(target):
         raise UsageError("--emulate needs the --target of a GPU, such as cuda:sm_90")
     if not is_gpu_target(target):
         return
-    if not is_emulated:
-        raise UsageError(
-            f"there is no driver that runs {target}; --emulate runs its kernels on this host"
-        )
     for name, value in others.items():
         if value:
-            raise UsageError(f"{name} is not for emulated runs; leave it or --target out")
+            raise UsageError(f"{name} is not for runs on a GPU; leave it or --target out")
 
 
-def emulated_runs(
+def gpu_runs(
     program: NamedProgram, target: str, arguments: Any, options: Options, repeat: int
 ) -> Runs:
-    """Compile a program for a graphics processor, and run its kernels on this host."""
+    """Compile a program for a graphics processor, and run it there or emulated on this host.
+
+    Where the target of the options is not `target`, it is emulated.
+    """
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.progress import progress
-    from lowtide.client.gpu import emulated
+    from lowtide.client.gpu import compile_for_device, emulated
+    from lowtide.ir.gpu_names import EMULATED
 
     if program.executable is not None:
         raise UsageError("the executable is native code; give the module")
-    with progress(f"emulating {program.module.name}"):
-        found = emulated(program.module, target, options)
+    is_emulated = EMULATED in (target, options.target)
+    with progress(f"running {program.module.name}") as line:
+        if is_emulated:
+            found = emulated(program.module, target, options, line.show_part)
+        else:
+            found = compile_for_device(program.module, options, line.show_part)
         result, first, seconds = timed(lambda: found(*arguments), repeat)
     apart = first if repeat > 1 else None
-    return Runs("emulated", result, seconds, f"emulated for {target}, not on a device", apart)
+    if is_emulated:
+        how = f"emulated for {target}, not on a device"
+        return Runs("emulated", result, seconds, how, apart)
+    return Runs("cuda", result, seconds, f"{target} on {found.device}", apart)

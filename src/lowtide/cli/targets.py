@@ -12,10 +12,20 @@ _PROCESSORS: Final = {"cpu": "native", "cpu:avx2": "avx2", "native": "native", "
 """Processors that run here, and how options call them."""
 
 
+def for_gpu(options: Options, target: str) -> Options:
+    """Return options for a graphics processor by name; raises UsageError for one not known."""
+    from lowtide.cli.exit_codes import UsageError
+
+    try:
+        return replace(options, target=target)
+    except ValueError as error:
+        raise UsageError(f"--target: {error}") from None
+
+
 def for_processor(options: Options, target: str) -> Options:
     """Return options for a processor by name; raises UsageError for one that is not known."""
     from lowtide.cli.exit_codes import UsageError
-    from lowtide.client.gpu import GPU_PREFIX
+    from lowtide.ir.gpu_names import GPU_PREFIX
     from lowtide.ir.suggestions import nearest
 
     if target not in _PROCESSORS:

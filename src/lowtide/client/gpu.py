@@ -7,7 +7,7 @@ import json
 import zipfile
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from typing import Any, Final
+from typing import Any, Final, final
 
 from lowtide import compiler
 from lowtide.backends.build import Build, build
@@ -16,16 +16,17 @@ from lowtide.backends.interface import Tell
 from lowtide.backends.kept import kept
 from lowtide.ir import Module
 from lowtide.ir.errors import LowtideError
+from lowtide.ir.gpu_names import EMULATED, GPU_PREFIX
 from lowtide.ir.printer import to_text
 from lowtide.ir.thunk import KernelThunk, Thunk, all_thunks
 from lowtide.options import Options
 from lowtide.records import dataclass
 from lowtide.runtime.gpu.assembling import Cubin, KernelResources
-from lowtide.runtime.gpu.emulator.running import EmulatedProgram
+from lowtide.runtime.gpu.cuda import CudaDriver
+from lowtide.runtime.gpu.driver import Driver
+from lowtide.runtime.gpu.emulator.device import EmulatedDriver
+from lowtide.runtime.gpu.execution import LoadedGpuProgram
 from lowtide.runtime.gpu.program import GpuProgram
-
-GPU_PREFIX: Final = "cuda"
-"""How the names of such targets begin."""
 
 SCHEMA: Final = "lowtide.gpu_program/1"
 
@@ -35,11 +36,6 @@ _NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 class TargetError(LowtideError, ValueError):
     """A target that is not known."""
-
-
-def is_gpu_target(name: str) -> bool:
-    """Return whether the name of a target is that of a graphics processor, known or not."""
-    return name.partition(":")[0] == GPU_PREFIX
 
 
 def gpu_backend(name: str) -> GpuBackend:
@@ -138,9 +134,71 @@ def built_for_gpu(
     return build(module, gpu_backend(name), planned, options.memory, None, tell)
 
 
-def emulated(module: Module, name: str, options: Options) -> EmulatedProgram:
-    """Return a module's program for a graphics processor, to be run on this host instead.
+@final
+class DeviceExecutable:
+    """A program on a graphics processor, or on one that is emulated; a call at a time runs."""
+
+    def __init__(self, built: Build[GpuProgram], driver: Driver) -> None:
+        self._built = built
+        self._program = LoadedGpuProgram(built.program, driver)
+        self.device = driver.name
+        """What the device is called."""
+
+    def __call__(self, *arrays: Any) -> Any:
+        """Return the results for the leaves of the parameters, depth first, as new arrays.
+
+        They are nested as the root's shape is. Raises InputError where an argument does not fit,
+        and DriverError where the device fails.
+        """
+        return self._program(*arrays)
+
+    execute = __call__
+
+    @property
+    def name(self) -> str:
+        """The name of the module."""
+        return self._built.program.name
+
+    @property
+    def memory(self) -> dict[str, Any]:
+        """What a call needs, in the schema "lowtide.memory/1"; sizes in bytes."""
+        return self._built.plan.report.to_json()
+
+    @property
+    def arena_bytes(self) -> int:
+        """The bytes of the arena that a call needs on the device."""
+        return int(self.memory["ladder"]["arena_bytes"])
+
+    def close(self) -> None:
+        """Give the memory on the device back; the program does not run afterwards."""
+        self._program.close()
+
+    def __repr__(self) -> str:
+        total = int(self.memory["total_bytes"])
+        return f"<{self.name} for {self.device}: {total:,} bytes>"
+
+
+def compile_for_device(
+    module: Module, options: Options, tell: Tell | None = None
+) -> DeviceExecutable:
+    """Return a module, which is not changed, as a program on the device that the options name.
+
+    Raises what `compile_for_gpu` does, and DriverError where there is no such device; on one that
+    is emulated nothing is assembled.
+    """
+    if options.target == EMULATED:
+        return emulated(module, options.target, options, tell)
+    driver = CudaDriver(kept("cubins", options))
+    architecture = driver.architecture
+    name = options.target if options.target != GPU_PREFIX else f"{GPU_PREFIX}:{architecture}"
+    return DeviceExecutable(built_for_gpu(module, name, options, tell), driver)
+
+
+def emulated(
+    module: Module, name: str, options: Options, tell: Tell | None = None
+) -> DeviceExecutable:
+    """Return a module's program for a graphics processor, on one that is emulated on this host.
 
     Raises as `built_for_gpu`.
     """
-    return EmulatedProgram(built_for_gpu(module, name, options).program)
+    return DeviceExecutable(built_for_gpu(module, name, options, tell), EmulatedDriver())

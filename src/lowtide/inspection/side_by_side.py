@@ -18,6 +18,7 @@ from lowtide.evaluator import value_leaves
 from lowtide.inspection.xla_program import XlaProgram
 from lowtide.ir import ElementType, Module
 from lowtide.ir.clone import clone_module
+from lowtide.ir.gpu_names import EMULATED
 from lowtide.ir.literal import Array
 from lowtide.options import Options
 from lowtide.records import dataclass
@@ -52,7 +53,8 @@ class SideBySide:
     """Both sides, the other one None for the reason `missing`.
 
     `difference` is the largest one of all results, relative to the greatest magnitude of the array;
-    `wrong` says which result is further off than rounding explains, "" for none.
+    `wrong` says which result is further off than rounding explains, "" for none. `device` is the
+    graphics processor that ours ran on, "" for none.
     """
 
     threads: int
@@ -61,6 +63,7 @@ class SideBySide:
     missing: str = ""
     difference: float = 0.0
     wrong: str = ""
+    device: str = ""
 
 
 def compare(
@@ -90,6 +93,27 @@ def compare(
         return SideBySide(threads, first, None, missing)
     second = CompilerSide(theirs.compile_seconds, theirs.needed_bytes, times[1])
     return SideBySide(threads, first, second, "", difference, wrong)
+
+
+def alone_on_gpu(
+    module: Module, arguments: Sequence[Any], options: Options, seconds: float
+) -> SideBySide:
+    """Return how a module does on the graphics processor of the options, timed for about as long.
+
+    Copies of arguments and results are in each call. Raises what `compile_for_device` raises.
+    """
+    from lowtide.client.gpu import compile_for_device
+
+    start = perf_counter()
+    ours = compile_for_device(without_aliases(module), replace(options, cache=False))
+    took = perf_counter() - start
+    given = [np.array(x) for x in arguments]
+    times = in_turns([lambda: ours(*given)], seconds)
+    found = CompilerSide(took, ours.arena_bytes, times[0])
+    missing = "programs for a GPU run alone"
+    if options.target == EMULATED:
+        missing = "times of an emulated device say nothing of a real one"
+    return SideBySide(1, found, None, missing, device=ours.device)
 
 
 def without_aliases(module: Module) -> Module:

@@ -12,7 +12,7 @@ from lowtide.cli.inputs import generated
 from lowtide.evaluator import Token, evaluate, value_leaves
 from lowtide.evaluator.evaluate import parameter_leaves
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.runtime.gpu.emulator.running import EmulatedProgram
+from lowtide.runtime.gpu.emulator.device import on_emulated_device
 from lowtide.runtime.gpu.program import GpuProgram
 
 TARGET = "cuda:sm_90"
@@ -62,7 +62,9 @@ def check(entry: str, tolerance: float = 1e-5, seed: int = 0) -> GpuProgram:
     program = program_of(entry)
     arguments = generated(list(parameter_leaves(module)), seed)
     for mine, theirs in zip(
-        flat(EmulatedProgram(program)(*arguments)), flat(evaluate(module, arguments)), strict=True
+        flat(on_emulated_device(program)(*arguments)),
+        flat(evaluate(module, arguments)),
+        strict=True,
     ):
         assert mine.shape == theirs.shape
         assert mine.dtype == theirs.dtype

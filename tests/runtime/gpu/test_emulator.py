@@ -12,8 +12,8 @@ from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.errors import InputError, UnsupportedOpError
+from lowtide.runtime.gpu.emulator.device import on_emulated_device
 from lowtide.runtime.gpu.emulator.host_text import type_bytes, waiting_kernels
-from lowtide.runtime.gpu.emulator.running import EmulatedProgram
 
 LOOP = """HloModule m
 
@@ -61,7 +61,7 @@ ENTRY e {
 def test_loops_and_branches(branch: int, factor: float) -> None:
     program = build(parse_hlo(LOOP), GpuBackend("cuda")).program
     x = np.arange(8, dtype=np.float32)
-    first, second = EmulatedProgram(program)(x, np.int32(branch))
+    first, second = on_emulated_device(program)(x, np.int32(branch))
     assert np.array_equal(first, 32 * x)
     assert np.array_equal(second, factor * 32 * x)
     assert np.array_equal(x, np.arange(8))
@@ -77,7 +77,7 @@ ENTRY e {
 """
     x = np.arange(15, dtype=np.float32).reshape(3, 5)
     program = build(parse_hlo(text), GpuBackend("cuda")).program
-    (found,) = flat(EmulatedProgram(program)(x))
+    (found,) = flat(on_emulated_device(program)(x))
     assert np.array_equal(found, -x)
 
 
@@ -92,7 +92,7 @@ def test_constants_and_empty_arrays() -> None:
 
 
 def test_arguments_are_checked() -> None:
-    program = EmulatedProgram(
+    program = on_emulated_device(
         program_of("  x = f32[3] parameter(0)\n  ROOT y = f32[3] negate(x)\n")
     )
     with pytest.raises(InputError, match="takes 1 arrays, 2 were given"):
@@ -125,7 +125,7 @@ def test_a_sample_of_recorded_programs() -> None:
         inputs = execute.inputs(item["inputs"], item["seed"], item["low"])
         try:
             program = build(parse_hlo(text[item["id"]]), GpuBackend("cuda:sm_90")).program
-            found = flat(EmulatedProgram(program)(*inputs))
+            found = flat(on_emulated_device(program)(*inputs))
         except UnsupportedOpError as error:
             failed.append(f"{item['id']}: {error}")
             continue

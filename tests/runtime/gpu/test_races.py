@@ -13,8 +13,8 @@ from lowtide.cli.inputs import generated
 from lowtide.evaluator.evaluate import parameter_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.runtime.gpu.emulator.blocks import EmulationError
+from lowtide.runtime.gpu.emulator.device import on_emulated_device
 from lowtide.runtime.gpu.emulator.races import race_in
-from lowtide.runtime.gpu.emulator.running import EmulatedProgram
 
 BARRIER = re.compile(r"^  call void @llvm\.nvvm\.barrier.*\n", re.MULTILINE)
 
@@ -75,7 +75,7 @@ def test_a_missing_barrier_is_found(name: str, number: int) -> None:
     planted = replace(program, texts=tuple([wrong if x is text else x for x in program.texts]))
     arguments = generated(list(parameter_leaves(parse_hlo(text_of(entry)))), 0)
     with pytest.raises(EmulationError, match="a race in shared memory: threads"):
-        EmulatedProgram(planted)(*arguments)
+        on_emulated_device(planted)(*arguments)
 
 
 def log(*accesses: tuple[int, int, int, bool]) -> np.ndarray:
@@ -108,7 +108,7 @@ def test_threads_that_wait_for_different_things_are_an_error() -> None:
     planted = replace(program, texts=(wrong,))
     arguments = generated(list(parameter_leaves(parse_hlo(text_of(row(3000, 1))))), 0)
     with pytest.raises(EmulationError, match=r"wait for different things|a race"):
-        EmulatedProgram(planted)(*arguments)
+        on_emulated_device(planted)(*arguments)
 
 
 def _with_block(wrong: str, text: str, place: int) -> str:

@@ -26,8 +26,9 @@ from lowtide.client.executable.stored import StoredProgram, open_program, read_p
 from lowtide.files.signing import signing_key
 from lowtide.ir import Module
 from lowtide.ir.clone import clone_module
-from lowtide.ir.errors import InputError
+from lowtide.ir.errors import InputError, LowtideError
 from lowtide.ir.garbage_collection import without_collection
+from lowtide.ir.gpu_names import is_gpu_target
 from lowtide.options import BUDGET_SECONDS, Options, cache_folder
 
 if TYPE_CHECKING:
@@ -83,6 +84,11 @@ def compile_module(
     known to fit, and what `compiler.plan` raises.
     """
     options = for_devices(options or Options(), module)
+    if is_gpu_target(options.target):
+        raise LowtideError(
+            f"{options.target}: programs of a GPU are made by lowtide.compile and lowtide run; "
+            "all else runs on processors"
+        )
     if module.num_partitions > 1:
         from lowtide.client.executable.device_parts import device_parts
 

@@ -1,0 +1,73 @@
+"""The form of a device for programs: memory, streams, events, copies and launches.
+
+Two things have this form: the CUDA driver (`cuda.py`) and a device emulated on the host
+(`emulator/device.py`). Addresses, streams and events are numbers that only the driver knows.
+Work is put into streams and done later: work of one stream in turn, work of several in any order
+but for events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from lowtide.ir.errors import LowtideError
+from lowtide.runtime.cpu.program import Bytes
+from lowtide.runtime.gpu.program import GpuProgram
+
+
+class DriverError(LowtideError):
+    """A device that is not there, or does not do what it is told."""
+
+
+class DeviceMemoryError(DriverError):
+    """A device has less memory than is asked for."""
+
+
+class Driver(Protocol):
+    """A device; all methods raise DriverError for a device that is lost or fails."""
+
+    @property
+    def name(self) -> str:
+        """What the device is called."""
+
+    def load(self, program: GpuProgram) -> Mapping[str, int]:
+        """Return the functions of a program's kernels, by symbol."""
+
+    def allocate(self, nbytes: int) -> int:
+        """Return the address of new memory, undefined; raises DeviceMemoryError."""
+
+    def free(self, address: int) -> None:
+        """Give memory back that no work uses any more."""
+
+    def stream(self) -> int:
+        """Return a new stream."""
+
+    def event(self) -> int:
+        """Return a new event."""
+
+    def record(self, event: int, stream: int) -> None:
+        """Have an event happen once what is in a stream now is done."""
+
+    def wait(self, event: int, stream: int) -> None:
+        """Have what is put into a stream from now on wait for an event that was recorded."""
+
+    def upload(self, address: int, data: Bytes, stream: int) -> None:
+        """Copy bytes of the host, which stay as they are until that is done, to the device."""
+
+    def download(self, data: Bytes, address: int, stream: int) -> None:
+        """Copy bytes of the device to the host, where they are once the stream is waited for."""
+
+    def copy(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        """Copy bytes within the device; the two places are disjoint."""
+
+    def launch(
+        self, function: int, grid: tuple[int, int], addresses: Sequence[int], stream: int
+    ) -> None:
+        """Run a function by a number of blocks of a number of threads; it is given addresses."""
+
+    def synchronize(self, stream: int) -> None:
+        """Return once all of a stream is done."""
+
+    def close(self) -> None:
+        """Give back all that the device has of this process."""

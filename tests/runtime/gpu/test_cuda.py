@@ -1,0 +1,238 @@
+"""The CUDA driver's calls: held against the package's names, and made on a driver that is played.
+
+Nothing here has met a device.
+"""
+
+# ruff: noqa: N802, N815 (the names are the package's)
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterator
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.codegen.gpu.programs import flat
+
+from lowtide.backends.build import build
+from lowtide.backends.gpu import GpuBackend
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.ir.launch import GridLaunch
+from lowtide.runtime.gpu import cuda
+from lowtide.runtime.gpu.assembling import Cubin
+from lowtide.runtime.gpu.cuda import CudaDriver, architecture_for
+from lowtide.runtime.gpu.driver import DeviceMemoryError, DriverError
+from lowtide.runtime.gpu.emulator.running import HostKernels
+from lowtide.runtime.gpu.execution import LoadedGpuProgram
+from lowtide.runtime.gpu.program import GpuProgram
+
+MODULE = """HloModule m
+
+ENTRY e {
+  x = f32[8,16] parameter(0)
+  y = f32[16,8] parameter(1)
+  a = f32[8,8] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  b = f32[8] parameter(2)
+  c = f32[8,8] broadcast(b), dimensions={1}
+  ROOT r = f32[8,8] multiply(a, c)
+}
+"""
+
+
+class Result(IntEnum):
+    SUCCESS = 0
+    CUDA_ERROR_OUT_OF_MEMORY = 2
+    CUDA_ERROR_LAUNCH_FAILED = 719
+
+
+class Kinds(IntEnum):
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76
+    CU_STREAM_NON_BLOCKING = 1
+    CU_EVENT_DISABLE_TIMING = 2
+
+
+class PlayedDriver:
+    """The functions of the package as they are called, on memory of the host, all done at once."""
+
+    CUdevice_attribute = CUstream_flags = CUevent_flags = Kinds
+
+    def __init__(self, program: GpuProgram, room: int = 1 << 30) -> None:
+        self.kernels, self.room = HostKernels(program), room
+        self.counts = {x.function: k.buffers + 1 for k in program.kernels for x in k.launches}
+        self.memory: dict[int, np.ndarray[Any, Any]] = {}
+        self.launches = 0
+        self.fails_at = 0
+
+    def cuInit(self, flags: int) -> tuple[Any, ...]:
+        return (Result.SUCCESS,)
+
+    def cuDeviceGetCount(self) -> tuple[Any, ...]:
+        return Result.SUCCESS, 1
+
+    def cuDeviceGet(self, number: int) -> tuple[Any, ...]:
+        return Result.SUCCESS, number
+
+    def cuDevicePrimaryCtxRetain(self, device: int) -> tuple[Any, ...]:
+        return Result.SUCCESS, "context"
+
+    def cuCtxSetCurrent(self, context: str) -> tuple[Any, ...]:
+        return (Result.SUCCESS,)
+
+    def cuDeviceGetName(self, size: int, device: int) -> tuple[Any, ...]:
+        return Result.SUCCESS, b"Played\0\0"
+
+    def cuDeviceGetAttribute(self, kind: int, device: int) -> tuple[Any, ...]:
+        return Result.SUCCESS, 9 if kind == 75 else 0
+
+    def cuModuleLoadData(self, image: int) -> tuple[Any, ...]:
+        return Result.SUCCESS, image
+
+    def cuModuleGetFunction(self, module: int, name: bytes) -> tuple[Any, ...]:
+        return Result.SUCCESS, name.decode()
+
+    def cuMemAlloc(self, nbytes: int) -> tuple[Any, ...]:
+        if nbytes > self.room:
+            return (Result.CUDA_ERROR_OUT_OF_MEMORY,)
+        made = np.full(nbytes + 256, 0xFF, np.uint8)
+        address = made.ctypes.data + -made.ctypes.data % 256
+        self.memory[address] = made
+        return Result.SUCCESS, address
+
+    def cuMemGetInfo(self) -> tuple[Any, ...]:
+        return Result.SUCCESS, self.room, 1 << 30
+
+    def cuMemFree(self, address: int) -> tuple[Any, ...]:
+        del self.memory[address]
+        return (Result.SUCCESS,)
+
+    def cuStreamCreate(self, flags: int) -> tuple[Any, ...]:
+        return Result.SUCCESS, f"stream {flags}"
+
+    def cuEventCreate(self, flags: int) -> tuple[Any, ...]:
+        return Result.SUCCESS, f"event {flags}"
+
+    def cuEventRecord(self, event: str, stream: str) -> tuple[Any, ...]:
+        assert (event, stream) == ("event 2", "stream 1")
+        return (Result.SUCCESS,)
+
+    def cuStreamWaitEvent(self, stream: str, event: str, flags: int) -> tuple[Any, ...]:
+        assert (event, stream) == ("event 2", "stream 1")
+        return (Result.SUCCESS,)
+
+    def cuMemcpyHtoDAsync(self, target: int, source: int, size: int, stream: str) -> Any:
+        ctypes.memmove(target, source, size)
+        return (Result.SUCCESS,)
+
+    cuMemcpyDtoHAsync = cuMemcpyDtoDAsync = cuMemcpyHtoDAsync
+
+    def cuLaunchKernel(self, function: str, *given: Any) -> tuple[Any, ...]:
+        blocks, y, z, threads, ty, tz, shared, stream, parameters, extra = given
+        assert (y, z, ty, tz, shared, stream, extra) == (1, 1, 1, 1, 0, "stream 1", 0)
+        self.launches += 1
+        if self.launches == self.fails_at:
+            return (Result.CUDA_ERROR_LAUNCH_FAILED,)
+        count = self.counts[function]
+        places = (ctypes.c_void_p * count).from_address(parameters)
+        addresses = [ctypes.c_uint64.from_address(x or 0).value for x in places]
+        self.kernels.launch(GridLaunch(function, blocks, threads), addresses)
+        return (Result.SUCCESS,)
+
+    def cuStreamSynchronize(self, stream: str) -> tuple[Any, ...]:
+        return (Result.SUCCESS,)
+
+    def cuDevicePrimaryCtxRelease(self, device: int) -> tuple[Any, ...]:
+        return (Result.SUCCESS,)
+
+
+@pytest.fixture
+def program() -> GpuProgram:
+    return build(parse_hlo(MODULE), GpuBackend("cuda")).program
+
+
+@pytest.fixture
+def played(program: GpuProgram, monkeypatch: pytest.MonkeyPatch) -> Iterator[PlayedDriver]:
+    driver = PlayedDriver(program)
+    monkeypatch.setattr(cuda, "_bindings", lambda: driver)
+    monkeypatch.setattr(GpuProgram, "assembled", lambda *_: Cubin(b"machine code", {}))
+    yield driver
+
+
+def arguments() -> list[np.ndarray[Any, Any]]:
+    draw = np.random.default_rng(1)
+    return [draw.standard_normal(x).astype(np.float32) for x in ((8, 16), (16, 8), (8,))]
+
+
+def test_a_program_runs_by_these_calls(program: GpuProgram, played: PlayedDriver) -> None:
+    driver = CudaDriver(None)
+    assert driver.name == "Played" and driver.architecture == "sm_90"
+    device = LoadedGpuProgram(program, driver)
+    x, y, b = arguments()
+    (found,) = flat(device(x, y, b))
+    assert np.allclose(found, (x @ y) * b, atol=1e-5)
+    assert played.launches == len(program.kernels)
+    device.close()
+    assert not played.memory
+    driver.close()
+
+
+def test_errors_of_the_driver_are_one_line(program: GpuProgram, played: PlayedDriver) -> None:
+    played.fails_at = 1
+    with pytest.raises(DriverError, match=r"^cuLaunchKernel: launch_failed$"):
+        LoadedGpuProgram(program, CudaDriver(None))(*arguments())
+    played.room = 100
+    with pytest.raises(DeviceMemoryError, match=r"Played has 100 bytes free of .* --memory 100"):
+        LoadedGpuProgram(program, CudaDriver(None))
+    with pytest.raises(DriverError, match="no device 1: the driver has 1"):
+        CudaDriver(None, 1)
+
+
+@pytest.mark.parametrize(
+    ("capability", "wanted"),
+    [
+        ((8, 0), "sm_80"),
+        ((8, 7), "sm_86"),
+        ((8, 9), "sm_89"),
+        ((9, 0), "sm_90"),
+        ((10, 3), "sm_100"),
+    ],
+)
+def test_the_architecture_of_a_device(capability: tuple[int, int], wanted: str) -> None:
+    assert architecture_for(*capability, "a card") == wanted
+
+
+def test_a_device_that_is_too_old() -> None:
+    with pytest.raises(DriverError, match=r"a card has compute capability 7\.5; known are sm_80"):
+        architecture_for(7, 5, "a card")
+
+
+def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "cuda.bindings", None)
+    with pytest.raises(DriverError, match=r"the package cuda-bindings is not there; `pip install"):
+        CudaDriver(None)
+
+
+def test_the_package_has_all_names_that_are_called() -> None:
+    driver = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
+    text = Path(cuda.__file__).read_text()
+    called = set(re.findall(r'"(cu[A-Z]\w+)"', text))
+    assert len(called) > 15
+    assert not [x for x in sorted(called) if not hasattr(driver, x)]
+    for kinds, name in re.findall(r"self\._cuda\.(CU\w+_flags)\.(\w+)", text):
+        assert hasattr(getattr(driver, kinds), name)
+
+
+def test_without_a_driver() -> None:
+    driver = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
+    try:
+        has_driver = int(driver.cuInit(0)[0]) == 0
+    except Exception:
+        has_driver = False
+    if has_driver:
+        pytest.skip("there is a driver")
+    with pytest.raises(DriverError, match="no NVIDIA driver"):
+        CudaDriver(None)
