@@ -19,8 +19,8 @@ LEAST_KEPT: Final = 32 << 20
 """Bytes of results' pages that may wait beyond what is in use."""
 
 LARGE_USE: Final = 16 << 20
-"""Where so many bytes come into use at once LLVM's pages go: the system needs no longer to read
-these from the file again than to give so many new ones."""
+"""Where so many bytes come into use at once LLVM's pages go: the system needs about as long to read
+these from the file again as to give so many new ones."""
 
 SLACK_SHIFT: Final = 5
 """One part in so many powers of two of the most that was in use may be resident beyond it."""
