@@ -27,6 +27,7 @@ from sections import replace_section
 
 RECORD = Path(__file__).parents[2] / "shared" / "conformance"
 DEADLINE_SECONDS = 60.0
+"""Processor time of the process for one program, of all its threads."""
 
 WAYS: dict[str, Callable[[str, Sequence[Array]], list[Array]]] = {
     "evaluator": run,
@@ -95,7 +96,7 @@ def reason(process: AskedProcess, position: int, way: str) -> str:
 
 
 _REASONS = {
-    "hang": f"does not end in {DEADLINE_SECONDS:.0f} s",
+    "hang": f"does not end in {DEADLINE_SECONDS:.0f} s of processor time",
     "crash": "the process dies",
 }
 

@@ -231,7 +231,7 @@ def test_an_operand_that_was_removed_with_the_nearest_name():
     at["c"].replace_operand(1, new)
     del module.entry.instructions["bb"]
     refused(
-        module, "operand bb is no instruction of computation e; did you mean b?", instruction="c"
+        module, "operand bb is no instruction of computation e; did you mean 'b'?", instruction="c"
     )
 
 
@@ -298,7 +298,9 @@ def test_a_callee_that_is_not_in_the_module():
     module.add_computation("inner2").root = module.entry.root
     other = module.computations["inner2"]
     other.root = other.add(Opcode.PARAMETER, array_shape(ElementType.F32), (), Parameter(0))
-    refused(module, "inner is no computation of the module; did you mean inner2?", instruction="d")
+    refused(
+        module, "inner is no computation of the module; did you mean 'inner2'?", instruction="d"
+    )
 
 
 def test_computations_that_call_each_other():

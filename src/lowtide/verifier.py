@@ -7,8 +7,6 @@ size of the module.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Final, NoReturn
 
 from lowtide.ir.attributes import Parameter
@@ -18,6 +16,7 @@ from lowtide.ir.instruction import Instruction
 from lowtide.ir.module import Module
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import ProgramShape, Shape, ShapeIndex
+from lowtide.ir.suggestions import nearest
 from lowtide.ir.traversal import callees
 from lowtide.ops.checks import agree
 from lowtide.ops.errors import ShapeError
@@ -73,11 +72,6 @@ def _fail(instruction: Instruction, message: str) -> NoReturn:
     raise InvalidModuleError(message, instruction=instruction.name, where=where, line=line)
 
 
-def _suggestion(name: str, known: Iterable[str]) -> str:
-    near = get_close_matches(name, known, 1)
-    return f"; did you mean {near[0]}?" if near else ""
-
-
 # -- the module and its computations -----------------------------------------------------------
 
 
@@ -89,7 +83,7 @@ def _check_entry(module: Module) -> None:
 
 def _check_registered(module: Module, computation: Computation, what: str) -> None:
     if module.computations.get(computation.name) is not computation:
-        near = _suggestion(computation.name, module.computations)
+        near = nearest(computation.name, module.computations)
         raise InvalidModuleError(
             f"{what} is {computation.name}, which is no computation of the module{near}"
         )
@@ -103,7 +97,7 @@ def _check_interface(module: Module, computation: Computation) -> None:
     if not computation.has_root:
         raise InvalidModuleError(f"computation {name} has no root")
     if computation.instructions.get(computation.root.name) is not computation.root:
-        near = _suggestion(computation.root.name, computation.instructions)
+        near = nearest(computation.root.name, computation.instructions)
         raise InvalidModuleError(
             f"the root {computation.root.name} is no instruction of computation {name}{near}"
         )
@@ -234,7 +228,7 @@ def _check_done(instruction: Instruction) -> None:
 
 def _report_foreign_operand(instruction: Instruction, operand: Instruction) -> NoReturn:
     computation = instruction.parent
-    near = _suggestion(operand.name, computation.instructions)
+    near = nearest(operand.name, computation.instructions)
     _fail(
         instruction,
         f"operand {operand.name} is no instruction of computation {computation.name}{near}",
@@ -315,7 +309,7 @@ def _check_call_graph(module: Module) -> None:
         for instruction in computation.instructions.values():
             for callee in instruction.called_computations:
                 if module.computations.get(callee.name) is not callee:
-                    near = _suggestion(callee.name, module.computations)
+                    near = nearest(callee.name, module.computations)
                     _fail(instruction, f"{callee.name} is no computation of the module{near}")
                 if callee is module.entry:
                     _fail(instruction, f"it calls the entry computation {callee.name}")

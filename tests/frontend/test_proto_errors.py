@@ -80,7 +80,7 @@ A = "computations[1].instructions[2]"
 C = "computations[1].instructions[1]"
 K = "computations[1].instructions[3]"
 BAD: dict[str, tuple[Damage, str, str]] = {
-    "opcode": (set_field("a.opcode", "ad"), f"{A}.opcode", "did you mean 'pad'"),
+    "opcode": (set_field("a.opcode", "ad"), f"{A}.opcode", "did you mean 'add'"),
     "operand": (
         set_field("a.operand_ids", [0, 77]),
         f"{A}.operand_ids[1]",

@@ -318,6 +318,26 @@ def test_partitioned_calls_get_tiles_that_the_mesh_can_name(tmp_path: Path) -> N
     run(script, tmp_path, LOWTIDE_DEVICES="4")
 
 
+def test_calls_on_a_device_of_the_mesh_return_what_the_function_does(tmp_path: Path) -> None:
+    """Whichever device runs it; XLA's processor returns zeros but for the first one."""
+    script = """
+    from jax.experimental import io_callback
+    mesh = jax.make_mesh((4,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+    x = jax.device_put(jnp.arange(8.0), jax.NamedSharding(mesh, jax.P("x")))
+    kind, counts = jax.ShapeDtypeStruct((8,), jnp.float32), []
+    def function(v):
+        counts[-1] += 1
+        return np.asarray(v) * 2
+    for device in jax.devices():
+        counts.append(0)
+        place = jax.sharding.SingleDeviceSharding(device)
+        found = jax.jit(lambda v: v + io_callback(function, kind, v + 1, sharding=place))(x)
+        assert found.tolist() == [3 * i + 2 for i in range(8)], found
+    assert counts == [1] * 4, counts
+    """
+    run(script, tmp_path, LOWTIDE_DEVICES="4")
+
+
 def test_outside_of_programs_functions_get_arrays(tmp_path: Path) -> None:
     script = """
     jax.debug.print("{} {x}", 2, x=3.5)

@@ -153,6 +153,20 @@ def test_a_compiled_program_tells_its_schedule_and_its_memory(tmp_path: Path) ->
     run(script, tmp_path)
 
 
+def test_values_are_pinned_in_memory(tmp_path: Path) -> None:
+    """What XLA's processor has no code for."""
+    script = """
+    from jax._src.state.primitives import pin, unpin
+    x = jnp.arange(6.0).reshape(2, 3)
+    for place in (None, "hbm", "vmem"):
+        found = jax.jit(lambda v: unpin(pin(v * 2, to=place)) + v)(x)
+        assert found.tolist() == (np.asarray(x) * 3).tolist()
+    given = jax.jit(lambda v: unpin(pin(v)) + 1, donate_argnums=0)(x + 0)
+    assert given.tolist() == (np.asarray(x) + 1).tolist()
+    """
+    run(script, tmp_path)
+
+
 def test_what_is_missing_is_an_exception_that_says_so(tmp_path: Path) -> None:
     script = """
     def function(x):

@@ -282,3 +282,38 @@ assert float(kept[2][-1]) == 6_000_000
 """
     )
     run(script, tmp_path)
+
+
+def test_the_compiler_makes_no_peak_higher(tmp_path: Path) -> None:
+    """What a compilation reads of LLVM's file is gone where a program uses much memory."""
+    script = (
+        QUEUE
+        + """
+from lowtide.llvm.file_pages import llvm_pages
+
+small = jax.jit(lambda x: jnp.tanh(x) * 3 + x[::-1])
+large = jax.jit(lambda x: jnp.sinh(x) * 5 + x[::-1])
+small(jnp.zeros(7)).block_until_ready()
+start, nbytes = llvm_pages()
+
+def of_llvm():
+    with open("/proc/self/smaps") as lines:
+        inside, found = False, 0
+        for line in lines:
+            first, *others = line.split()
+            if ":" not in first:
+                begin = int(first.partition("-")[0], 16)
+                inside = start <= begin < start + nbytes
+            elif inside and first == "Rss:":
+                found += int(others[0]) * 1024
+    return found
+
+assert nbytes and of_llvm() > 20 * MB, (nbytes, of_llvm())
+x = np.zeros(8_000_000, np.float32)
+compiled = large.lower(x).compile()
+assert of_llvm() > 20 * MB, of_llvm()
+compiled(x).block_until_ready()
+assert of_llvm() < 5 * MB, of_llvm()
+"""
+    )
+    run(script, tmp_path)

@@ -14,7 +14,7 @@ from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.report.drawing import bar, elide, elide_qualified, elide_start, to_ascii
 from lowtide.report.grouping import GROUPINGS
 from lowtide.report.memory import DonationSaving, Ladder
-from lowtide.report.text import LINES, explain_text, quality
+from lowtide.report.text import LINES, _possible_gain, explain_text, quality
 from lowtide.report.units import percentage, unit_for
 
 STEP = """HloModule step, input_output_alias={ {0}: (0, {}, may-alias) }
@@ -229,3 +229,21 @@ def test_eliding():
     assert elide_qualified("Layer.attention", 12) == "attention"
     assert elide_qualified("Layer.attention", 5) == "atte…"
     assert elide_qualified("abc", 0) == ""
+
+
+@pytest.mark.parametrize(
+    ("figure", "least", "words"),
+    [
+        (1000, 1000, "as this plan does"),
+        (1000, 1001, "as this plan does"),
+        (1000, 999, "<1% less"),
+        (1000, 991, "<1% less"),
+        (1000, 990, "at most 1% less"),
+        (1000, 989, "at most 2% less"),
+        (1000, 500, "at most 50% less"),
+        (1 << 40, 1, "at most 100% less"),
+        (1, 1, "as this plan does"),
+    ],
+)
+def test_what_could_be_saved_is_never_told_too_small(figure: int, least: int, words: str) -> None:
+    assert _possible_gain(figure, least) == words

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from io import BytesIO
 from itertools import chain
 from math import lcm
@@ -26,6 +25,7 @@ from typing import Final
 from lowtide.frontend.compressed import first_bytes
 from lowtide.frontend.packing_overlap import first_overlap
 from lowtide.ir import InputError
+from lowtide.ir.suggestions import nearest_name
 from lowtide.records import dataclass
 
 OFFSET: Final = "offset"
@@ -344,6 +344,6 @@ def _is_number(text: str) -> bool:
 def _known(name: str = "") -> str:
     """What a column may be called."""
     names = (*_NEEDED, *_OPTIONAL)
-    close = get_close_matches(name.strip(), (*names, *_SYNONYMS), 1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
+    close = nearest_name(name.strip(), (*names, *_SYNONYMS))
+    hint = f"did you mean {close!r}? " if close else ""
     return f"{hint}expected {', '.join(_NEEDED)}, perhaps {', '.join(_OPTIONAL)}"

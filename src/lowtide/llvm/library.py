@@ -82,10 +82,10 @@ def _linked_by_llvm(
 
 @cache
 def _linker(target: Target) -> Any:
-    from lowtide.llvm.machine import ready_llvm
+    from lowtide.llvm.machine import known_target, ready_llvm
 
     llvm = ready_llvm()
-    machine = llvm.Target.from_triple(target.triple).create_target_machine(
+    machine = known_target(target.triple).create_target_machine(
         cpu=target.cpu, features=target.feature_string, opt=1, reloc="pic", codemodel="small"
     )
     return llvm.create_lljit_compiler(machine, use_jit_link=True)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
+from lowtide.llvm.file_pages import forget_llvm_pages
 from lowtide.llvm.target import Target
 
 PASSES: Final = ("simplify_cfg", "instruction_combine", "dead_store_elimination")
@@ -44,8 +45,7 @@ class KernelCompiler:
     def __init__(self, target: Target, code_level: int = CODE_LEVEL) -> None:
         llvm = ready_llvm()
         self._raw = llvm.ffi.lib._lib
-        found = llvm.Target.from_triple(target.triple)
-        self._machine = found.create_target_machine(
+        self._machine = known_target(target.triple).create_target_machine(
             cpu=target.cpu,
             features=target.feature_string,
             opt=code_level,
@@ -125,10 +125,34 @@ def _manager(names: Sequence[str]) -> Any:
 
 @cache
 def ready_llvm() -> Any:
-    """Return llvmlite, made ready for all targets; inline assembly needs the parsers."""
+    """Return llvmlite, made ready for this processor; inline assembly needs the parser.
+
+    To be loaded LLVM reads a third of its file, and hardly any of that again.
+    """
     import llvmlite.binding as llvm
 
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
+    forget_llvm_pages()
+    return llvm
+
+
+def known_target(triple: str) -> Any:
+    """Return what LLVM knows of the processors of a triple."""
+    llvm = ready_llvm()
+    if _family(triple) != _family(llvm.get_process_triple()):
+        _ready_for_all()
+    return llvm.Target.from_triple(triple)
+
+
+def _family(triple: str) -> str:
+    return triple.partition("-")[0]
+
+
+@cache
+def _ready_for_all() -> None:
+    """Make LLVM ready for processors of other families, which takes 10 MB more."""
+    llvm = ready_llvm()
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    llvm.initialize_native_asmparser()
-    return llvm

@@ -137,16 +137,16 @@ class Queue(ctypes.Structure):
     Memory that nothing uses: the pages of the `arena` all lie in its first `extent` bytes, of which
     `hollow` have none, and `idle` bytes are those of `homes`, a list under the lock `guard`. With
     `unsettled` the C library may have some, too, and LLVM's code at `text`, which is read from its
-    file again. `watched` says that the worker looks after all that: it goes back to the system
-    where no call came for `seconds` and `nanoseconds`, and `rested` asks Python to give back what
-    it has of it. All arenas have `mapped` bytes, with pages
-    or without; these and `idle` came to at most `peak_pool`.
+    file again; `compiled` says that some of that has come since it went. `watched` says that the
+    worker looks after all that: it goes back to the system where no call came for `seconds` and
+    `nanoseconds`, and `rested` asks Python to give back what it has of it. All arenas have `mapped`
+    bytes, with pages or without; these and `idle` came to at most `peak_pool`.
     """
 
     _fields_ = _words(
         "pushed first signal asleep jobs bytes most_bytes finished waiting worker ended sweep "
         "arena arena_bytes used peak count largest peak_pool extent hollow idle homes guard "
-        "watched seconds nanoseconds mapped unsettled text text_bytes rested"
+        "watched seconds nanoseconds mapped unsettled text text_bytes rested compiled"
     )
 
 

@@ -17,12 +17,12 @@ from functools import cache
 from typing import Any, Final, TypeVar
 
 from lowtide.backends.kept import kept
+from lowtide.llvm.file_pages import forget_llvm_pages
 from lowtide.llvm.library import Library
 from lowtide.llvm.objects import runtime_object
 from lowtide.llvm.target import host_target
 from lowtide.options import Options
 from lowtide.pjrt.blocks import HandleCell, offset
-from lowtide.pjrt.library_text import forget_llvm_text
 from lowtide.pjrt.native_parts import queue_functions
 from lowtide.pjrt.native_texts import CALLS, ERRORS, EVENTS, LISTS
 from lowtide.runtime.cpu.system import System, system_of
@@ -235,5 +235,5 @@ class NativeCode:
 def native_code() -> NativeCode:
     """Return the functions, compiled or taken from the cache once."""
     code = immortal(NativeCode())
-    forget_llvm_text()
+    forget_llvm_pages()
     return code

@@ -18,6 +18,10 @@ from lowtide.runtime.cpu.system import System
 LEAST_KEPT: Final = 32 << 20
 """Bytes of results' pages that may wait beyond what is in use."""
 
+LARGE_USE: Final = 16 << 20
+"""Where so many bytes come into use at once LLVM's pages go: the system needs about as long to read
+these from the file again as to give so many new ones."""
+
 SLACK_SHIFT: Final = 5
 """One part in so many powers of two of the most that was in use may be resident beyond it."""
 
@@ -239,6 +243,25 @@ def fall_function(drop_homes: Function) -> Function:
     return f
 
 
+def forget_code_function() -> Function:
+    """Write `void forget_code(ptr queue, i64 nbytes)`, where so many bytes come into use.
+
+    LLVM's pages go if these are many and something was compiled since they last went.
+    """
+    f = Function("forget_code", parameters(queue="ptr", nbytes="i64"), linkage="internal")
+    with f.when(f.compare("sge", "%nbytes", LARGE_USE)):
+        word = place(f, Queue, "%queue", "compiled")
+        before = f.op(f"atomicrmw xchg ptr {word}, i64 0 seq_cst")
+        with f.when(f.compare("ne", before, 0)):
+            _drop_code(f)
+    return f
+
+
+def _drop_code(f: Function) -> None:
+    text, nbytes = get(f, Queue, "%queue", "text", "ptr"), get(f, Queue, "%queue", "text_bytes")
+    f.call(_ADVISE, [text, nbytes, _NOT_NEEDED])
+
+
 def settle_function(drop_homes: Function, drop_arena: Function) -> Function:
     """Write `void settle(ptr queue)`: all that waits goes to the system, Python's at its turn."""
     f = Function("settle", parameters(queue="ptr"))
@@ -247,8 +270,7 @@ def settle_function(drop_homes: Function, drop_arena: Function) -> Function:
     f.call(drop_homes, ["%queue", 0])
     f.call(drop_arena, ["%queue"])
     f.call(_TRIM, [0])
-    text, nbytes = get(f, Queue, "%queue", "text", "ptr"), get(f, Queue, "%queue", "text_bytes")
-    f.call(_ADVISE, [text, nbytes, _NOT_NEEDED])
+    _drop_code(f)
     for name in ("rested", "sweep"):
         put(f, Queue, "%queue", name, 1)
     return f

@@ -119,7 +119,7 @@ def unlock(f: Function, cell: str, value: int = 0) -> None:
     f.do(f"store atomic i64 {value}, ptr {word} release, align 8")
 
 
-def account_function(make_room: Function) -> Function:
+def account_function(make_room: Function, forget_code: Function) -> Function:
     """Write `void account(ptr queue, i64 nbytes)`: so many bytes more are in use on a device."""
     f = Function("account", parameters(queue="ptr", nbytes="i64"))
     before = add(f, Queue, "%queue", "used", "%nbytes")
@@ -127,6 +127,7 @@ def account_function(make_room: Function) -> Function:
     peak = f.op(f"atomicrmw max ptr {place(f, Queue, '%queue', 'peak')}, i64 {now} monotonic")
     with f.when(f.compare("sgt", "%nbytes", 0)):
         f.call(make_room, ["%queue", now, peak])
+        f.call(forget_code, ["%queue", "%nbytes"])
         add(f, Queue, "%queue", "count", 1)
         f.op(f"atomicrmw max ptr {place(f, Queue, '%queue', 'largest')}, i64 %nbytes monotonic")
     return f

@@ -25,7 +25,8 @@ def queue_functions(system: System) -> list[Function]:
     fall, settle = idle.fall_function(drop_homes), idle.settle_function(drop_homes, drop_arena)
     use_extent = idle.use_extent_function(drop_pages, notice)
     unsettle = idle.unsettle_function(notice)
-    account = objects.account_function(make_room)
+    forget_code = idle.forget_code_function()
+    account = objects.account_function(make_room, forget_code)
     push_home, pop_home = homes.push_home_function(), homes.pop_home_function()
     keep_hollow, reserve = homes.keep_hollow_function(push_home), homes.reserve_function()
     refill = homes.refill_function(find_home, keep_hollow)
@@ -46,7 +47,8 @@ def queue_functions(system: System) -> list[Function]:
     helpers = [
         *(wake, sleep, wait_for, lock, account, signal, push_home, pop_home, keep_hollow, reserve),
         *(guard, notice, drop_homes, drop_pages, drop_arena, make_room, keep_home, find_home),
-        *(fall, settle, use_extent, unsettle, queue.rest_function(system, sleep, settle), refill),
+        *(fall, settle, forget_code, use_extent, unsettle, refill),
+        queue.rest_function(system, sleep, settle),
         *(take_over, free_storage, release_block, drop, let_go, new_cell, new_storage, borrow),
         *(drop_inputs, finish, give_frame, room, steal, run, again, enqueue, close),
         queue.wake_sleepers_function(wake),

@@ -27,6 +27,7 @@ from lowtide.pjrt.handles import KeptLists, handle
 from lowtide.pjrt.layouts import Order, layout_at, row_major
 from lowtide.pjrt.partitioning import program_of_each, shardings_of
 from lowtide.pjrt.program_options import CompileOptions, read_options
+from lowtide.pjrt.queues import all_queues
 from lowtide.pjrt.stablehlo import kept_hlo_of
 from lowtide.pjrt.table import serves
 from lowtide.pjrt.tokens import TOKEN_SHAPE
@@ -184,6 +185,8 @@ def _compile(arguments: Any) -> None:
     functions = held_functions(module)
     executable = compile_module(module, chosen)
     del functions  # The executable holds them from now on.
+    for queue in all_queues():
+        queue.note_compilation()
     loaded = PluginProgram(module, executable, options)
     arguments.executable = handle(loaded, loaded.cell())
 

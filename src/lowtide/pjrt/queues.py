@@ -9,10 +9,10 @@ from time import monotonic, sleep
 from typing import Any, Final
 from weakref import WeakSet, finalize
 
+from lowtide.llvm.file_pages import llvm_pages
 from lowtide.pjrt.blocks import Queue
 from lowtide.pjrt.devices import PluginDevice
 from lowtide.pjrt.handles import cell_of, sweep
-from lowtide.pjrt.library_text import llvm_text
 from lowtide.pjrt.native_code import immortal, native_code
 from lowtide.pjrt.native_idle import LEAST_KEPT
 from lowtide.pjrt.native_queue import SWEEP
@@ -51,6 +51,7 @@ class DeviceQueue:
         self._small = 0
         self.reserved = self.peak_reserved = 0
         self.recycled = Recycled(MOST_ALIKE, self._has_room)
+        self.note_compilation()
 
     def take(self, nbytes: int) -> Arena:
         """Return the arena, made larger if need be; raises OutOfMemoryError."""
@@ -90,8 +91,6 @@ class DeviceQueue:
 
     def new_arena(self, nbytes: int) -> Arena:
         """Return a new arena that counts as one of this device's."""
-        if not self.block.text_bytes:  # LLVM is loaded when a first program is compiled.
-            self.block.text, self.block.text_bytes = llvm_text()
         arena = Arena(nbytes, huge=True)
         count = self._count_arena
         if nbytes > _SMALL_BYTES:
@@ -102,6 +101,11 @@ class DeviceQueue:
         count(nbytes)
         self.block.peak_pool = max(self.block.peak_pool, self.block.mapped + self.block.idle)
         return arena
+
+    def note_compilation(self) -> None:
+        """Have LLVM's pages, if it is loaded, go before much memory comes into use."""
+        self.block.text, self.block.text_bytes = llvm_pages()
+        self.block.compiled = 1
 
     def _count_arena(self, nbytes: int) -> None:
         self.block.mapped += nbytes

@@ -197,10 +197,9 @@ class Screen:
         least = ladder.compilation_bound_bytes
         if not least or not self.unit.is_visible(least):
             return []
-        gain = percentage(max(ladder.arena_bytes - least, 0), ladder.arena_bytes)
         text = (
             "every compilation that runs products and loops once needs "
-            f"{self.unit.text(least)}, at most {gain} less"
+            f"{self.unit.text(least)}, {_possible_gain(ladder.arena_bytes, least)}"
         )
         return textwrap.wrap(text, self.width - 2)
 
@@ -416,6 +415,14 @@ def quality(ladder: Ladder, least_arena_bytes: int) -> str:
     if order == packing == "optimal":
         return "optimal"
     return f"order {order}, packing {packing}"
+
+
+def _possible_gain(figure: int, least: int) -> str:
+    """How much of a figure could be saved at most, in whole percents that are not too few."""
+    gain = max(figure - least, 0)
+    if not gain:
+        return "as this plan does"
+    return f"at most {-(-100 * gain // figure)}% less" if 100 * gain >= figure else "<1% less"
 
 
 def _above(figure: int, least: int) -> str:

@@ -50,6 +50,14 @@ def test_external_data_outside_of_the_folder_is_refused(tmp_path, location):
         load_model(with_external(inner, location, np.zeros(2, np.float32)))
 
 
+@pytest.mark.parametrize("location", ["a\0b", "\0", "circle", "circle/data.bin"])
+def test_external_data_of_a_name_that_can_be_no_file_is_refused(tmp_path, location):
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    with pytest.raises(GraphError) as raised:
+        load_model(with_external(tmp_path, location, np.zeros(2, np.float32)))
+    assert str(raised.value) == f"external tensor 'w' names {location!r}, which can be no file"
+
+
 def test_a_link_out_of_the_folder_is_refused(tmp_path):
     inner = tmp_path / "inner"
     inner.mkdir()

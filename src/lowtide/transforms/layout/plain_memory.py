@@ -10,15 +10,16 @@ from dataclasses import replace
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import CustomCall
 from lowtide.ir.errors import unsupported
-from lowtide.ir.shape import HOST_MEMORY, Layout, ProgramShape, Shape, buffer_shape, tuple_shape
+from lowtide.ir.shape import HOST_MEMORY, Layout, ProgramShape, Shape, tuple_shape
 
 
 def to_plain_memory(module: Module) -> int:
     """Leave of all layouts the order of dimensions; return how many shapes changed.
 
-    Only the host's memory stays one of its own, that of other units becomes ordinary. Tiles go, and
-    packed elements get a byte each. Values stay: they do not depend on layouts, but where a bitcast
-    reads the bytes of such an array in another form. Raises UnsupportedOpError there.
+    Only the host's memory stays one of its own, that of other units becomes ordinary. Tiles go,
+    packed elements get a byte each, and a buffer is the array in it. Values stay: they depend on
+    layouts only where a bitcast reads the bytes of such an array in another form. Raises
+    UnsupportedOpError there.
     """
     plain: dict[Shape, Shape] = {}
     changes = 0
@@ -67,7 +68,7 @@ def _new(shape: Shape, known: dict[Shape, Shape]) -> Shape:
     if shape.is_tuple:
         return tuple_shape([_plain(x, known) for x in shape.tuple_shapes])
     if shape.is_buffer:
-        return buffer_shape(_plain(shape.tuple_shapes[0], known))
+        return _plain(shape.tuple_shapes[0], known)
     layout = shape.layout
     if layout is None or layout.dimension_levels:
         return shape

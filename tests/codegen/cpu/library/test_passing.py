@@ -29,6 +29,8 @@ ALONE = [
     f"s = {ONE} all-reduce-start(x), replica_groups={{}}, to_apply=add\n"
     f"  ROOT r = {ONE} all-reduce-done(s)",
     f'ROOT r = {ONE} custom-call(x), custom_call_target="Sharding"',
+    f'p = b({ONE}) custom-call(x), custom_call_target="Pin"\n'
+    f'  ROOT r = {ONE} custom-call(p), custom_call_target="Unpin"',
     "p = u32[] partition-id()\n  q = u32[] replica-id()\n  ROOT t = (u32[], u32[]) tuple(p, q)",
     f"t = ({ONE}, {ONE}) tuple(x, x)\n  ROOT r = ({ONE}, {ONE}) copy(t)",
 ]
@@ -70,6 +72,48 @@ def test_one_device_alone(body, stage):
 def test_what_needs_others_is_refused(body, reason):
     with pytest.raises(UnsupportedOpError, match=reason):
         run(text_of(body), [values()])
+
+
+IN_PLACE = "output_to_operand_aliasing={{}: (0, {})}"
+
+PINNED = f"""
+HloModule m
+body {{
+  s = (s32[], b({ONE}), b({ONE})) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  b = b({ONE}) get-tuple-element(s), index=1
+  n = b({ONE}) get-tuple-element(s), index=2
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  v = {ONE} custom-call(b), custom_call_target="Unpin", {IN_PLACE}
+  w = {ONE} add(v, v)
+  p = b({ONE}) custom-call(w), custom_call_target="Pin", {IN_PLACE}
+  ROOT t = (s32[], b({ONE}), b({ONE})) tuple(j, p, n)
+}}
+condition {{
+  s = (s32[], b({ONE}), b({ONE})) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  three = s32[] constant(3)
+  ROOT c = pred[] compare(i, three), direction=LT
+}}
+ENTRY main {{
+  x = {ONE} parameter(0)
+  zero = s32[] constant(0)
+  p = b({ONE}) custom-call(x), custom_call_target="Pin", {IN_PLACE}
+  n = b({ONE}) custom-call(), custom_call_target="CreateBuffer"
+  t = (s32[], b({ONE}), b({ONE})) tuple(zero, p, n)
+  w = (s32[], b({ONE}), b({ONE})) while(t), condition=condition, body=body
+  q = b({ONE}) get-tuple-element(w), index=1
+  v = {ONE} custom-call(q), custom_call_target="Unpin"
+  ROOT r = {ONE} add(v, x)
+}}
+"""
+
+
+@pytest.mark.parametrize("stage", ["input", "fused"])
+def test_buffers_are_carried_by_loops(stage):
+    """What is pinned lies in the argument's own memory, and the argument is read again."""
+    check(PINNED, [values()], stage=stage)
 
 
 RAGGED = """

@@ -162,6 +162,7 @@ MARKERS: Final = frozenset(
         "LayoutConstraint",
         "MoveToDevice",
         "MoveToHost",
+        "Pin",
         "PinToDevice",
         "PinToDeviceSram",
         "SPMDFullToShardShape",
@@ -169,6 +170,7 @@ MARKERS: Final = frozenset(
         "ShardBarrierFrom",
         "ShardBarrierTo",
         "Sharding",
+        "Unpin",
         "__xla_internal_call_marker_after",
         "__xla_internal_call_marker_before",
         "annotate_device_placement",
@@ -181,7 +183,7 @@ MARKERS: Final = frozenset(
 )
 """Targets of custom calls that only say where or how a value should lie."""
 
-_NEW: Final = frozenset({"AllocateBuffer"})
+_NEW: Final = frozenset({"AllocateBuffer", "CreateBuffer"})
 """Targets that make an array of any contents; it gets zeros."""
 
 _READERS: Final = frozenset({"dce_sink"})
