@@ -195,7 +195,7 @@ class _Writer:
         lane = variable(0, self.elements.lanes, is_lane=True) if count > 1 else None
         return _Columns(start + more, lane, first, count)
 
-    def write_at(self, row: str, columns: _Columns) -> None:
+    def write_at(self, row: Integer, columns: _Columns) -> None:
         """Store some columns of all results of a row.
 
         A single one is no vector: LLVM 22 writes too much where it narrows and stores one lane.
