@@ -24,6 +24,7 @@ from lowtide.onnx.binding import IOBinding
 from lowtide.onnx.description import ModelMetadata, NodeArg, metadata_of, node_arg
 from lowtide.onnx.feeds import checked_feeds
 from lowtide.onnx.heap import give_back_free_memory
+from lowtide.onnx.integer_weights import with_integer_weights_prepared
 from lowtide.onnx.places import KEPT_STEPS, Program
 from lowtide.onnx.progress import shown_on_terminal
 from lowtide.onnx.runner import GraphRunner
@@ -69,7 +70,8 @@ class InferenceSession:
         self._settings = sess_options if sess_options is not None else settings.SessionOptions()
         own.options.setdefault("threads", settings.threads_of(sess_options))
         self._options = options_with(Options(), own.options)
-        self._model: OnnxModel = with_weights_prepared(load_model(path_or_bytes))
+        model = with_weights_prepared(load_model(path_or_bytes))
+        self._model: OnnxModel = with_integer_weights_prepared(model)
         self._overridable = frozenset([x.name for x in self._model.overridable])
         self._inputs = {x.name: x for x in self._model.inputs}
         self._outputs = [x.name for x in self._model.outputs]
