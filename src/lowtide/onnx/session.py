@@ -146,6 +146,7 @@ class InferenceSession:
         values, and its `memory` in the schema "lowtide.memory/1"; `arena_bytes` is the greatest
         need of one of them beyond its arguments, `weight_bytes` that of initializers.
         """
+        weights = {id(x): x for x in self._model.initializers.values()}.values()
         found = [
             (stretch, program)
             for stretch, program in self._runner.programs()
@@ -153,7 +154,7 @@ class InferenceSession:
         ]
         return {
             "schema": "lowtide.session_memory/1",
-            "weight_bytes": sum([x.nbytes for x in self._model.initializers.values()]),
+            "weight_bytes": sum([x.nbytes for x in weights]),
             "arena_bytes": max([x.arena_bytes for _, x in found], default=0),
             "programs": [
                 {
