@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final, TypeAlias
@@ -26,8 +27,15 @@ def with_weights_prepared(model: OnnxModel) -> OnnxModel:
     to the last bit.
     """
     open_names = {x.name for x in model.overridable}
-    known = {name: x for name, x in model.initializers.items() if name not in open_names}
-    graph = _prepared(model.graph, known, _factors_of_integers(model, known), {})
+    times = Counter([*model.initializers, *_names(model.graph)])
+    known = {
+        name: x
+        for name, x in model.initializers.items()
+        if name not in open_names and times[name] == 1
+    }
+    stay = {name for name, count in times.items() if count > 1}
+    stay |= _factors_of_integers(model, known)
+    graph = _prepared(model.graph, known, stay, {}, _ALWAYS)
     if graph is model.graph:
         return model
     read = {*graph.outputs, *[x for node in graph.nodes for x in reads_of(node)], *open_names}
@@ -35,33 +43,69 @@ def with_weights_prepared(model: OnnxModel) -> OnnxModel:
     return replace(model, graph=graph, initializers=kept)
 
 
+def _names(graph: OpGraph) -> Iterator[str]:
+    """The names that a graph gives to values, each as often as it does, with those inside of it.
+
+    Graphs inside may give a name to another value than those around them do.
+    """
+    yield from graph.inputs
+    for node in graph.nodes:
+        yield from node.outputs
+        for inner in node.attributes.values():
+            if isinstance(inner, OpGraph):
+                yield from _names(inner)
+
+
 def _prepared(
     graph: OpGraph,
     known: dict[str, Array],
-    quantized: Collection[str],
+    stay: Set[str],
     made: dict[Hashable, Array],
+    always: Collection[str] = (),
 ) -> OpGraph:
     """A graph without nodes that move or widen weights, their results added to `known`.
 
     So it is with graphs inside of its nodes, which read weights from around them. Equal results,
-    as those of two branches, are one array; `made` has them by their content.
+    as those of two branches, are one array; `made` has them by their content. What has a name in
+    `stay` is computed in each run. So are results of few bytes, which become constants where they
+    are read, unless an operator of `always` makes them.
     """
     rest: list[GraphNode] = []
+    small = set[str]()
     for node in graph.nodes:
-        result = None if not quantized.isdisjoint(node.outputs) else _result(node, known)
-        if result is not None and node.outputs[0] not in known:
+        result = None if not stay.isdisjoint(node.outputs) else _result(node, known)
+        if result is not None:
             known[node.outputs[0]] = made.setdefault(_content(result), result)
-            continue
+            if result.nbytes > _SMALL_BYTES or node.op in always:
+                continue
+            small.add(node.outputs[0])
         inner = {
-            name: _prepared(x, known, quantized, made)
+            name: _prepared(x, known, stay, made)
             for name, x in node.attributes.items()
-            if isinstance(x, OpGraph) and known.keys().isdisjoint(x.inputs)
+            if isinstance(x, OpGraph)
         }
         is_same = all(node.attributes[name] is x for name, x in inner.items())
         rest.append(node if is_same else replace(node, attributes={**node.attributes, **inner}))
     if len(rest) == len(graph.nodes) and all(map(operator.is_, rest, graph.nodes)):
         return graph
-    return replace(graph, nodes=tuple(rest))
+    return replace(graph, nodes=tuple(_read(rest, small, graph.outputs)))
+
+
+def _read(nodes: list[GraphNode], small: set[str], outputs: Sequence[str]) -> list[GraphNode]:
+    """The nodes without those that made something `small` of which nothing is read any more."""
+    read = set(outputs)
+    found = []
+    for node in reversed(nodes):
+        if not small.issuperset(node.outputs) or not read.isdisjoint(node.outputs):
+            read.update(reads_of(node))
+            found.append(node)
+    return found[::-1]
+
+
+_SMALL_BYTES: Final = 1 << 12
+"""Bytes of results that are no more than constants of modules may have."""
+
+_ALWAYS: Final = frozenset({"Cast", "DequantizeLinear", "QuantizeLinear", "Identity", "Transpose"})
 
 
 def _content(value: Array) -> Hashable:
