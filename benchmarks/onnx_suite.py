@@ -5,8 +5,8 @@
     python benchmarks/onnx_suite.py report RESULTS.jsonl [-o docs/onnx.md]
 
 `run` leaves out cases that RESULTS has, so it can be stopped and started again; with `--again`
-those that failed are run once more. `report` writes how many cases pass, and the reason of each
-that does not.
+those that failed are run once more. Each outcome has the version of the code. `report` writes how
+many cases pass, and a short reason of each that does not.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -104,10 +105,27 @@ def outcome(case: Any, engine: str) -> dict[str, Any]:
         run_case(case, engine)
     except Exception as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        reason = f"{type(error).__name__}: {' '.join(lines)[:240]}"
+        reason = f"{type(error).__name__}: {' '.join(lines)}"
     finally:
         signal.alarm(0)
     return {"name": case.name, "reason": reason, "seconds": round(time.perf_counter() - start, 3)}
+
+
+def version() -> str:
+    """Return the commit of the code, with a plus sign if files differ, or the package's version."""
+    import lowtide
+
+    folder = Path(lowtide.__file__).parent
+    try:
+        commit, changes = [
+            subprocess.run(
+                ["git", *x], cwd=folder, capture_output=True, text=True, check=True
+            ).stdout
+            for x in (("rev-parse", "--short=12", "HEAD"), ("status", "--porcelain", "--", "."))
+        ]
+    except (OSError, subprocess.CalledProcessError):
+        return lowtide.__version__
+    return commit.strip() + ("+" if changes else "")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -115,7 +133,7 @@ def run(args: argparse.Namespace) -> None:
         raise TimeoutError(f"longer than {SECONDS} s")
 
     signal.signal(signal.SIGALRM, late)
-    known = read(args.results)
+    known, code = read(args.results), version()
     failed = 0
     with args.results.open("a") as file:
         for kind in [args.kind] if args.kind else KINDS:
@@ -125,7 +143,8 @@ def run(args: argparse.Namespace) -> None:
                     before and not (args.again and before["reason"])
                 ):
                     continue
-                found = {"kind": kind, "engine": args.engine, **outcome(case, args.engine)}
+                found = {"kind": kind, "engine": args.engine, "version": code}
+                found |= outcome(case, args.engine)
                 if found["reason"]:
                     failed += 1
                     print(case.name, found["reason"][: args.width])
@@ -141,6 +160,38 @@ def read(file: Path) -> dict[tuple[str, str], dict[str, Any]]:
     lines = file.read_text().splitlines() if file.exists() else []
     rows = [json.loads(line) for line in lines]
     return {(row["kind"], row["name"]): row for row in rows}
+
+
+EXPLAINED = (
+    (r"^test_bernoulli", "random numbers are not those of the reference"),
+    (r"^test_loop16_seq_none$", "the suite compares no sequence of numbers without dimensions"),
+)
+"""Cases whose messages do not say why they fail, by their names."""
+
+FORMS = (
+    (r"there is no kernel for '([^']+)'", r"no kernel for {0}"),
+    (
+        r"Mismatched elements: (\d+) / (\d+).*?Max absolute difference[^:]*: ([-+.\de]+)",
+        "{0} of {1} numbers are off, by at most {2}",
+    ),
+    (
+        r"incorrect shape \(shapes (\([^)]*\)), (\([^)]*\)) mismatch\)",
+        "a result of shape {0}, not {1}",
+    ),
+)
+"""What messages come to."""
+
+
+def short(row: dict[str, Any]) -> str:
+    """Return why a case fails in a few words."""
+    for name, why in EXPLAINED:
+        if re.search(name, row["name"]):
+            return why
+    for pattern, text in FORMS:
+        found = re.search(pattern, row["reason"])
+        if found:
+            return text.format(*found.groups())
+    return row["reason"].partition(". ")[0]
 
 
 HEADING = "## ONNX's suite of backend tests"
@@ -159,7 +210,8 @@ def report(args: argparse.Namespace) -> None:
         f"`lowtide.onnx`, engine {' and '.join(engines)}: native code, and nodes on the host for",
         "what has no tensor form (text, sequences, optional values, trees, random numbers, regions",
         "of images, loops whose bodies or sizes no module can have). Each case counts once, by the",
-        "tolerances of the suite; none is left out.",
+        "tolerances of the suite; none is left out. The code was that of commit",
+        f"{' and '.join(sorted({row['version'] for row in rows}))}.",
         "",
         "| kind | cases | passed |",
         "|---|---|---|",
@@ -171,7 +223,7 @@ def report(args: argparse.Namespace) -> None:
     lines += ["| case | reason |", "|---|---|"]
     for row in rows:
         if row["reason"]:
-            reason = row["reason"].replace("|", "\\|").replace("<", "&lt;")
+            reason = short(row).replace("|", "\\|").replace("<", "&lt;")
             lines.append(f"| {row['name']} | {reason} |")
     text = "\n".join(lines) + "\n"
     if args.output:

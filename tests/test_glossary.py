@@ -40,7 +40,7 @@ HELPERS = {
     "ir": """AxisRef CloneMap DimensionLevel FileLocation Form IotaDevices NameUniquer PerRecord
         PrintOptions ResultAccuracy ShardGroup Shown SourceText SplitConfig Statistics Wanted
         Whose Written""",
-    "ops": "FusedUpdate Need",
+    "ops": "FusedUpdate Need Surrounded",
     "passes": "Checking Dumping Observing PassesUntil Timing TupleElements",
     "planning": "Placed PoolPlacement Size",
     "remat": "Arcs Base ExpandedRows Flow Improver RematTables Replay",

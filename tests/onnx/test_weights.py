@@ -71,3 +71,67 @@ def test_a_node_that_is_malformed_is_told_of_as_usual():
         InferenceSession(proto, effort="fast", cache=False, threads=1).run(
             None, {"x": np.zeros((1, 1), np.float32)}
         )
+
+
+def in_branches():
+    """A model whose two branches slice and join the same weights."""
+
+    def branch(name, sign):
+        nodes = [
+            helper.make_node("Constant", [], [f"{name}0"], value=ints([0])),
+            helper.make_node("Constant", [], [f"{name}1"], value=ints([24])),
+            helper.make_node("Constant", [], [f"{name}2"], value=ints([1 << 62])),
+            helper.make_node("Slice", ["w", f"{name}1", f"{name}2", f"{name}0"], [f"{name}low"]),
+            helper.make_node("Slice", ["w", f"{name}0", f"{name}1", f"{name}0"], [f"{name}high"]),
+            helper.make_node("Concat", [f"{name}low", f"{name}high"], [f"{name}w"], axis=0),
+            helper.make_node(sign, ["x", f"{name}w"], [f"{name}y"]),
+        ]
+        return helper.make_graph(nodes, name, [], [tensor(f"{name}y", FLOAT, None)])
+
+    nodes = [
+        helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0),
+        helper.make_node("Greater", ["s", "zero"], ["c"]),
+        helper.make_node(
+            "If", ["c"], ["y"], then_branch=branch("p", "Add"), else_branch=branch("q", "Sub")
+        ),
+    ]
+    weights = {"w": WIDE, "zero": np.float32(0)}
+    return model(nodes, [tensor("x", FLOAT, WIDE.shape)], [tensor("y", FLOAT, None)], weights)
+
+
+def ints(values):
+    return helper.make_tensor("", 7, [len(values)], values)
+
+
+def test_weights_that_branches_move_are_made_once():
+    proto = in_branches()
+    prepared = with_weights_prepared(load_model(proto))
+    assert "w" not in prepared.initializers
+    assert prepared.initializers["pw"] is prepared.initializers["qw"]
+    np.testing.assert_array_equal(
+        prepared.initializers["pw"], np.concatenate([WIDE[24:], WIDE[:24]])
+    )
+    session = InferenceSession(proto, effort="fast", cache=False, threads=1)
+    for x in (np.ones_like(WIDE), -np.ones_like(WIDE)):
+        (found,) = session.run(None, {"x": x})
+        moved = np.concatenate([WIDE[24:], WIDE[:24]])
+        np.testing.assert_array_equal(found, x + moved if x[0, 0] > 0 else x - moved)
+    assert session.memory["weight_bytes"] == WIDE.nbytes + 4
+
+
+def test_branches_may_give_one_name_to_different_weights():
+    """Each branch slices another part of the weights under the same names."""
+    proto = in_branches()
+    for attribute in proto.graph.node[-1].attribute:
+        first = attribute.name == "then_branch"
+        for node in attribute.g.node:
+            for names in (node.input, node.output):
+                names[:] = [x if x in ("x", "w") else f"v{x[1:]}" for x in names]
+        attribute.g.output[0].name = "vy"
+        start = attribute.g.node[1].attribute[0].t
+        start.int64_data[:] = [24 if first else 7]
+    session = InferenceSession(proto, effort="fast", cache=False, threads=1)
+    for x, cut in ((np.ones_like(WIDE), 24), (-np.ones_like(WIDE), 7)):
+        (found,) = session.run(None, {"x": x})
+        moved = np.concatenate([WIDE[cut:], WIDE[:cut]])
+        np.testing.assert_array_equal(found, x + moved if cut == 24 else x - moved)

@@ -21,6 +21,7 @@ from lowtide.fusion.target_record import TargetRecord
 from lowtide.fusion.targets import would_read_target
 from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import Dimensions, Gather
+from lowtide.ops.surrounding import is_surrounding
 from lowtide.ops.table import TABLE
 
 INDEXING: Final = frozenset(
@@ -140,7 +141,7 @@ def _loop(instruction: Instruction, position: int, target: TargetRecord) -> Clus
         identity(space),
         {instruction: None},
         reads,
-        compute_seconds(instruction, target.machine),
+        0.0 if is_surrounding(instruction) else compute_seconds(instruction, target.machine),
         packable=_is_packable(instruction),
         position=position,
     )
@@ -154,6 +155,8 @@ def _is_packable(instruction: Instruction) -> bool:
     opcode = instruction.opcode
     if opcode is Opcode.GATHER:
         return _takes_whole_rows(instruction)
+    if opcode is Opcode.PAD:
+        return is_surrounding(instruction)
     return opcode in _PACKABLE or opcode not in INDEXING
 
 

@@ -1,4 +1,4 @@
-"""Object files as LLVM writes them: ELF, 64 bits, least byte first, not linked yet.
+"""Object files as LLVM writes them: ELF, 64 or 32 bits, least byte first, not linked yet.
 
 Source: the System V Application Binary Interface, chapter 4, and its supplements for processors.
 """
@@ -16,7 +16,6 @@ from lowtide.records import dataclass
 Table: TypeAlias = "npt.NDArray[Any]"
 """Rows of one of the record types below."""
 
-_IDENTITY: Final = b"\x7fELF\x02\x01"
 _RELOCATABLE: Final = 1
 
 _SECTION: Final = np.dtype(
@@ -39,6 +38,45 @@ _SYMBOL: Final = np.dtype(
 )
 _RELOCATION: Final = np.dtype(
     [("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")]
+)
+_NARROW_SECTION: Final = np.dtype(
+    [
+        (x, "<u4")
+        for x in (
+            *("name", "type", "flags", "address", "offset"),
+            *("nbytes", "link", "info", "align", "entry"),
+        )
+    ]
+)
+_NARROW_SYMBOL: Final = np.dtype(
+    [
+        *[(x, "<u4") for x in ("name", "value", "nbytes")],
+        ("info", "u1"),
+        ("other", "u1"),
+        ("section", "<u2"),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How files of a width of addresses lie.
+
+    `start` and `count` say where the header has the place and the number of sections, and `address`
+    how it writes the former.
+    """
+
+    identity: bytes
+    address: str
+    start: int
+    count: int
+    section: np.dtype[Any]
+    symbol: np.dtype[Any]
+
+
+_FORMS: Final = (
+    _Form(b"\x7fELF\x02\x01", "<Q", 40, 60, _SECTION, _SYMBOL),
+    _Form(b"\x7fELF\x01\x01", "<I", 32, 48, _NARROW_SECTION, _NARROW_SYMBOL),
 )
 
 SYMBOLS: Final = 2
@@ -96,7 +134,10 @@ class ObjectFile:
         return self.code[start : start + int(row["nbytes"])]
 
     def relocations(self, section: int) -> Table:
-        """Return the rows of a section of relocations; `info` of its row is where they apply."""
+        """Return the rows of a section of relocations; `info` of its row is where they apply.
+
+        Those of 64 bits only are read: files of 32 bits are for other machines.
+        """
         return np.frombuffer(self.contents(section), _RELOCATION)
 
 
@@ -104,23 +145,24 @@ def read_object(code: bytes) -> ObjectFile:
     """Return the tables of an object file; raises ObjectFormatError for anything else."""
     try:
         kind, machine = struct.unpack_from("<HH", code, 16)
-        if not code.startswith(_IDENTITY) or kind != _RELOCATABLE:
-            raise ObjectFormatError("no object file in ELF with 64 bits, least byte first")
-        (start,) = struct.unpack_from("<Q", code, 40)
-        (count,) = struct.unpack_from("<H", code, 60)
-        sections = np.frombuffer(code, _SECTION, count, start)
+        form = next((x for x in _FORMS if code.startswith(x.identity)), None)
+        if form is None or kind != _RELOCATABLE:
+            raise ObjectFormatError("no object file in ELF, least byte first")
+        (start,) = struct.unpack_from(form.address, code, form.start)
+        (count,) = struct.unpack_from("<H", code, form.count)
+        sections = np.frombuffer(code, form.section, count, start)
         _check_ends(sections, len(code))
         tables = np.flatnonzero(sections["type"] == SYMBOLS)
         if len(tables) != 1:
             raise ObjectFormatError(f"an object file with {len(tables)} tables of symbols")
         symbols, names = sections[tables[0]], sections[int(sections[tables[0]]["link"])]
-        rows = int(symbols["nbytes"]) // _SYMBOL.itemsize
+        rows = int(symbols["nbytes"]) // form.symbol.itemsize
         first, nbytes = int(names["offset"]), int(names["nbytes"])
         return ObjectFile(
             code,
             machine,
             sections,
-            np.frombuffer(code, _SYMBOL, rows, int(symbols["offset"])),
+            np.frombuffer(code, form.symbol, rows, int(symbols["offset"])),
             code[first : first + nbytes],
         )
     except (struct.error, IndexError, ValueError) as error:

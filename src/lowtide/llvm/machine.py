@@ -52,6 +52,9 @@ class KernelCompiler:
             reloc="pic",
             codemodel="small",
         )
+        self._layout = ""
+        if target.has_narrow_addresses:  # Where nothing is said LLVM takes them to have 64 bits.
+            self._layout = f'target datalayout = "{self._machine.target_data}"\n'
         options = llvm.create_pipeline_tuning_options(speed_level=2)
         self._builder = llvm.create_pass_builder(self._machine, options)
         self._passes = _manager(PASSES)
@@ -78,7 +81,8 @@ class KernelCompiler:
         context = raw.LLVMPY_ContextCreate()
         error = ctypes.c_char_p()
         try:
-            module = raw.LLVMPY_ParseAssembly(context, text.encode(), ctypes.byref(error))
+            given = self._layout + text
+            module = raw.LLVMPY_ParseAssembly(context, given.encode(), ctypes.byref(error))
             if not module:
                 raise CodeError((error.value or b"no message").decode())
             try:

@@ -29,6 +29,8 @@ NAMED_TARGETS: Final[Mapping[str, Target]] = {
     "x86-64-v3": Target(_LINUX, "x86-64-v3", tuple(sorted(_THIRD)), 32),
     "x86-64-v4": Target(_LINUX, "x86-64-v4", tuple(sorted(_FOURTH)), 64),
     "aarch64": AARCH64,
+    "cortex-m4": Target("thumbv7em-none-eabi", "cortex-m4", ("vfp4d16sp",), 16),
+    "cortex-m7": Target("thumbv7em-none-eabi", "cortex-m7", ("fp-armv8d16",), 16),
 }
 """By name, from the least to the most that a processor can do, one family after the other."""
 

@@ -32,6 +32,11 @@ class Target:
         return ",".join([f"+{x}" for x in self.features])
 
     @property
+    def has_narrow_addresses(self) -> bool:
+        """Whether addresses have 32 bits."""
+        return self.triple.startswith("thumb")
+
+    @property
     def registers(self) -> int:
         """The number of vector registers."""
         return 32 if self.vector_bytes == 64 or self.triple.startswith("aarch64") else 16

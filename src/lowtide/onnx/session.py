@@ -24,6 +24,7 @@ from lowtide.onnx.binding import IOBinding
 from lowtide.onnx.description import ModelMetadata, NodeArg, metadata_of, node_arg
 from lowtide.onnx.feeds import checked_feeds
 from lowtide.onnx.heap import give_back_free_memory
+from lowtide.onnx.integer_weights import with_integer_weights_prepared
 from lowtide.onnx.places import KEPT_STEPS, Program
 from lowtide.onnx.progress import shown_on_terminal
 from lowtide.onnx.runner import GraphRunner
@@ -69,7 +70,8 @@ class InferenceSession:
         self._settings = sess_options if sess_options is not None else settings.SessionOptions()
         own.options.setdefault("threads", settings.threads_of(sess_options))
         self._options = options_with(Options(), own.options)
-        self._model: OnnxModel = with_weights_prepared(load_model(path_or_bytes))
+        model = with_weights_prepared(load_model(path_or_bytes))
+        self._model: OnnxModel = with_integer_weights_prepared(model)
         self._overridable = frozenset([x.name for x in self._model.overridable])
         self._inputs = {x.name: x for x in self._model.inputs}
         self._outputs = [x.name for x in self._model.outputs]
@@ -144,6 +146,7 @@ class InferenceSession:
         values, and its `memory` in the schema "lowtide.memory/1"; `arena_bytes` is the greatest
         need of one of them beyond its arguments, `weight_bytes` that of initializers.
         """
+        weights = {id(x): x for x in self._model.initializers.values()}.values()
         found = [
             (stretch, program)
             for stretch, program in self._runner.programs()
@@ -151,7 +154,7 @@ class InferenceSession:
         ]
         return {
             "schema": "lowtide.session_memory/1",
-            "weight_bytes": sum([x.nbytes for x in self._model.initializers.values()]),
+            "weight_bytes": sum([x.nbytes for x in weights]),
             "arena_bytes": max([x.arena_bytes for _, x in found], default=0),
             "programs": [
                 {

@@ -57,13 +57,19 @@ def converted(elements: Elements, element: Element, type_: ElementType) -> Eleme
 def reshaped(
     elements: Elements, index: Index, result: tuple[int, ...], sizes: tuple[int, ...]
 ) -> Index:
-    """Return the index in an array of `sizes` of the element at an index of its reshape."""
+    """Return the index in an array of `sizes` of the element at an index of its reshape.
+
+    What is left for the first dimension needs no division: there are equally many elements.
+    """
     rest = indexing.linear(index, result)
     found = []
-    for size in reversed(sizes):
+    outermost = next((d for d, size in enumerate(sizes) if size != 1), 0)
+    for size in reversed(sizes[outermost + 1 :]):
         rest, position = elements.indices.split(rest, size)
         found.append(position)
-    return tuple(reversed(found))
+    if sizes:
+        found.append(rest.within(0, max(0, sizes[outermost] - 1)))
+    return (*[indexing.ZERO] * outermost, *reversed(found))
 
 
 def bitcast_index(

@@ -15,7 +15,7 @@ from lowtide.frontend.graphs.context import (
     text,
 )
 from lowtide.frontend.graphs.registry import op
-from lowtide.frontend.graphs.shared import contraction, windows
+from lowtide.frontend.graphs.shared import contraction, few_places, windows
 from lowtide.frontend.graphs.shared.broadcasting import along, expand
 from lowtide.frontend.graphs.shared.contraction import WindowShape, same_padding
 from lowtide.frontend.graphs.shared.elementwise import divide_no_nan
@@ -108,6 +108,8 @@ def convolved(context: OpKernelContext, x: Op, kernel: Op) -> Op:
     letters = _letters(context, x.rank)
     shape = window_of(context, x.dimensions[2:], list(kernel.dimensions[2:]))
     groups = context.attribute("group", integer, 1)
+    if groups == 1 and few_places.is_product_of_rows(x, kernel, shape):
+        return few_places.product_of_rows(context.builder, x, kernel, shape)
     return contraction.convolve(
         context.builder, x, kernel, f"NC{letters}", f"OI{letters}", shape, groups
     )

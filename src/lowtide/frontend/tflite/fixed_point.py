@@ -31,9 +31,7 @@ _START, _SLOPE = 1515870810, -1010580540
 
 def product(b: Builder, x: Op, y: Op | int) -> Op:
     """Return x times y over 2^31, rounded."""
-    wide = x * y
-    nudge = b.select(wide.ge(0), like(b, x, 1 << 30), like(b, x, 1 - (1 << 30)))
-    return (wide + nudge) / (1 << 31)
+    return b.shift_right_arithmetic(x * y + (1 << 30), like(b, x, 31))
 
 
 def shifted_right(b: Builder, x: Op, bits: Op | int) -> Op:

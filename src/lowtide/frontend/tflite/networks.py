@@ -19,7 +19,7 @@ from lowtide.frontend.graphs.shared.arrays import padded
 from lowtide.frontend.graphs.shared.broadcasting import along, expand, joined
 from lowtide.frontend.graphs.shared.contraction import WindowShape, same_padding
 from lowtide.frontend.graphs.shared.reductions import reduce
-from lowtide.frontend.tflite import hybrid, quantized
+from lowtide.frontend.tflite import channels, hybrid, quantized
 from lowtide.frontend.tflite.node import DOMAIN, LiteNode
 from lowtide.frontend.tflite.rounding import Factor, factor_of, scaled, scaled_sums
 from lowtide.ir.attributes import DotDimensions, Window
@@ -107,11 +107,11 @@ def _convolution(
     else:
         sums = _integer_sums(node, filters, shape, groups)
         factors = quantized.channel_factors(node, node.tensor(1))
-        give_sums(node, with_bias(node, sums), factors, activation)
+        give_sums(node, sums, factors, activation)
 
 
 def _integer_sums(node: LiteNode, filters: str, shape: WindowShape, groups: int) -> Op:
-    """Sums of products without zero points, of numbers that stay as narrow as they come."""
+    """Sums of products without zero points, and a bias, of numbers as narrow as they come."""
     b, given = node.b, node.tensor(0)
     zero, of_filters = quantized.zero_of(given), node.tensor(1).quantization.zero_points
     x, kernel = node.context.input(0), node.context.input(1)
@@ -128,11 +128,22 @@ def _integer_sums(node: LiteNode, filters: str, shape: WindowShape, groups: int)
     dimensions = contraction.convolution_dimensions("NXYC", filters)
     window = Window(tuple(shape.entries()))
     sums = b.convolution(x, kernel, dimensions, window, groups, element_type=wide)
-    if not zero:
-        return sums
     axes = [i for i in range(4) if i != filters.index("O")]
-    totals = reduce(b, "sum", b.convert(node.context.input(1), wide), axes)
-    return sums - along(b, totals * zero, 3, sums.dimensions)
+    return _with_channels(node, sums, axes, zero)
+
+
+def _with_channels(node: LiteNode, sums: Op, axes: Sequence[int], zero: int) -> Op:
+    """Sums of products of weights plus the bias, less the products of the zero point.
+
+    The weights are input 1, of which `axes` were summed up.
+    """
+    b, bias = node.b, node.context.optional(2)
+    added = None if bias is None else channels.widened(b, bias, sums.element_type)
+    if zero:
+        total = channels.totals(b, node.context.input(1), axes, sums.element_type)
+        taken = channels.product(b, total, -zero if added is None else zero)
+        added = taken if added is None else channels.difference(b, added, taken)
+    return sums if added is None else sums + along(b, added, sums.rank - 1, sums.dimensions)
 
 
 def _without(node: LiteNode, x: Op, zero: int) -> Op:
@@ -220,13 +231,19 @@ def fully_connected(context: OpKernelContext) -> None:
 
 def _quantized_layer(node: LiteNode, x: Op, sizes: Sequence[int], activation: str) -> None:
     b, tensor = node.b, node.tensor(1)
-    sums = _products(node, x, node.context.input(1), DotDimensions((1,), (1,)))
+    weights = node.context.input(1)
+    zero = quantized.zero_of(node.tensor(0))
+    if x.element_type is weights.element_type and not quantized.zero_of(tensor):
+        sums = b.dot(x, weights, DotDimensions((1,), (1,)), element_type=sum_type(node))
+        sums = _with_channels(node, sums, [1], zero)
+    else:
+        sums = with_bias(node, _products(node, x, weights, DotDimensions((1,), (1,))))
     if len(tensor.quantization.scales) == 1:
         product = quantized.scale_of(node, node.tensor(0)) * quantized.scale_of(node, tensor)
         factors = [factor_of(float(product) / float(quantized.scale_of(node, node.made)))]
     else:
         factors = quantized.channel_factors(node, tensor)
-    give_sums(node, b.reshape(with_bias(node, sums), sizes), factors, activation)
+    give_sums(node, b.reshape(sums, sizes), factors, activation)
 
 
 def _products(node: LiteNode, x: Op, y: Op, dimensions: DotDimensions) -> Op:

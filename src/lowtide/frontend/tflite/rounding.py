@@ -14,12 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.builder import Builder, Op
+from lowtide.frontend.tflite.magnitude import magnitude
 from lowtide.ir.element_type import ElementType
+from lowtide.ir.literal import DTYPES
 from lowtide.records import dataclass
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
 _POINT: Final = 31
+_HALF: Final = 1 << 30
 _LEAST_SHIFT: Final = -31
 _HALF_BITS: Final = 15
 _MOST_HALF: Final = 0x7FFF0000
@@ -43,6 +46,8 @@ def factor_of(real: float) -> Factor:
         mantissa, shift = mantissa // 2, shift + 1
     if shift < _LEAST_SHIFT:
         return Factor(0, 0)
+    if shift > _POINT:
+        mantissa, shift = (1 << _POINT) - 1, _POINT
     return Factor(mantissa if real > 0 else -mantissa, shift)
 
 
@@ -55,9 +60,7 @@ def over_count(factor: Factor, count: int) -> Factor:
 def times(x: Numbers, factor: Factor) -> Numbers:
     """Return integers times a factor, rounded as `scaled` does."""
     wide = (x << max(factor.shift, 0)) * factor.mantissa
-    nudged = wide + np.where(wide >= 0, 1 << 30, 1 - (1 << 30))
-    high = np.sign(nudged) * (np.abs(nudged) >> _POINT)
-    return halved(high, max(-factor.shift, 0))
+    return halved((wide + _HALF) >> _POINT, max(-factor.shift, 0))
 
 
 def halved(x: Numbers, bits: int) -> Numbers:
@@ -67,20 +70,37 @@ def halved(x: Numbers, bits: int) -> Numbers:
 
 
 def scaled(b: Builder, x: Op, factors: Sequence[Factor]) -> Op:
-    """Return 32-bit numbers times factors: one, or one for each element of the last dimension."""
-    mantissa = _along(b, x, [f.mantissa for f in factors])
-    left = _along(b, x, [max(f.shift, 0) for f in factors])
-    right = _along(b, x, [max(-f.shift, 0) for f in factors])
-    wide = b.shift_left(b.convert(x, ElementType.S64), left) * mantissa
-    nudge = b.select(wide.ge(0), _like(b, wide, 1 << 30), _like(b, wide, 1 - (1 << 30)))
-    high = (wide + nudge) / _like(b, wide, 1 << _POINT)
-    mask = b.shift_left(_like(b, wide, 1), right) - 1
-    rest = b.and_(high, mask)
-    threshold = b.shift_right_arithmetic(mask, _like(b, wide, 1))
-    threshold = threshold + b.convert(high.lt(0), ElementType.S64)
-    shifted = b.shift_right_arithmetic(high, right)
-    found = shifted + b.convert(rest.gt(threshold), ElementType.S64)
-    return b.convert(found, ElementType.S32)
+    """Return 32-bit numbers times factors: one, or one for each element of the last dimension.
+
+    The product over 2^31 is rounded first; its halves go up, which is what kernels come to that add
+    to negative products a nudge of their own. All is done in 32 bits if the numbers let it.
+    """
+    left = [max(f.shift, 0) for f in factors]
+    right = [max(-f.shift, 0) for f in factors]
+    mantissas = [f.mantissa for f in factors]
+    most = (magnitude(x.instruction) << max(left)) + (1 << max(right) >> 1)
+    if 2 * most >= 1 << _POINT:
+        wide = b.convert(x, ElementType.S64) * _along(b, x, mantissas)
+        wide = wide + _along(b, x, [_HALF >> n for n in left])
+        high = b.shift_right_arithmetic(wide, _along(b, x, [_POINT - n for n in left]))
+        return b.convert(_over_powers(b, high, right), ElementType.S32)
+    type_ = ElementType.S32
+    x = x * _along(b, x, [2 << n for n in left], type_)
+    mantissa = _along(b, x, mantissas, type_)
+    below = b.shift_right_logical(x * mantissa, _along(b, x, [_POINT], type_))
+    return _over_powers(b, b.mulhi(x, mantissa) + below, right)
+
+
+def _over_powers(b: Builder, x: Op, bits: Sequence[int]) -> Op:
+    """Integers over powers of two; halves go away from zero."""
+    if not any(bits):
+        return x
+    type_ = x.element_type
+    signs = b.shift_right_arithmetic(x, _along(b, x, [type_.bits - 1], type_))
+    if not all(bits):
+        signs = b.and_(signs, _along(b, x, [-int(n > 0) for n in bits], type_))
+    more = _along(b, x, [1 << n >> 1 for n in bits], type_)
+    return b.shift_right_arithmetic(x + more + signs, _along(b, x, bits, type_))
 
 
 def scaled_sums(b: Builder, x: Op, factors: Sequence[Factor]) -> Op:
@@ -95,13 +115,9 @@ def scaled_sums(b: Builder, x: Op, factors: Sequence[Factor]) -> Op:
     return b.convert(b.shift_right_arithmetic(wide, _along(b, x, shifts)), ElementType.S32)
 
 
-def _like(b: Builder, x: Op, value: int) -> Op:
-    return b.broadcast(b.constant(value, ElementType.S64), x.dimensions, [])
-
-
-def _along(b: Builder, x: Op, values: Sequence[int]) -> Op:
+def _along(b: Builder, x: Op, values: Sequence[int], type_: ElementType = ElementType.S64) -> Op:
     """Numbers for all elements of x: one, or those of the last dimension."""
-    if len(values) == 1:
-        return _like(b, x, values[0])
-    vector = b.constant(np.array(values, np.int64))
+    if len(set(values)) == 1:
+        return b.broadcast(b.constant(values[0], type_), x.dimensions, [])
+    vector = b.constant(np.array(values, DTYPES[type_]))
     return b.broadcast(vector, x.dimensions, [x.rank - 1])

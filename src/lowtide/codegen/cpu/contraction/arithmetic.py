@@ -342,7 +342,7 @@ def arithmetic_of(
         return Arithmetic(MultiplyMethod.FLOAT, total, total)
     if result.bits == 64:
         return Arithmetic(MultiplyMethod.INTEGER, ElementType.S64, ElementType.S64)
-    if _fits_s16(lhs) and _fits_s16(rhs) and not target.triple.startswith("aarch64"):
+    if _fits_s16(lhs) and _fits_s16(rhs) and target.triple.startswith("x86_64"):
         return Arithmetic(MultiplyMethod.S16_PAIRS, ElementType.S32, ElementType.S16)
     return Arithmetic(MultiplyMethod.INTEGER, ElementType.S32, ElementType.S32)
 

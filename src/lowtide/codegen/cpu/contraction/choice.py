@@ -97,7 +97,10 @@ def _columns_way(
     """Columns that lie side by side are not packed for few rows, or where they are near anyway."""
     if columns.lies_along_k:
         return ColumnUnits.ALONG_K
-    if shape.m <= _tiles(shape, without_pairs(how), rows, target, is_packed=False)[0].rows:
+    if (
+        how.group == 1
+        and shape.m <= _tiles(shape, without_pairs(how), rows, target, is_packed=False)[0].rows
+    ):
         return ColumnUnits.DIRECT
     if how.group > 1 or not columns.is_plain(how) or columns.view is None:
         return ColumnUnits.ALONG_COLUMNS

@@ -108,20 +108,53 @@ def finish_function(
     fn = Function(name, PARAMETERS, linkage="internal")
     elements = vector_elements(fn, target, lanes)
     writer = _writer(elements, how, shape, finish, sums, is_aligned)
-    end = fn.add("%row", "%count")
-    whole = columns // elements.lanes * elements.lanes
-    batch = elements.indices.variable("%batch", shape.batch)
-    start = elements.indices.variable("%column", shape.n)
-    with elements.scopes.loop("%row", end) as rows:
-        row = elements.indices.variable(rows.index, shape.m)
-        first = fn.mul(fn.sub(rows.index, "%row"), sums.step)
-        with elements.scopes.loop(0, whole, elements.lanes) as across:
-            column = start + elements.indices.variable(across.index, columns)
-            writer.write(batch, row, column, fn.add(first, across.index), elements.lanes)
-        if whole < columns:
-            writer.write(batch, row, start + whole, fn.add(first, whole), columns - whole)
+    if how.total.is_integer:
+        _columns_first(writer, columns)
+    else:
+        _rows_first(writer, columns)
     constants.update(elements.globals)
     return fn
+
+
+def _rows_first(writer: _Writer, columns: int) -> None:
+    """Write row after row, in the order in which sums and results lie."""
+    elements, lanes = writer.elements, writer.elements.lanes
+    fn, whole = elements.function, columns // lanes * lanes
+    with elements.scopes.loop("%row", fn.add("%row", "%count")) as rows:
+        with elements.scopes.loop(0, whole, lanes) as across:
+            writer.write_at(rows.index, writer.columns(across.index, lanes, columns))
+        if whole < columns:
+            writer.write_at(rows.index, writer.columns(whole, columns - whole, columns))
+
+
+def _columns_first(writer: _Writer, columns: int) -> None:
+    """Write all rows of some columns, then of the next: what these have is read once.
+
+    Sums of quantized numbers have several factors and shifts for each column.
+    """
+    elements, lanes = writer.elements, writer.elements.lanes
+    end, whole = elements.function.add("%row", "%count"), columns // lanes * lanes
+    with elements.scopes.loop(0, whole, lanes) as across:
+        some = writer.columns(across.index, lanes, columns)
+        with elements.scopes.loop("%row", end) as rows:
+            writer.write_at(rows.index, some)
+    if whole < columns:
+        some = writer.columns(whole, columns - whole, columns)
+        with elements.scopes.loop("%row", end) as rows:
+            writer.write_at(rows.index, some)
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Some columns, at most a vector: the first of the matrix, and of the sums of a row.
+
+    `lane` counts them, where there are several.
+    """
+
+    column: Affine
+    lane: Affine | None
+    place: Integer
+    count: int
 
 
 def _writer(
@@ -154,26 +187,36 @@ class _Writer:
         assert self.current is not None
         return Element((self.current,), self.elements.scopes.level)
 
-    def write(self, batch: Affine, row: Affine, column: Affine, at: Integer, count: int) -> None:
-        """Store some columns, at most a vector, of all results; sums begin with number `at`.
+    def columns(self, first: Integer, count: int, most: int) -> _Columns:
+        """Return `count` columns from `first` on, below `most`, counted from `%column`."""
+        variable = self.elements.indices.variable
+        start = variable("%column", self.shape.n)
+        more = variable(first, most) if isinstance(first, str) else first
+        lane = variable(0, self.elements.lanes, is_lane=True) if count > 1 else None
+        return _Columns(start + more, lane, first, count)
+
+    def write_at(self, row: Integer, columns: _Columns) -> None:
+        """Store some columns of all results of a row.
 
         A single one is no vector: LLVM 22 writes too much where it narrows and stores one lane.
         """
-        elements = self.elements
-        lanes = elements.lanes if count > 1 else 0
-        mask = tail_mask(lanes, count) if lanes else None
+        elements, shape = self.elements, self.shape
+        lanes = elements.lanes if columns.count > 1 else 0
+        mask = tail_mask(lanes, columns.count) if lanes else None
         fn, sums, nbytes = elements.function, self.sums, self.how.unit_bytes
+        at = fn.add(fn.mul(fn.sub(row, "%row"), sums.step), columns.place)
         there, step = fn.gep("%sums", fn.mul(at, nbytes)), sums.part_step * nbytes
         self.current = total_of(
             elements, self.finish, self.how, there, lanes, mask, sums.parts, step
         )
-        index = self._index(batch, row, column, lanes)
+        variable = elements.indices.variable
+        batch, down = variable("%batch", shape.batch), variable(row, shape.m)
+        index = self._index(batch, down, columns.column, columns.lane)
         store_results(elements, self.finish, self.bound, index, mask)
 
-    def _index(self, batch: Affine, row: Affine, column: Affine, lanes: int) -> Index:
+    def _index(self, batch: Affine, row: Affine, column: Affine, lane: Affine | None) -> Index:
         """The index of the product: batch, then the free dimensions of both operands."""
         elements, shape, dot = self.elements, self.shape, self.finish.dot
-        lane = elements.indices.variable(0, lanes, is_lane=True) if lanes else None
         across, down = LanePosition(column, lane, self.is_aligned), LanePosition(row)
         numbers = [len(shape.rows.batch), len(shape.rows.free), len(shape.columns.free)]
         if shape.is_swapped:

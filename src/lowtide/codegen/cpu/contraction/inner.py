@@ -7,6 +7,7 @@ matrix that is multiplied with a vector comes from memory at the speed of a copy
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, MultiplyMethod
@@ -56,10 +57,11 @@ TILE = parameters(
 
 @dataclass(frozen=True, slots=True)
 class InnerScheme:
-    """How to compute a product along k: `tiles` cuts the columns, `blocks` their tiles into pieces.
+    """How to compute a product along k: tiles of `width` columns, spans of some tiles.
 
-    `shares` cuts the vectors of units along k into parts that are added up by themselves. Rows are
-    packed where they do not lie along k as they are multiplied.
+    What follows the product is done for all columns of a span at once. `blocks` cuts spans into
+    pieces of work; `shares` cuts the vectors of units along k into parts that are added up by
+    themselves. Rows are packed where they do not lie along k as they are multiplied.
     """
 
     geometry: Geometry
@@ -69,6 +71,11 @@ class InnerScheme:
     blocks: EvenParts
     shares: EvenParts
     packs_rows: bool
+
+    @property
+    def span(self) -> int:
+        """The columns of a span: about those of a vector."""
+        return self.width * max(1, self.lanes // self.width)
 
     @property
     def units(self) -> int:
@@ -102,10 +109,13 @@ def inner_scheme(
     if packs and shape.m * vectors * lanes * how.unit_bytes > ROWS_BYTES:
         return None
     wanted = wanted_units(shape, how, lanes)
-    tiles = -(-shape.n // width)
-    blocks = EvenParts(tiles, min(tiles, -(-wanted // shape.batch)))
+    found = InnerScheme(
+        shape, how, lanes, width, EvenParts(1, 1), EvenParts(vectors, 1), packs_rows=packs
+    )
+    spans = -(-shape.n // found.span)
+    blocks = EvenParts(spans, min(spans, -(-wanted // shape.batch)))
     shares = share_count(shape, vectors * lanes, wanted // (shape.batch * blocks.parts))
-    return InnerScheme(shape, how, lanes, width, blocks, EvenParts(vectors, shares), packs)
+    return replace(found, blocks=blocks, shares=EvenParts(vectors, shares))
 
 
 class Inner(ContractionProduct[InnerScheme]):
@@ -121,8 +131,8 @@ class Inner(ContractionProduct[InnerScheme]):
         scheme = self.scheme
         fn = Function("products", ARGUMENTS)
         thread = self.thread(fn)
-        count = -(-scheme.geometry.m * scheme.width // scheme.lanes) * scheme.lanes
-        sums = fn.stack("i8", count * scheme.how.unit_bytes)
+        spans = scheme.geometry.m * (scheme.span + scheme.lanes) * scheme.how.unit_bytes
+        sums = fn.stack("i8", self._tile_bytes + spans)
         with fn.loop("%begin", "%end", 1, [("i64", "-1")]) as loop:
             block = fn.rem(loop.index, scheme.blocks.parts)
             rest = fn.div(loop.index, scheme.blocks.parts)
@@ -148,62 +158,72 @@ class Inner(ContractionProduct[InnerScheme]):
     def _columns(
         self, fn: Function, thread: str, sums: str, batch: Integer, share: Integer, block: Integer
     ) -> None:
-        """The tiles of a piece: full ones, then the last one if it is narrower."""
+        """The spans of a piece: full ones, then the last one if it is narrower."""
         scheme = self.scheme
         first, last = scheme.blocks.starts(fn, block)
-        ragged = scheme.geometry.n % scheme.width
+        ragged = scheme.geometry.n % scheme.span
         full = scheme.blocks.size - bool(ragged)
         with fn.loop(first, fn.min(last, full)) as loop:
-            self._tile_call(fn, thread, sums, batch, share, loop.index, scheme.width)
+            self._span(fn, thread, sums, (batch, share), loop.index, scheme.span)
         if not ragged:
             return
         if isinstance(last, int):
-            self._tile_call(fn, thread, sums, batch, share, full, ragged)
+            self._span(fn, thread, sums, (batch, share), full, ragged)
             return
         with fn.when(fn.compare("eq", last, scheme.blocks.size)):
-            self._tile_call(fn, thread, sums, batch, share, full, ragged)
+            self._span(fn, thread, sums, (batch, share), full, ragged)
 
-    def _tile_call(
+    def _span(
         self,
         fn: Function,
         thread: str,
         sums: str,
-        batch: Integer,
-        share: Integer,
-        tile: Integer,
-        width: int,
+        part: tuple[Integer, Integer],
+        number: Integer,
+        columns: int,
     ) -> None:
+        """The tiles of a span of `columns` columns, of a batch and a share, and what follows."""
         scheme, shape = self.scheme, self.scheme.geometry
+        batch, share = part
         first, last = scheme.shares.starts(fn, share)
-        column = fn.mul(tile, scheme.width)
-        given = ["%buffers", thread, sums, batch, column, first, last]
-        fn.call(self._tile(width), given)
+        start = fn.mul(number, scheme.span)
+        kept, to, step = sums, fn.gep(sums, self._tile_bytes), scheme.span
         if scheme.shares.parts > 1:
-            self._keep(fn, sums, batch, share, column, width)
-            return
-        is_aligned = width == shape.n
-        finish = self.finishing(f"finish_{width}", width, Sums(width), is_aligned=is_aligned)
-        fn.call(finish, ["%buffers", sums, batch, 0, shape.m, column])
+            matrix = fn.mul(fn.add(fn.mul(share, shape.batch), batch), shape.m * shape.n)
+            to = fn.gep("%scratch", fn.mul(fn.add(matrix, start), scheme.how.unit_bytes))
+            step = shape.n
 
-    def _keep(
-        self,
-        fn: Function,
-        sums: str,
-        batch: Integer,
-        share: Integer,
-        column: Integer,
-        width: int,
-    ) -> None:
-        """Copy the sums of a tile to those of its share."""
-        scheme, shape = self.scheme, self.scheme.geometry
-        type_, nbytes = scheme.how.sum_type, scheme.how.unit_bytes
-        matrix = fn.add(fn.mul(share, shape.batch), batch)
-        start = fn.add(fn.mul(matrix, shape.m * shape.n), column)
-        with fn.loop(0, shape.m) as rows, fn.loop(0, width) as columns:
+        def tile(at: Integer, width: int) -> None:
+            given = ["%buffers", thread, kept, batch, fn.add(start, at), first, last]
+            fn.call(self._tile(width), given)
+            self._keep(fn, kept, fn.gep(to, fn.mul(at, scheme.how.unit_bytes)), step, width)
+
+        rest = columns % scheme.width
+        with fn.loop(0, columns - rest, scheme.width) as loop:
+            tile(loop.index, scheme.width)
+        if rest:
+            tile(columns - rest, rest)
+        if scheme.shares.parts > 1:
+            return
+        is_aligned = columns == shape.n or scheme.span % scheme.lanes == 0
+        finish = self.finishing(f"finish_{columns}", columns, Sums(step), is_aligned=is_aligned)
+        fn.call(finish, ["%buffers", to, batch, 0, shape.m, start])
+
+    @property
+    def _tile_bytes(self) -> int:
+        """Bytes of the sums of a tile, in whole vectors."""
+        scheme = self.scheme
+        count = -(-scheme.geometry.m * scheme.width // scheme.lanes) * scheme.lanes
+        return count * scheme.how.unit_bytes
+
+    def _keep(self, fn: Function, sums: str, to: str, step: int, width: int) -> None:
+        """Copy the sums of a tile to where those of rows lie `step` apart."""
+        type_, nbytes = self.scheme.how.sum_type, self.scheme.how.unit_bytes
+        with fn.loop(0, self.scheme.geometry.m) as rows, fn.loop(0, width) as columns:
             at = fn.add(fn.mul(rows.index, width), columns.index)
             value = fn.load(type_, fn.gep(sums, fn.mul(at, nbytes)), nbytes)
-            to = fn.add(fn.add(start, fn.mul(rows.index, shape.n)), columns.index)
-            fn.store(type_, value, fn.gep("%scratch", fn.mul(to, nbytes)), nbytes)
+            place = fn.add(fn.mul(rows.index, step), columns.index)
+            fn.store(type_, value, fn.gep(to, fn.mul(place, nbytes)), nbytes)
 
     # -- a tile ----------------------------------------------------------------------------------
 

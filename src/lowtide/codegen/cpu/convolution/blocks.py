@@ -20,6 +20,9 @@ NEAR_BYTES: Final = 40 << 10
 SLAB_BYTES: Final = 320 << 10
 """The copy of the input for a block of rows: it stays in the second cache, too."""
 
+LANEWISE_SLAB: Final = 48 << 10
+"""Its elements where each lane has its own input: no panel is packed anew for fewer rows."""
+
 SUMS_BYTES: Final = 256 << 10
 """The sums that wait in scratch for the next block."""
 
@@ -259,7 +262,9 @@ def _even(size: int, most: int, unit: int) -> int:
 
 def _rows_fit(scheme: ConvolutionScheme) -> bool:
     count = scheme.block_tiles * scheme.tile_height
-    if count > MOST_ROWS or scheme.slab_bytes > SLAB_BYTES:
+    most = LANEWISE_SLAB * scheme.how.row_unit_bytes if scheme.is_lanewise else SLAB_BYTES
+    most = min(most, SLAB_BYTES)
+    if count > MOST_ROWS or scheme.slab_bytes > most:
         return False
     sums = scheme.block_tiles * scheme.tile_sums * scheme.how.unit_bytes
     return not scheme.keeps_sums or sums <= SUMS_BYTES

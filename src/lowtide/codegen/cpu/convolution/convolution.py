@@ -19,12 +19,12 @@ from lowtide.codegen.cpu.convolution.choosing import choices, has_lanes
 from lowtide.codegen.cpu.convolution.code import Convolver
 from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem, in_units, problem_of
 from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
-from lowtide.codegen.cpu.convolution.surrounding import surrounded
 from lowtide.codegen.elements.operands import members, roots_of
 from lowtide.codegen.elements.table import has_rule
 from lowtide.codegen.kernel import KernelCode, KernelPlan, first_of
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.llvm.target import Target
+from lowtide.ops.surrounding import surrounded
 
 
 def plan_convolution(instruction: Instruction, target: Target) -> KernelPlan | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from lowtide.codegen.cpu.contraction.finishing import Epilogue, store_results, total_of
 from lowtide.codegen.cpu.contraction.packing import tail_mask
 from lowtide.codegen.cpu.convolution.scheme import BATCH, ConvolutionScheme
@@ -47,6 +49,10 @@ def finish_function(
     return fn
 
 
+_Columns: TypeAlias = "tuple[Affine, Integer, int]"
+"""The first of some columns in the result, and in the tile, and how many they are."""
+
+
 @dataclass(eq=False, slots=True)
 class _Writer:
     elements: Elements
@@ -61,24 +67,37 @@ class _Writer:
         return Element((self.current,), self.elements.scopes.level)
 
     def write(self, columns: int) -> None:
-        """Write the loops over the rows of the tile."""
+        """Write the loops over columns, and in them over the rows of the tile.
+
+        What columns have of their own, such as factors, is read once so.
+        """
         scheme = self.scheme
         at = [
             self.elements.indices.variable(f"%row{d}", self._size(d))
             for d in range(len(scheme.rows))
         ]
-        self._rows(scheme.tile_dim, at, 0, columns)
+        variable = self.elements.indices.variable
+        start = variable("%column", scheme.problem.outputs * scheme.problem.groups)
+        lane = variable(0, scheme.lanes, is_lane=True)
+        whole = columns // scheme.lanes * scheme.lanes
+        with self.elements.scopes.loop(0, whole, scheme.lanes) as across:
+            column = start + variable(across.index, columns) + lane
+            self._rows(scheme.tile_dim, at, 0, (column, across.index, scheme.lanes))
+        if whole < columns:
+            column = start + whole + (lane if columns - whole > 1 else ZERO)
+            self._rows(scheme.tile_dim, at, 0, (column, whole, columns - whole))
 
     def _size(self, dim: int) -> int:
         """The size of a dimension in the result."""
         axis, problem = self.scheme.rows[dim].axis, self.scheme.problem
         return problem.batch if axis == BATCH else problem.spatial[axis].output
 
-    def _rows(self, dim: int, at: list[Affine], number: Integer, columns: int) -> None:
+    def _rows(self, dim: int, at: list[Affine], number: Integer, across: _Columns) -> None:
         elements, scheme = self.elements, self.scheme
         fn = elements.function
         if dim == len(scheme.rows):
-            self._columns(at, fn.mul(number, scheme.columns), columns)
+            column, place, count = across
+            self._store(at, column, fn.add(fn.mul(number, scheme.columns), place), count)
             return
         row = scheme.rows[dim]
         count = scheme.tile_rows if dim == scheme.tile_dim else row.size
@@ -87,18 +106,7 @@ class _Writer:
         with elements.scopes.loop(first, count) as loop:
             x = at[dim] + elements.indices.variable(loop.index, count) * step
             here = [*at[:dim], x.within(0, self._size(dim) - 1), *at[dim + 1 :]]
-            self._rows(dim + 1, here, fn.add(fn.mul(number, count), loop.index), columns)
-
-    def _columns(self, at: list[Affine], number: Integer, columns: int) -> None:
-        elements, fn = self.elements, self.elements.function
-        problem, lanes = self.scheme.problem, self.scheme.lanes
-        start = elements.indices.variable("%column", problem.outputs * problem.groups)
-        whole = columns // lanes * lanes
-        with elements.scopes.loop(0, whole, lanes) as across:
-            column = start + elements.indices.variable(across.index, columns)
-            self._store(at, column, fn.add(number, across.index), lanes)
-        if whole < columns:
-            self._store(at, start + whole, fn.add(number, whole), columns - whole)
+            self._rows(dim + 1, here, fn.add(fn.mul(number, count), loop.index), across)
 
     def _store(self, at: list[Affine], column: Affine, number: Integer, count: int) -> None:
         """Store some columns, at most a vector, of all results.
@@ -114,8 +122,7 @@ class _Writer:
         self.current = total_of(
             elements, self.finish, scheme.how, there, lanes, mask, scheme.shares, step
         )
-        lane = elements.indices.variable(0, lanes, is_lane=True) if lanes else ZERO
-        index = self._index(at, column + lane)
+        index = self._index(at, column)
         store_results(elements, self.finish, self.bound, index, mask)
 
     def _index(self, at: list[Affine], column: Affine) -> Index:

@@ -45,3 +45,20 @@ def surrounded(convolution: Instruction) -> Surrounded | None:
     ]
     fill = int(pad.operands[1].attributes_as(Constant).literal.array)
     return Surrounded(pad.operands[0], fill, replace(window, dimensions=tuple(dimensions)))
+
+
+def is_surrounding(pad: Instruction) -> bool:
+    """Whether nothing but convolutions reads padded data, of which it is what they slide over.
+
+    Their kernels have what is around at no cost.
+    """
+    return (
+        pad.opcode is Opcode.PAD
+        and bool(pad.users)
+        and all(
+            x.opcode is Opcode.CONVOLUTION
+            and x.operands[1] is not pad
+            and surrounded(x) is not None
+            for x in pad.users
+        )
+    )
