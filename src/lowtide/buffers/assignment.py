@@ -22,7 +22,7 @@ from lowtide.ir.buffer import (
 )
 from lowtide.ir.shape import HOST_MEMORY
 from lowtide.planning.assign import place as packed_by
-from lowtide.planning.offsets.portfolio import portfolio
+from lowtide.planning.offsets.portfolio import packed_once
 from lowtide.planning.plans import Packing
 from lowtide.planning.problem import ARENA, FREE, PackingProblem, max_live
 from lowtide.records import dataclass
@@ -179,11 +179,11 @@ def _smallest(
     problem: PackingProblem, front: Int64Array, deadline: Deadline, *, thorough: bool
 ) -> Packing:
     if thorough:
-        return portfolio(problem, SearchOptions(deadline=deadline))
+        return packed_once(problem, SearchOptions(deadline=deadline))
     quick = SearchOptions(Effort.FAST, deadline)
-    packing = portfolio(replace(problem, fixed_offset=front), quick)
+    packing = packed_once(replace(problem, fixed_offset=front), quick)
     if packing.arena_bytes > max_live(problem) and not deadline.passed:
-        packing = min(packing, portfolio(problem, quick), key=_arena_bytes)
+        packing = min(packing, packed_once(problem, quick), key=_arena_bytes)
     return packing
 
 
