@@ -95,7 +95,7 @@ def pack_buffers(
             packed = packed_by(problem, packing, search).packing
         if packed.stopped is StopReason.INTERRUPT:
             raise KeyboardInterrupt
-        here = regions[np.isin(regions, chosen)]
+        here = regions[colour[regions] == space]
         within = packed.region != ARENA
         region[chosen[within]] = np.searchsorted(regions, here[packed.region[within]])
         offset[chosen] = packed.offset
@@ -160,7 +160,7 @@ def packing_problems(ranges: LiveRanges) -> list[tuple[int, Int64Array, PackingP
     regions = np.flatnonzero(np.array(ranges.colocation.argument, np.int64) >= 0)
     colour = _colours(ranges)
     found = []
-    for space in np.unique(colour).tolist():
+    for space in sorted(set(colour.tolist())):
         chosen = np.flatnonzero(colour == space)
         found.append((space, chosen, _problem(ranges, chosen, regions)))
     return found

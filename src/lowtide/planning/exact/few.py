@@ -9,6 +9,7 @@ is too high together.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from math import gcd
 from typing import Final, final
 
@@ -231,10 +232,9 @@ class _Search:
 
 def _steps(problem: PackingProblem) -> list[tuple[int, ...]]:
     """The steps of each buffer at which some row begins: what lives together shares one."""
-    begins = np.unique(problem.first)
-    first = np.searchsorted(begins, problem.first).tolist()
-    behind = np.searchsorted(begins, problem.last, side="right").tolist()
+    begins = sorted(set(problem.first.tolist()))
     found: list[set[int]] = [set() for _ in range(len(problem))]
-    for item, begin, end in zip(problem.item.tolist(), first, behind, strict=True):
-        found[item].update(range(begin, end))
+    rows = zip(problem.item.tolist(), problem.first.tolist(), problem.last.tolist(), strict=True)
+    for item, first, last in rows:
+        found[item].update(range(bisect_left(begins, first), bisect_right(begins, last)))
     return [tuple(sorted(x)) for x in found]
