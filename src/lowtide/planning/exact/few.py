@@ -22,7 +22,7 @@ from lowtide.search.effort import Effort
 MOST: Final = 24
 """So many buffers are few."""
 
-_WORK: Final = {Effort.FAST: 1_000, Effort.DEFAULT: 15_000, Effort.PROOF: 15_000}
+_WORK: Final = {Effort.FAST: 300, Effort.DEFAULT: 15_000, Effort.PROOF: 15_000}
 """Buffers looked at before the search gives up."""
 
 _TIMES: Final = 6
@@ -209,7 +209,7 @@ class _Search:
         self.left -= len(waiting)
         if self.left < 0:
             raise _SpentError
-        found: list[tuple[int, int]] = []
+        rests: dict[int, int] = {}
         least = self.limit
         for item in sorted(waiting):
             rest = max([self.top[step] for step in self.steps[item]], default=0)
@@ -222,12 +222,25 @@ class _Search:
                 return []
             else:
                 least = min(least, rest + self.size[item])
-            if rest >= floor and self.twin[item] not in waiting:
-                found.append((rest, item))
+            rests[item] = rest
         # What rests above the end of another could let that one lie below it.
-        found = [x for x in found if x[0] < least]
+        found = [(rest, x) for x, rest in rests.items() if floor <= rest < least]
+        found = [x for x in found if self.twin[x[1]] not in waiting]
         found.sort(key=lambda x: (x[0], -self.size[x[1]], x[1]))
+        for number, (_, item) in enumerate(found):
+            if not self._may_be_lifted(item, rests):
+                return found[: number + 1]
         return found
+
+    def _may_be_lifted(self, item: int, rests: dict[int, int]) -> bool:
+        """Whether something that waits can come to lie where an item rests."""
+        if self.fixed[item] != FREE:
+            return False
+        mask, top = self.mask[item], rests[item] + self.size[item]
+        return any(
+            rest < top and other != item and self.mask[other] & mask
+            for other, rest in rests.items()
+        )
 
 
 def _steps(problem: PackingProblem) -> list[tuple[int, ...]]:
