@@ -81,6 +81,52 @@ def test_behaves_as_the_standard_library_has_it(how: dict[str, bool]) -> None:
             cls()
 
 
+@pytest.mark.parametrize("how", HOWS, ids=str)
+def test_what_can_be_read_of_a_class_is_as_in_the_standard_library(how: dict[str, bool]) -> None:
+    ours, theirs = pair(**how)
+    names = ("name", "type", "default", "default_factory", "init", "repr", "hash", "compare")
+    for name in (*names, "kw_only", "metadata"):
+        one, other = ([getattr(x, name) for x in fields(cls)] for cls in (ours, theirs))
+        assert one == other
+    for name in ("__match_args__", "__slots__", "__qualname__", "__module__", "__doc__"):
+        assert ours.__dict__.get(name, "") == theirs.__dict__.get(name, "") or name == "__doc__"
+    for name in ("y", "z", "hidden", "late", "shared"):
+        assert hasattr(ours, name) == hasattr(theirs, name)
+    assert ours.shared == 5
+
+
+def test_a_class_that_says_nothing_special_is_made_without_the_standard_library(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(**how: Any) -> Any:
+        raise AssertionError("it takes twice the time")
+
+    monkeypatch.setattr(record.dataclasses, "dataclass", refuse)
+
+    @dataclass(frozen=True, slots=True)
+    class Plain:
+        x: int
+        y: list[int] = field(default_factory=list, compare=False)
+
+    @dataclass(frozen=True, eq=False)
+    class Open(Plain):
+        z: str = "a"
+
+    assert Plain(1).y == []
+    assert [x.name for x in fields(Open(1))] == ["x", "y", "z"]
+    assert Open.z == "a"
+    assert Plain.__slots__ == ("x", "y")
+    assert isinstance(Plain(1), Plain)
+
+
+def test_a_default_that_can_change_is_refused() -> None:
+    with pytest.raises(ValueError, match="mutable default"):
+
+        @dataclass
+        class Shared:
+            x: list[int] = []  # noqa: RUF012
+
+
 def test_frozen_records_refuse_changes() -> None:
     point = Kept("a")
     with pytest.raises(FrozenInstanceError, match="cannot assign to field 'name'"):
