@@ -8,7 +8,6 @@ size of the module.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Final, NoReturn
 
 from lowtide.ir.attributes import Parameter
@@ -74,6 +73,8 @@ def _fail(instruction: Instruction, message: str) -> NoReturn:
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
     near = get_close_matches(name, known, 1)
     return f"; did you mean {near[0]}?" if near else ""
 

@@ -16,7 +16,6 @@ from lowtide.passes.registry import late_passes, parse_passes
 from lowtide.scheduling.exact import lower_order
 from lowtide.scheduling.module_scheduler import Int64Array, best_of
 from lowtide.scheduling.plain_bound import plain_bound
-from lowtide.scheduling.search import search_order
 from lowtide.search.effort import Effort
 
 STAGES: Final = ("input", "simplified", "layout", "fused", "scheduled")
@@ -128,6 +127,8 @@ def order_of_kernels(graph: MemoryGraph) -> Int64Array:
         found = lower_order(graph, peak_bytes(graph, order), plain_bound(graph), _LITTLE_WORK)
         if found is not None:
             return order if found.order is None else found.order
+    from lowtide.scheduling.search import search_order  # Most small graphs need no search.
+
     return search_order(graph, Effort.FAST).order
 
 

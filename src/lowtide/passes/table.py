@@ -73,7 +73,7 @@ TABLE: Final[Mapping[str, Row]] = {
     "conditional-results": Row("transforms.control_flow.conditional_results", _CHOICE),
     "conditional-simplifier": Row("transforms.control_flow.conditional_simplifier", _CHOICE),
     "conditional-to-select": Row("transforms.control_flow.conditional_to_select", _CHOICE),
-    "constant-folding": Row("transforms.constant_folding"),
+    "constant-folding": Row("transforms.constant_folding", needs([Opcode.CONSTANT])),
     "copy-sinking": Row("transforms.layout.copy_sinking", needs([Opcode.COPY])),
     "cse": Row("transforms.common_subexpressions"),
     "dce": Row("transforms.dead_code"),

@@ -21,8 +21,6 @@ from lowtide.planning.offsets.best_fit import MANY, best_fit_in_order
 from lowtide.planning.plans import Packing
 from lowtide.planning.problem import ARENA, FREE, Int64Array, PackingProblem, dense_times
 from lowtide.planning.registry import OffsetStrategy
-from lowtide.planning.scale import gaps
-from lowtide.planning.scale.fill import fill, manners
 from lowtide.planning.scale.incumbent import UNKNOWN, Incumbent, LateError
 from lowtide.planning.scale.orders import orders
 from lowtide.planning.scale.parts import only
@@ -161,6 +159,10 @@ def _try_manners(incumbent: Incumbent, first: int, behind: int, work: int = 0) -
 
     Some `work` was done already. One more manner has to be affordable after that.
     """
+    if not incumbent.open_parts:
+        return work
+    from lowtide.planning.scale.fill import fill, manners  # Most small problems are closed by now.
+
     most = _WORK + _WORK_EACH * len(incumbent.problem)
     spent = last = work
     for manner in islice(manners(behind), first, None):
@@ -246,6 +248,8 @@ def _placed(
     incumbent: Incumbent, problem: PackingProblem, order: Int64Array, *, compiled: bool
 ) -> Packing:
     if compiled:
+        from lowtide.planning.scale import gaps
+
         return gaps.best_fit_in_order(problem, order, incumbent.check)
     incumbent.check()
     return best_fit_in_order(problem, order)
