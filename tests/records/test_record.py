@@ -127,6 +127,27 @@ def test_a_default_that_can_change_is_refused() -> None:
             x: list[int] = []  # noqa: RUF012
 
 
+@pytest.mark.parametrize("given", [(), (1, "a", [], 3, 4), (1, 2, 3, 4)], ids=len)
+@pytest.mark.parametrize("named", [{}, {"x": 1}, {"z": [2], "x": 3}, {"late": 1}, {"no": 1}])
+@pytest.mark.parametrize("count", [1, 20])
+def test_arguments_that_do_not_fit_are_refused(
+    given: tuple[Any, ...], named: dict[str, Any], count: int
+) -> None:
+    """The first values are made in another way than the many."""
+
+    def outcome(cls: Any) -> str:
+        try:
+            fresh = {k: list(x) if isinstance(x, list) else x for k, x in named.items()}
+            return repr(cls(*[list(x) if isinstance(x, list) else x for x in given], **fresh))
+        except (TypeError, AttributeError) as error:
+            return str(error)
+
+    ours, theirs = pair(frozen=True, slots=True)
+    for _ in range(count):
+        ours(1)
+    assert outcome(ours) == outcome(theirs)
+
+
 def test_frozen_records_refuse_changes() -> None:
     point = Kept("a")
     with pytest.raises(FrozenInstanceError, match="cannot assign to field 'name'"):
@@ -186,11 +207,11 @@ def test_defining_a_record_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     compiled = record._compiled
     monkeypatch.setattr(record, "_compiled", counted)
     ours, _ = pair(frozen=True, slots=True)
+    few = [ours(x) for x in range(record._FEW)]
     assert made == []
-    ours(1)
-    ours(2)
+    many = [ours(x) for x in range(100)]
     assert len(made) == 1
-    assert ours(1) == ours(1) != ours(2)
+    assert many[: len(few)] == few
     assert len(made) == 2
 
 

@@ -34,7 +34,7 @@ def _record(
     if [x for x in dataclasses.fields(made) if x.kw_only]:
         raise TypeError(f"{cls.__name__} has a field by keyword only, which is not for records")
     has_own_hash = made.__dict__.get("__hash__") is not None
-    _give(made, "__init__", _later(made, "__init__"))
+    _give(made, "__init__", _first_init(made))
     _give(made, "__repr__", _shown)
     if eq:
         _give(made, "__eq__", _later(made, "__eq__"))
@@ -154,14 +154,68 @@ def _later(cls: type, name: str) -> Method:
     """A method that has the real one made, puts it into its place, and calls it."""
 
     def method(*values: Any, **named: Any) -> Any:
-        real = _WRITERS[name](cls)
-        real.__qualname__ = f"{cls.__qualname__}.{name}"
-        if cls.__dict__.get(name) is method:
-            setattr(cls, name, real)
-        return real(*values, **named)
+        return _put(cls, name, method)(*values, **named)
 
     method.__name__ = name
     return method
+
+
+def _put(cls: type, name: str, instead_of: Method) -> Method:
+    """The real method, which is in its place afterwards."""
+    real = _WRITERS[name](cls)
+    real.__qualname__ = f"{cls.__qualname__}.{name}"
+    if cls.__dict__.get(name) is instead_of:
+        setattr(cls, name, real)
+    return real
+
+
+def _first_init(cls: type) -> Method:
+    """An `__init__` that sets fields one by one a few times, until it is worth a real one.
+
+    Most classes have few values in a process, and the text of a method takes as long to compile as
+    twenty values take to be filled.
+    """
+    left = _FEW
+
+    def method(self: Any, *values: Any, **named: Any) -> None:
+        nonlocal left
+        left -= 1
+        found = _arguments(cls, values, named) if left >= 0 else None
+        if found is None:  # Often enough, or what does not fit, which the real one says.
+            _put(cls, "__init__", method)(self, *values, **named)
+            return
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
+        if hasattr(cls, "__post_init__"):
+            self.__post_init__()
+
+    method.__name__ = "__init__"
+    return method
+
+
+_FEW: Final = 8
+
+
+def _arguments(cls: Any, values: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any] | None:
+    """The value of each field that gets one, None where the arguments do not fit."""
+    fields = dataclasses.fields(cls)
+    given = dict(zip([x.name for x in fields if x.init], values, strict=False))
+    if len(given) < len(values) or not given.keys().isdisjoint(named):
+        return None
+    given |= named
+    found = {}
+    taken = 0
+    for x in fields:
+        if x.init and x.name in given:
+            found[x.name] = given[x.name]
+            taken += 1
+        elif x.default_factory is not dataclasses.MISSING:
+            found[x.name] = x.default_factory()
+        elif x.default is not dataclasses.MISSING:
+            found[x.name] = x.default
+        elif x.init:
+            return None
+    return found if taken == len(given) else None
 
 
 def _compiled(head: str, lines: list[str], known: dict[str, Any]) -> Method:
