@@ -224,6 +224,7 @@ def copied(cluster: Cluster) -> Cluster:
         cluster.position,
         cluster.version,
         cluster.most_pieces,
+        cluster.counted,
     )
 
 

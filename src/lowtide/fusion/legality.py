@@ -314,9 +314,8 @@ def _makes_too_much(producer: Cluster, consumer: Cluster, read: ClusterRead, mos
     """Whether too many pieces of code would compute one value: by what is known, else counted."""
     if read.pieces * producer.most_pieces + consumer.most_pieces <= most:
         return False
-    own = pieces(producer.members, producer.root)
-    producer.most_pieces = max(own.values())
-    counted = pieces(consumer.members, consumer.root)
+    producer.most_pieces = max(producer.pieces().values())
+    counted = consumer.pieces()
     consumer.most_pieces = max(counted.values())
     root = producer.root
     read = consumer.inputs[root] = read._replace(pieces=counted.get(root, read.pieces))
