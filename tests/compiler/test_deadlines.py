@@ -33,7 +33,7 @@ def refused(*_args: object, **_kwargs: object) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("effort", Effort)
 def test_a_plan_that_nothing_is_searched_for(name, effort, monkeypatch) -> None:
-    for place in ("module_search.search_order", "module_search.lower_order", "module_search.Cuts"):
+    for place in ("module_search.Searches.search", "module_search.lower_order", "cuts.Cuts"):
         monkeypatch.setattr(f"lowtide.scheduling.{place}", refused)
     monkeypatch.setattr("lowtide.compiler.placing._packed_by", refused)
     made = compiler.plan(example(name), compiler.PlanOptions(search=SearchOptions(effort, 0.0)))

@@ -81,6 +81,73 @@ def test_behaves_as_the_standard_library_has_it(how: dict[str, bool]) -> None:
             cls()
 
 
+@pytest.mark.parametrize("how", HOWS, ids=str)
+def test_what_can_be_read_of_a_class_is_as_in_the_standard_library(how: dict[str, bool]) -> None:
+    ours, theirs = pair(**how)
+    names = ("name", "type", "default", "default_factory", "init", "repr", "hash", "compare")
+    for name in (*names, "kw_only", "metadata"):
+        one, other = ([getattr(x, name) for x in fields(cls)] for cls in (ours, theirs))
+        assert one == other
+    for name in ("__match_args__", "__slots__", "__qualname__", "__module__", "__doc__"):
+        assert ours.__dict__.get(name, "") == theirs.__dict__.get(name, "") or name == "__doc__"
+    for name in ("y", "z", "hidden", "late", "shared"):
+        assert hasattr(ours, name) == hasattr(theirs, name)
+    assert ours.shared == 5
+
+
+def test_a_class_that_says_nothing_special_is_made_without_the_standard_library(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(**how: Any) -> Any:
+        raise AssertionError("it takes twice the time")
+
+    monkeypatch.setattr(record.dataclasses, "dataclass", refuse)
+
+    @dataclass(frozen=True, slots=True)
+    class Plain:
+        x: int
+        y: list[int] = field(default_factory=list, compare=False)
+
+    @dataclass(frozen=True, eq=False)
+    class Open(Plain):
+        z: str = "a"
+
+    assert Plain(1).y == []
+    assert [x.name for x in fields(Open(1))] == ["x", "y", "z"]
+    assert Open.z == "a"
+    assert Plain.__slots__ == ("x", "y")
+    assert isinstance(Plain(1), Plain)
+
+
+def test_a_default_that_can_change_is_refused() -> None:
+    with pytest.raises(ValueError, match="mutable default"):
+
+        @dataclass
+        class Shared:
+            x: list[int] = []  # noqa: RUF012
+
+
+@pytest.mark.parametrize("given", [(), (1, "a", [], 3, 4), (1, 2, 3, 4)], ids=len)
+@pytest.mark.parametrize("named", [{}, {"x": 1}, {"z": [2], "x": 3}, {"late": 1}, {"no": 1}])
+@pytest.mark.parametrize("count", [1, 20])
+def test_arguments_that_do_not_fit_are_refused(
+    given: tuple[Any, ...], named: dict[str, Any], count: int
+) -> None:
+    """The first values are made in another way than the many."""
+
+    def outcome(cls: Any) -> str:
+        try:
+            fresh = {k: list(x) if isinstance(x, list) else x for k, x in named.items()}
+            return repr(cls(*[list(x) if isinstance(x, list) else x for x in given], **fresh))
+        except (TypeError, AttributeError) as error:
+            return str(error)
+
+    ours, theirs = pair(frozen=True, slots=True)
+    for _ in range(count):
+        ours(1)
+    assert outcome(ours) == outcome(theirs)
+
+
 def test_frozen_records_refuse_changes() -> None:
     point = Kept("a")
     with pytest.raises(FrozenInstanceError, match="cannot assign to field 'name'"):
@@ -140,11 +207,11 @@ def test_defining_a_record_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     compiled = record._compiled
     monkeypatch.setattr(record, "_compiled", counted)
     ours, _ = pair(frozen=True, slots=True)
+    few = [ours(x) for x in range(record._FEW)]
     assert made == []
-    ours(1)
-    ours(2)
+    many = [ours(x) for x in range(100)]
     assert len(made) == 1
-    assert ours(1) == ours(1) != ours(2)
+    assert many[: len(few)] == few
     assert len(made) == 2
 
 

@@ -178,7 +178,8 @@ def _edges(graph: MemoryGraph) -> tuple[Array, Array]:
     before = np.concatenate([x for x, _ in by_list]).astype(np.int64)
     behind = np.concatenate([x for _, x in by_list]).astype(np.int64)
     real = (before >= 0) & (before != behind)
-    pairs = np.unique(before[real] * max(1, count) + behind[real])
+    pairs = np.sort(before[real] * max(1, count) + behind[real])
+    pairs = pairs[np.diff(pairs, prepend=-1) > 0]
     return pairs // max(1, count), pairs % max(1, count)
 
 

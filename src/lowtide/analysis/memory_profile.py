@@ -10,6 +10,8 @@ live          8    8   12   10    the peak is 12; at step 1 the bytes of x count
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -33,7 +35,8 @@ def step_bytes(graph: MemoryGraph, order: Int64Array) -> Int64Array:
     np.subtract.at(change, last + 1, graph.buffer_bytes)
     live = np.cumsum(change)[:count] + (graph.scratch_bytes + graph.inner_bytes)[order]
     at, taken = _taken_over(graph, position, last)
-    np.subtract.at(live, at, taken)
+    if at:
+        live[at] -= taken
     return live
 
 
@@ -56,104 +59,68 @@ def lifetimes(graph: MemoryGraph, order: Int64Array) -> tuple[Int64Array, Int64A
 
 def _taken_over(
     graph: MemoryGraph, position: Int64Array, last: Int64Array
-) -> tuple[Int64Array, Int64Array]:
-    """The steps at which a buffer takes over another one, and their bytes: a largest matching."""
+) -> tuple[list[int], list[int]]:
+    """The steps at which buffers take over others, and the bytes: a largest matching in each."""
     node, read, made = graph.shares.T
     at = position[node]
     dies = (last[read] == at) & ~graph.live_out[read]
-    read, made, at = read[dies], made[dies], at[dies]
-    first = _first_matching(read, made)
-    contested = _contested(at, read, made, first)
-    kept = first[~np.isin(at[first], contested)]
-    more = [_largest_matching(read, made, np.flatnonzero(at == step)) for step in contested]
-    chosen = np.concatenate([kept, *more]) if more else kept
-    return at[chosen], graph.buffer_bytes[read[chosen]]
+    read = read[dies]
+    size = dict(zip(read.tolist(), graph.buffer_bytes[read].tolist(), strict=True))
+    pairs: dict[int, list[tuple[int, int]]] = {}
+    for step, one, other in zip(at[dies].tolist(), read.tolist(), made[dies].tolist(), strict=True):
+        pairs.setdefault(step, []).append((one, other))
+    return list(pairs), [matched_bytes(x, size) for x in pairs.values()]
 
 
-def _first_matching(read: Int64Array, made: Int64Array) -> Int64Array:
-    """Rows such that each made buffer takes its first candidate, if no earlier one took that."""
-    _, chosen = np.unique(made, return_index=True)
-    _, kept = np.unique(read[chosen], return_index=True)
-    return chosen[kept]
-
-
-def _contested(at: Int64Array, read: Int64Array, made: Int64Array, first: Int64Array) -> list[int]:
-    """The steps at which a larger matching than the first one may exist.
-
-    There is none where all made buffers, or all operands, are matched.
-    """
-    matched = _per_step(at[first])
-    _, makers = np.unique(made, return_index=True)
-    _, operands = np.unique(read, return_index=True)
-    most_made, most_read = _per_step(at[makers]), _per_step(at[operands])
-    return [
-        step for step, count in matched.items() if count < min(most_made[step], most_read[step])
-    ]
-
-
-def _per_step(at: Int64Array) -> dict[int, int]:
-    steps, counts = np.unique(at, return_counts=True)
-    return dict(zip(steps.tolist(), counts.tolist(), strict=True))
-
-
-def _largest_matching(read: Int64Array, made: Int64Array, rows: Int64Array) -> Int64Array:
-    """Rows of a largest matching among `rows`, by augmenting paths (Berge 1957).
-
-    Buffers that are connected have equal bytes: most pairs are most bytes.
-    """
-    chosen = _matched([(int(read[row]), int(made[row]), row) for row in rows.tolist()])
-    return np.array([row for _, row in chosen.values()], np.int64)
-
-
-def matched_bytes(pairs: list[tuple[int, int]], size: list[int]) -> int:
+def matched_bytes(pairs: list[tuple[int, int]], size: Mapping[int, int] | Sequence[int]) -> int:
     """Return the most bytes that are taken over in a step by pairs of (read, made) buffers.
 
-    What is read dies in the step. `size` is the bytes of each buffer, those of a pair are equal.
+    What is read dies in the step. `size` is the bytes of each buffer, those of a pair are equal:
+    of buffers that are connected, most pairs are most bytes.
     """
     if len(pairs) < 2:
         return sum([size[read] for read, _ in pairs])
-    chosen = _matched([(read, made, 0) for read, made in pairs])
-    return sum([size[read] for read, _ in chosen.values()])
+    first_read, first_made = pairs[0]
+    if all(made == first_made for _, made in pairs) or all(read == first_read for read, _ in pairs):
+        return size[first_read]
+    return sum([size[read] for read in _matched(pairs).values()])
 
 
-def _matched(pairs: list[tuple[int, int, int]]) -> dict[int, tuple[int, int]]:
-    """Operand and row of each made buffer in a largest matching of (read, made, row)."""
-    candidates: dict[int, list[tuple[int, int]]] = {}
-    for read, made, row in pairs:
-        candidates.setdefault(made, []).append((read, row))
+def _matched(pairs: list[tuple[int, int]]) -> dict[int, int]:
+    """The operand of each made buffer in a largest matching, by augmenting paths (Berge 1957)."""
+    candidates: dict[int, list[int]] = {}
+    for read, made in pairs:
+        candidates.setdefault(made, []).append(read)
     taker: dict[int, int] = {}
-    chosen: dict[int, tuple[int, int]] = {}
+    chosen: dict[int, int] = {}
     for maker in candidates:
         _augment(maker, candidates, taker, chosen)
     return chosen
 
 
 def _augment(
-    maker: int,
-    candidates: dict[int, list[tuple[int, int]]],
-    taker: dict[int, int],
-    chosen: dict[int, tuple[int, int]],
+    maker: int, candidates: dict[int, list[int]], taker: dict[int, int], chosen: dict[int, int]
 ) -> None:
     """Match one more made buffer if that can be, breadth first.
 
-    `candidates` are operands and rows per made buffer, `chosen` one of them; `taker` is the made
-    buffer per operand that is taken.
+    `candidates` are operands per made buffer, `chosen` one of them; `taker` is the made buffer per
+    operand that is taken.
     """
-    reached: dict[int, tuple[int, int]] = {}
-    """Per operand the made buffer that asks for it, and the row."""
+    asking: dict[int, int] = {}
+    """Per operand the made buffer that asks for it."""
     queue = [maker]
     for current in queue:
-        for operand, row in candidates[current]:
-            if operand in reached:
+        for operand in candidates[current]:
+            if operand in asking:
                 continue
-            reached[operand] = current, row
+            asking[operand] = current
             if operand in taker:
                 queue.append(taker[operand])
                 continue
             at: int | None = operand
             while at is not None:
-                owner, row = reached[at]
+                owner = asking[at]
                 before = chosen.get(owner)
-                chosen[owner], taker[at] = (at, row), owner
-                at = None if before is None else before[0]
+                chosen[owner], taker[at] = at, owner
+                at = before
             return

@@ -22,7 +22,7 @@ from lowtide.ir.buffer import (
 )
 from lowtide.ir.shape import HOST_MEMORY
 from lowtide.planning.assign import place as packed_by
-from lowtide.planning.offsets.portfolio import portfolio
+from lowtide.planning.offsets.portfolio import packed_once
 from lowtide.planning.plans import Packing
 from lowtide.planning.problem import ARENA, FREE, PackingProblem, max_live
 from lowtide.records import dataclass
@@ -95,7 +95,7 @@ def pack_buffers(
             packed = packed_by(problem, packing, search).packing
         if packed.stopped is StopReason.INTERRUPT:
             raise KeyboardInterrupt
-        here = regions[np.isin(regions, chosen)]
+        here = regions[colour[regions] == space]
         within = packed.region != ARENA
         region[chosen[within]] = np.searchsorted(regions, here[packed.region[within]])
         offset[chosen] = packed.offset
@@ -160,7 +160,7 @@ def packing_problems(ranges: LiveRanges) -> list[tuple[int, Int64Array, PackingP
     regions = np.flatnonzero(np.array(ranges.colocation.argument, np.int64) >= 0)
     colour = _colours(ranges)
     found = []
-    for space in np.unique(colour).tolist():
+    for space in sorted(set(colour.tolist())):
         chosen = np.flatnonzero(colour == space)
         found.append((space, chosen, _problem(ranges, chosen, regions)))
     return found
@@ -179,11 +179,11 @@ def _smallest(
     problem: PackingProblem, front: Int64Array, deadline: Deadline, *, thorough: bool
 ) -> Packing:
     if thorough:
-        return portfolio(problem, SearchOptions(deadline=deadline))
+        return packed_once(problem, SearchOptions(deadline=deadline))
     quick = SearchOptions(Effort.FAST, deadline)
-    packing = portfolio(replace(problem, fixed_offset=front), quick)
+    packing = packed_once(replace(problem, fixed_offset=front), quick)
     if packing.arena_bytes > max_live(problem) and not deadline.passed:
-        packing = min(packing, portfolio(problem, quick), key=_arena_bytes)
+        packing = min(packing, packed_once(problem, quick), key=_arena_bytes)
     return packing
 
 

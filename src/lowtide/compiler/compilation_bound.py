@@ -11,7 +11,7 @@ from lowtide.ir import Module
 from lowtide.ir.clone import clone_module
 from lowtide.least_memory import LeastMemory, least_memory
 from lowtide.passes import run_pipeline
-from lowtide.passes.registry import parse_passes
+from lowtide.passes.registry import late_passes
 
 _ON_CHIP: Final = "attention-fusion,dce"
 """What joins operations that a kernel runs without storing what is between them."""
@@ -33,10 +33,10 @@ class CompilationBound:
         """Find the bound of a module, which is not changed."""
         start = time.monotonic()
         form = clone_module(module)
-        run_pipeline(form, parse_passes(_ON_CHIP))
+        run_pipeline(form, late_passes(_ON_CHIP))
         self.found = least_memory(form)
         if has_barriers(form):
             merged = clone_module(module)
-            run_pipeline(merged, (*merging(), *parse_passes(_ON_CHIP)))
+            run_pipeline(merged, (*merging(), *late_passes(_ON_CHIP)))
             self.found = min(self.found, least_memory(merged), key=lambda x: x.nbytes)
         self.seconds = time.monotonic() - start

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from lowtide.analysis.live_range import LiveRanges
 from lowtide.buffers.assignment import PackedBuffers, assign_buffers
 from lowtide.buffers.copy_insertion import CopyInsertion
 from lowtide.compiler import proposals
 from lowtide.compiler.called_ladders import Bounds
-from lowtide.compiler.compilation_bound import CompilationBound
 from lowtide.compiler.kept_solvers import keep_solvers
 from lowtide.compiler.options import DEFAULT_PLAN, PlanOptions
 from lowtide.compiler.ordering import order
@@ -22,11 +22,13 @@ from lowtide.ir import Module
 from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.clone import clone_module
 from lowtide.ir.garbage_collection import without_collection
-from lowtide.least_memory import LeastMemory
 from lowtide.passes import Observer
 from lowtide.records import dataclass
 from lowtide.report.memory import MemoryReport
 from lowtide.transforms.layout.handed_on import obey_layouts
+
+if TYPE_CHECKING:
+    from lowtide.least_memory import LeastMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,8 @@ def _optimized_copy(
 
 def _with_bound(module: Module, options: PlanOptions) -> tuple[OptimizedModule, LeastMemory | None]:
     """An optimized copy, and the bound on every compilation, whose time is told by itself."""
+    from lowtide.compiler.compilation_bound import CompilationBound  # Only reports ask for it.
+
     bound = CompilationBound()
     optimized = _optimized_copy(module, options, bound.look)
     seconds = optimized.clock.seconds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lowtide.analysis.dataflow import Dataflow, ValueKind
 from lowtide.analysis.donation import possible_donations
@@ -13,11 +13,13 @@ from lowtide.compiler.placing import ranges_in
 from lowtide.compiler.stages import is_fused
 from lowtide.compiler.state import PlacedModule
 from lowtide.ir.shape import HOST_MEMORY
-from lowtide.least_memory import LeastMemory
 from lowtide.report.caveats import caveats
 from lowtide.report.constants import largest_constant
 from lowtide.report.memory import FixedSizes, Ladder, MemoryReport, SpaceMemory, memory_report
 from lowtide.search.deadline import ended_by
+
+if TYPE_CHECKING:
+    from lowtide.least_memory import LeastMemory
 
 
 def report(placed: PlacedModule, least: LeastMemory | None = None) -> MemoryReport:

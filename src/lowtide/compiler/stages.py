@@ -12,11 +12,10 @@ from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
 from lowtide.ir import LowtideError
 from lowtide.ir.suggestions import nearest
 from lowtide.passes import Fixpoint, Pass, Step
-from lowtide.passes.registry import parse_passes
+from lowtide.passes.registry import late_passes, parse_passes
 from lowtide.scheduling.exact import lower_order
 from lowtide.scheduling.module_scheduler import Int64Array, best_of
 from lowtide.scheduling.plain_bound import plain_bound
-from lowtide.scheduling.search import search_order
 from lowtide.search.effort import Effort
 
 STAGES: Final = ("input", "simplified", "layout", "fused", "scheduled")
@@ -32,8 +31,8 @@ _CONTROL_FLOW: Final = (
 
 _PASSES: Final[dict[str, tuple[str | tuple[str, str], ...]]] = {
     "simplified": (
-        "effect-order,expand-custom-calls,row-major,sharding-remover,async-to-sync,zero-sized,legalize,inline,"
-        "computation-deduplication,integer-products",
+        "effect-order,dce,expand-custom-calls,row-major,sharding-remover,async-to-sync,zero-sized,legalize,"
+        "inline,computation-deduplication,integer-products",
         ("simplification", f"{_CONTROL_FLOW},{_CLEANUP}"),
         "while-unroller,inline,while-code-motion,while-induction-range,conditional-code-motion,"
         "conditional-code-sinking,legalize,needless-barriers,barrier-operands",
@@ -62,7 +61,9 @@ UNITING: Final = "multi-output-fusion"
 SHARING: Final = "computation-deduplication"
 """The pass that gives kernels that compute the same one body."""
 
-_MERGING: Final = "needless-barriers{all=true},cse,dce"
+_ALL_BARRIERS: Final = "needless-barriers{all=true}"
+
+_MERGED: Final = "cse,dce"
 """What has nothing computed twice because a barrier asked for it; before the stage "fused"."""
 
 
@@ -81,13 +82,13 @@ def is_fused(stage: str) -> bool:
 
 def merging() -> tuple[Step, ...]:
     """Return the steps that merge what barriers keep apart: for modules at the stage "layout"."""
-    return _read(_MERGING)
+    return (*parse_passes(_ALL_BARRIERS), *_read(_MERGED))
 
 
 @cache
 def _read(passes: str) -> tuple[Pass, ...]:
     """The passes of a list of this file, read once."""
-    return parse_passes(passes)
+    return late_passes(passes)
 
 
 def pipeline(
@@ -129,6 +130,8 @@ def order_of_kernels(graph: MemoryGraph) -> Int64Array:
         found = lower_order(graph, peak_bytes(graph, order), plain_bound(graph), _LITTLE_WORK)
         if found is not None:
             return order if found.order is None else found.order
+    from lowtide.scheduling.search import search_order  # Most small graphs need no search.
+
     return search_order(graph, Effort.FAST).order
 
 

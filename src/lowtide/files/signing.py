@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-import secrets
 import stat
 from pathlib import Path
 from typing import Final
@@ -59,7 +58,7 @@ def signing_key(folder: Path) -> SigningKey:
     try:
         if not path.is_symlink() and not path.exists():
             folder.mkdir(0o700, parents=True, exist_ok=True)
-            write_new(path, secrets.token_bytes(KEY_BYTES), PRIVATE_MODE)
+            write_new(path, os.urandom(KEY_BYTES), PRIVATE_MODE)
         return _read(path)
     except OSError as error:
         return SigningKey(b"", f"{error.filename or path}: {(error.strerror or '').lower()}")

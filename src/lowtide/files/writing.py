@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -29,7 +28,7 @@ def write_file(path: Path, write_to: Callable[[IO[bytes]], object], mode: int = 
                 write_to(stream)
             return
         target = os.path.realpath(path)
-        temporary = f"{os.path.dirname(target)}/.new-{secrets.token_hex(8)}"
+        temporary = f"{os.path.dirname(target)}/.new-{os.urandom(8).hex()}"
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             with os.fdopen(os.open(temporary, flags, mode), "wb") as stream:
@@ -86,7 +85,7 @@ def is_special(path: Path) -> bool:
 def write_new(path: Path, data: bytes, mode: int = PLAIN_MODE) -> None:
     """Write a file that is not there yet; one that is stays as it is. Raises OSError."""
     with naming(path):
-        temporary = f"{path}-{secrets.token_hex(8)}"
+        temporary = f"{path}-{os.urandom(8).hex()}"
         write_bytes(Path(temporary), data, mode)
         try:
             with suppress(FileExistsError):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple
 
 from lowtide.fusion.access import Access
+from lowtide.fusion.code_size import pieces
 from lowtide.ir import Instruction
 from lowtide.records import dataclass
 
@@ -87,6 +90,14 @@ class Cluster:
     version: int = 0
     most_pieces: int = 1
     """At how many different indices any one value is computed or read, at most."""
+    counted: tuple[int, Mapping[Instruction, int]] = (0, MappingProxyType({}))
+    """A number of members, and at how many indices each value was needed when there were those."""
+
+    def pieces(self) -> Mapping[Instruction, int]:
+        """Return at how many different indices each value is needed; members are only added."""
+        if self.counted[0] != len(self.members):
+            self.counted = len(self.members), pieces(self.members, self.root)
+        return self.counted[1]
 
     @property
     def is_free(self) -> bool:

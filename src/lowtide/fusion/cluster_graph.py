@@ -236,6 +236,7 @@ def copied(cluster: Cluster) -> Cluster:
         cluster.position,
         cluster.version,
         cluster.most_pieces,
+        cluster.counted,
     )
 
 

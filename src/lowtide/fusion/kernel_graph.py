@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias, final
 
 import numpy as np
@@ -45,6 +45,18 @@ class KernelMerge:
     change: Change
 
 
+def kernels_in(base: OrderMemory, target: TargetRecord) -> dict[int, FusedKernel]:
+    """Return the kernels of a computation as it is, by node: those that something needs."""
+    nodes = base.flow.nodes
+    live: set[Instruction] = set()
+    for node in reversed(base.order.tolist()):
+        x = nodes[node]
+        if (not is_dead(x) and not x.users) or x.is_root or not live.isdisjoint(x.users):
+            live.add(x)
+    found = {node: kernel_of(x, target) for node, x in enumerate(nodes) if x in live}
+    return {node: kernel for node, kernel in found.items() if kernel is not None}
+
+
 @final
 class KernelGraph:
     """Kernels by their node; a kernel of several parts has the node that stands for all of them.
@@ -54,7 +66,13 @@ class KernelGraph:
     copy is needed; merging keeps that.
     """
 
-    def __init__(self, base: OrderMemory, limit: int, target: TargetRecord) -> None:
+    def __init__(
+        self,
+        base: OrderMemory,
+        limit: int,
+        target: TargetRecord,
+        kernels: Mapping[int, FusedKernel],
+    ) -> None:
         flow, order = base.flow, base.order
         self.target = target
         self.limit = limit
@@ -64,8 +82,9 @@ class KernelGraph:
         self.instructions = flow.nodes
         self.node: dict[Instruction, int] = dict(flow.number)
         self.order = MergeOrder(order.tolist())
-        self.kernels: dict[int, FusedKernel] = {}
-        self._add_kernels(order)
+        self.kernels = dict(kernels)
+        for node, kernel in kernels.items():
+            self.node.update(dict.fromkeys(kernel.outputs, node))
         self._value = {
             x: leaves[0] for x, leaves in zip(flow.nodes, flow.leaves, strict=True) if leaves
         }
@@ -79,18 +98,6 @@ class KernelGraph:
         self.lives = Lives(base.graph, final_order, self._value, self.order.place)
         for node, kernel in self.kernels.items():
             self.lives.start(kernel, places[node])
-
-    def _add_kernels(self, order: Int64Array) -> None:
-        live: set[Instruction] = set()
-        for node in reversed(order.tolist()):
-            x = self.instructions[node]
-            if (not is_dead(x) and not x.users) or x.is_root or not live.isdisjoint(x.users):
-                live.add(x)
-        for node, x in enumerate(self.instructions):
-            kernel = kernel_of(x, self.target) if x in live else None
-            if kernel is not None:
-                self.kernels[node] = kernel
-                self.node.update(dict.fromkeys(kernel.outputs, node))
 
     def _connect(self) -> None:
         for x in self.instructions:

@@ -360,9 +360,8 @@ def _pieces_made(producer: Cluster, consumer: Cluster, read: ClusterRead, most: 
     known = read.pieces * producer.most_pieces + consumer.most_pieces
     if known <= most:
         return known
-    own = pieces(producer.members, producer.root)
-    producer.most_pieces = max(own.values())
-    counted = pieces(consumer.members, consumer.root)
+    producer.most_pieces = max(producer.pieces().values())
+    counted = consumer.pieces()
     consumer.most_pieces = max(counted.values())
     root = producer.root
     read = consumer.inputs[root] = read._replace(pieces=counted.get(root, read.pieces))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Final, TypeAlias, final
 
 from lowtide.analysis.memory_profile import lifetimes, step_bytes
-from lowtide.fusion.kernel_graph import KernelGraph
+from lowtide.fusion.kernel_graph import KernelGraph, kernels_in
 from lowtide.fusion.materialize_kernel import materialize_kernels
 from lowtide.fusion.order_memory import ModuleMemory, OrderMemory, Scheduler
 from lowtide.fusion.target_record import TargetRecord
@@ -56,7 +56,8 @@ def kernel_graph(
     memory = ModuleMemory(module, run, _calls(module), scheduler)
     for caller in reversed(run):
         memory.limit_callees(caller)
-    return KernelGraph(memory.of(computation), memory.limit(computation), target)
+    base = memory.of(computation)
+    return KernelGraph(base, memory.limit(computation), target, kernels_in(base, target))
 
 
 def _calls(module: Module) -> dict[Computation, list[Instruction]]:
@@ -110,9 +111,13 @@ class _Merging:
         limit = self.memory.limit(computation) + int(self._growth * base.peak)
         if self._settled.get(computation) == (base, limit):
             return 0
+        kernels = kernels_in(base, self._target)
+        if len(kernels) < _PAIR:
+            self._done.add(computation)
+            return 0
         banned: set[int] = set()
         for _ in range(_ROUNDS):
-            graph = KernelGraph(base, limit, self._target)
+            graph = KernelGraph(base, limit, self._target, kernels)
             before = len(graph.kernels)
             gone = self._merge(graph, banned)
             if not gone:
@@ -131,6 +136,8 @@ class _Merging:
 
 _ROUNDS: Final = 4
 """How often a computation is scheduled to see whether its peak remains."""
+
+_PAIR: Final = 2
 
 _FEW: Final = 16
 """Where less than one of so many kernels vanished, hardly any will the next time."""

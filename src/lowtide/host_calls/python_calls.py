@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import traceback
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -54,6 +53,8 @@ def raised_in(error: BaseException) -> tuple[str, str]:
     if found is None:
         return "", ""
     call: PythonCall = found.tb_frame.f_locals["self"]
+    import traceback  # It is slow to load.
+
     lines = traceback.format_exception(type(error), error, found.tb_next)
     return call.function.name, "".join(lines)
 

@@ -164,7 +164,7 @@ def callees(computation: Computation) -> list[Computation]:
     A loop calls its body before its condition here, and what one instruction calls several times
     counts where it is called last: the order in which XLA prints them.
     """
-    return _callees(computation.instructions.values())
+    return list(kept(computation, callees, lambda: _callees(computation.instructions.values())))
 
 
 def all_callees(computation: Computation) -> list[Computation]:

@@ -6,10 +6,11 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, final
 
 from lowtide.ir import LowtideError, Module
 from lowtide.ir.suggestions import nearest
+from lowtide.passes.needs import Needs
 from lowtide.records import dataclass
 
 OptionValue: TypeAlias = bool | int | float | str
@@ -19,6 +20,32 @@ class PassError(LowtideError):
     """A pass or an option that is not known, or a value that the option does not take."""
 
 
+@final
+class Late:
+    """The function of a pass that is loaded when it is first called.
+
+    It `takes` arguments of those names, and calls the pass with those that were `given`.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[], Pass],
+        takes: frozenset[str] = frozenset(),
+        given: tuple[tuple[str, object], ...] = (),
+    ) -> None:
+        self._load = load
+        self._given = given
+        self.takes = takes
+
+    def __call__(self, module: Module, **options: OptionValue) -> int:
+        """Run the pass."""
+        return int(self._load().told(dict(self._given)).function(module, **options))
+
+    def told(self, given: Mapping[str, object]) -> Late:
+        """Return the same with arguments."""
+        return Late(self._load, self.takes, (*self._given, *given.items()))
+
+
 @dataclass(frozen=True, slots=True)
 class Pass:
     """A rewrite of a module.
@@ -26,6 +53,7 @@ class Pass:
     `function` changes the module in place and returns how many changes it made, or whether it made
     any; its keyword-only parameters are the options of the pass, and `meanings` says for each what
     it means. `before` and `after` are HLO text that shows what the pass does; the tests run them.
+    In a module that lacks what it `needs`, a pipeline leaves it out.
     """
 
     name: str
@@ -35,6 +63,7 @@ class Pass:
     after: str
     options: tuple[tuple[str, OptionValue], ...] = ()
     meanings: tuple[tuple[str, str], ...] = ()
+    needs: Needs = ()
 
     def run(self, module: Module) -> int:
         """Change the module; return the number of changes, 0 if it is as it was."""
@@ -78,9 +107,13 @@ class Pass:
 
         They are what no option can say, such as a function of a stage that passes do not know.
         """
-        parameters = _parameters(self.function)
-        known = {name: value for name, value in given.items() if name in parameters}
-        return replace(self, function=partial(self.function, **known)) if known else self
+        late = self.function if isinstance(self.function, Late) else None
+        takes = _parameters(self.function) if late is None else late.takes
+        known = {name: value for name, value in given.items() if name in takes}
+        if not known:
+            return self
+        told = partial(self.function, **known) if late is None else late.told(known)
+        return replace(self, function=told)
 
     def __str__(self) -> str:
         """Return the pass as `name{k=v,...}`, which `parse_passes` reads."""

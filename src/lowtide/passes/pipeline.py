@@ -9,6 +9,7 @@ from lowtide.ir import Module
 from lowtide.ir.garbage_collection import without_collection
 from lowtide.ir.kept import forget_kept
 from lowtide.passes.interface import Pass
+from lowtide.passes.needs import Feature, features_of
 from lowtide.records import dataclass
 
 
@@ -43,7 +44,8 @@ class Observer(Protocol):
 def run_pipeline(module: Module, steps: Sequence[Step], observers: Sequence[Observer] = ()) -> int:
     """Run passes over a module; return the number of changes.
 
-    A pass that found nothing to do is left out until another one has changed something.
+    A pass that found nothing to do is left out until another one has changed something, and one
+    that needs what the module has not is left out.
     """
     for observer in observers:
         observer.begin(module)
@@ -65,6 +67,8 @@ class _Run:
         self._module = module
         self._observers = observers
         self._idle: set[Pass] = set()
+        self._features: frozenset[Feature] | None = None
+        """What the module has, None where that is not known since the last change."""
 
     def all_of(self, steps: Sequence[Step]) -> int:
         """Run steps one after the other; return the number of changes."""
@@ -81,14 +85,24 @@ class _Run:
     def _one(self, step: Pass) -> None:
         if step in self._idle or not all(x.allows(step) for x in self._observers):
             return
-        changes = self._run(step)
+        changes = self._run(step) if self._may_find(step) else 0
         if changes:
             self.changes += changes
             self._idle.clear()
+            self._features = None
         else:
             self._idle.add(step)
         for observer in self._observers:
             observer.ran(step, self._module, changes)
+
+    def _may_find(self, step: Pass) -> bool:
+        """Whether the module has what a pass needs."""
+        if not step.needs:
+            return True
+        if self._features is None:
+            self._features = features_of(self._module)
+        features = self._features
+        return all(not features.isdisjoint(x) for x in step.needs)
 
     def _run(self, step: Pass) -> int:
         try:

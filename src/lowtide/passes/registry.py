@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Mapping
+from functools import cache, partial
 from importlib import import_module
 from math import isfinite
-from pkgutil import walk_packages
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from lowtide.ir import Module
 from lowtide.ir.suggestions import nearest
-from lowtide.passes.interface import OptionValue, Pass, PassError
+from lowtide.passes.interface import Late, OptionValue, Pass, PassError
+from lowtide.passes.table import TABLE
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
-
-_PACKAGES: Final = ("lowtide.transforms", "lowtide.fusion")
-"""Where passes are looked for: each module with a tuple `PASSES` adds those in it."""
 
 _GROUP: Final = "lowtide.passes"
 """The group of entry points by which other packages add passes."""
@@ -29,8 +26,7 @@ def passes() -> Mapping[str, Pass]:
     """Return all passes by name, in alphabetical order.
 
     One that another package adds and that cannot be loaded, or has a name that is taken, says why
-    in its sentence, and raises PassError where it is to run. Raises PassError where two of our own
-    have one name.
+    in its sentence, and raises PassError where it is to run.
     """
     from importlib.metadata import entry_points  # It is slow to load; compiling rarely needs it.
 
@@ -48,19 +44,30 @@ def passes() -> Mapping[str, Pass]:
 @cache
 def _own_passes() -> Mapping[str, Pass]:
     """The passes of lowtide itself by name."""
-    found: dict[str, Pass] = {}
-    for step in _own():
-        if step.name in found:
-            raise PassError(f"two passes have the name {step.name}")
-        found[step.name] = step
-    return found
+    return {name: own_pass(name) for name in TABLE}
 
 
-def _own() -> Iterator[Pass]:
-    for package in _PACKAGES:
-        root = import_module(package)
-        for info in walk_packages(root.__path__, f"{package}."):
-            yield from getattr(import_module(info.name), "PASSES", ())
+@cache
+def own_pass(name: str) -> Pass:
+    """Return a pass of the table, whose module has it in a tuple `PASSES`."""
+    module = import_module(f"lowtide.{TABLE[name].module}")
+    (found,) = [x for x in module.PASSES if x.name == name]
+    step: Pass = found
+    return step
+
+
+def late_passes(names: str) -> tuple[Pass, ...]:
+    """Return our own passes of a list `a,b`: they are loaded when they run, if they have to.
+
+    They say nothing of themselves but their names and what they need.
+    """
+    return tuple([_late(name) for name in names.split(",")])
+
+
+@cache
+def _late(name: str) -> Pass:
+    row = TABLE[name]
+    return Pass(name, Late(partial(own_pass, name), row.takes), "", "", "", needs=row.needs)
 
 
 def _loaded(point: EntryPoint) -> Pass:
@@ -105,13 +112,11 @@ _ITEM: Final = re.compile(r"\s*(?P<name>[\w.-]+)\s*(?:\{(?P<options>[^{}]*)\})?\
 
 
 def _configured(name: str, options: str | None) -> Pass:
-    known = _own_passes()
-    if name not in known:
-        known = passes()
+    known = TABLE if name in TABLE else passes()
     if name not in known:
         hint = nearest(name, known) or ";"
         raise PassError(f"unknown pass {name!r}{hint} `lowtide passes` lists all")
-    step = known[name]
+    step = own_pass(name) if name in TABLE else passes()[name]
     values = {}
     for item in (options or "").split(","):
         if not item.strip():

@@ -12,7 +12,6 @@ from lowtide.ir.attributes import GetTupleElement
 from lowtide.records import dataclass
 from lowtide.report.blame import user_frame
 from lowtide.report.copies import NeededCopy
-from lowtide.report.peak_table import place_text
 from lowtide.report.schema import Json
 
 
@@ -84,7 +83,11 @@ def _made_at(module: Module, asked: AskedDonation) -> str:
     if kernel.opcode is Opcode.FUSION:
         makers.insert(0, _maker(kernel.called_computations[0].root, index)[0])
     source = next((y for y in [user_frame(x.stack) for x in makers] if y is not None), None)
-    return "" if source is None else f", made at {place_text(source)}"
+    if source is None:
+        return ""
+    from lowtide.report.peak_table import place_text  # Most reports say nothing of places.
+
+    return f", made at {place_text(source)}"
 
 
 def _maker(instruction: Instruction, index: ShapeIndex) -> tuple[Instruction, ShapeIndex]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lowtide.analysis.donation import Donation
 from lowtide.analysis.live_range import LiveRanges
@@ -21,7 +21,9 @@ from lowtide.report.donations import DonationOutcome, donation_outcomes
 from lowtide.report.peak import Peak
 from lowtide.report.peak_making import PeakContext, peak_in
 from lowtide.report.schema import Json
-from lowtide.report.what_if import WhatIf
+
+if TYPE_CHECKING:
+    from lowtide.report.what_if import WhatIf
 
 SCHEMA: Final = "lowtide.memory/1"
 

@@ -17,6 +17,7 @@ from lowtide.scheduling.depth_first import depth_first_order, post_order
 from lowtide.scheduling.list_scheduler import list_order
 from lowtide.scheduling.module_model import model_graphs, model_order, program_order
 from lowtide.scheduling.module_search import Searches
+from lowtide.scheduling.plain_bound import plain_bound
 from lowtide.search.effort import Effort
 
 Int64Array = npt.NDArray[np.int64]
@@ -32,8 +33,18 @@ SCHEDULERS: Final[Mapping[str, Scheduler]] = {
 
 def best_of(graph: MemoryGraph, schedulers: Mapping[str, Scheduler] = SCHEDULERS) -> Int64Array:
     """Return the order of lowest peak; of equal ones, that of the first scheduler."""
-    orders = [scheduler(graph) for scheduler in schedulers.values()]
-    return min(orders, key=lambda order: peak_bytes(graph, order))
+    bound = plain_bound(graph)
+    best: Int64Array | None = None
+    least = 0
+    for scheduler in schedulers.values():
+        order = scheduler(graph)
+        peak = peak_bytes(graph, order)
+        if best is None or peak < least:
+            best, least = order, peak
+        if least <= bound:
+            break
+    assert best is not None
+    return best
 
 
 def searched(graph: MemoryGraph, searches: Searches) -> list[Int64Array]:

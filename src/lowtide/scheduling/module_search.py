@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -11,14 +11,15 @@ from lowtide.analysis.graph_tables import GraphTables, tables_of
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.analysis.memory_profile import peak_bytes, step_bytes
 from lowtide.records import dataclass
-from lowtide.scheduling.cuts import Cuts
 from lowtide.scheduling.exact import MOST_WORK, lower_order
 from lowtide.scheduling.plain_bound import plain_proof
 from lowtide.scheduling.proof import CutBound, Exhausted, Proof
-from lowtide.scheduling.search import SearchResult, search_order
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import Effort, StopReason
 from lowtide.search.kernels import Array, in_python
+
+if TYPE_CHECKING:
+    from lowtide.scheduling.search import SearchResult
 
 _CUTS: Final = 16
 """The highest steps of a given order at which minimum cuts are tried before all orders are."""
@@ -63,6 +64,8 @@ class Searches:
         key = tables_of(graph).key()
         found = self._found.get(key)
         if found is None:
+            from lowtide.scheduling.search import search_order  # Most small graphs need none.
+
             found = search_order(graph, self.effort, self.deadline, None, self._most_words(graph))
             self._found[key] = found
             if found.stopped is StopReason.INTERRUPT:
@@ -114,6 +117,8 @@ def _highest_cuts(
     """
     steps = step_bytes(graph, order)
     with in_python() if tables.nodes <= _SMALL else nullcontext():
+        from lowtide.scheduling.cuts import Cuts
+
         cuts = Cuts(tables)
         for place in np.argsort(-steps, kind="stable")[:_CUTS].tolist():
             if steps[place] <= proof.bytes or deadline.passed:

@@ -28,7 +28,7 @@ def plain_proof(graph: MemoryGraph) -> KeptBytes | CutBound:
     np.add.at(need, graph.consumers.items, size[graph.consumers.row_numbers()])
     made = graph.producer >= 0
     np.add.at(need, graph.producer[made], size[made])
-    taking = np.unique(graph.shares[:, 2])
+    taking = np.flatnonzero(np.bincount(graph.shares[:, 2], minlength=len(size)))
     np.subtract.at(need, graph.producer[taking], size[taking])
     largest = int(need.argmax())
     step = CutBound(int(need[largest]), largest)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
 from lowtide.builder.values import Op
-from lowtide.evaluator.interpreter import Interpreter
-from lowtide.evaluator.registry import handlers
-from lowtide.evaluator.values import Value
 from lowtide.ir import Computation, Instruction, Module, Opcode, array_shape
 from lowtide.ir.attributes import Constant
 from lowtide.ir.errors import UnsupportedOpError
@@ -21,6 +18,9 @@ from lowtide.passes.call_sites import SMALL
 from lowtide.passes.interface import Pass
 from lowtide.passes.matching import is_plain, scalar_value
 from lowtide.passes.rewriting import Rewriter, Rule, rewrite
+
+if TYPE_CHECKING:
+    from lowtide.evaluator.values import Value
 
 _Made: TypeAlias = "Instruction | Op | None"
 
@@ -126,6 +126,9 @@ def _may_be_constant(x: Instruction) -> bool:
 
 
 def _evaluate(x: Instruction) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]] | None:
+    from lowtide.evaluator.interpreter import Interpreter  # Few programs compute with constants.
+    from lowtide.evaluator.registry import handlers
+
     operands: list[Value] = [y.attributes_as(Constant).literal.array for y in x.operands]
     try:
         with np.errstate(all="ignore"):

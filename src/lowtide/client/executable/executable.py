@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import field
 from functools import cached_property, partial
-from html import escape
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -154,6 +153,8 @@ class Executable:
         )
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         return f"<code>{escape(repr(self))}</code>"
 
     @property

@@ -71,6 +71,6 @@ def _code_version() -> str:
                 if x.name.endswith(".py"):
                     status = x.stat()
                     lines.append(f"{x.path[len(root) :]} {status.st_size} {status.st_mtime_ns}\n")
-                elif x.is_dir():
+                elif x.name != "__pycache__" and x.is_dir():
                     folders.append(x.path)
     return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()

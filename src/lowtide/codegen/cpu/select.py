@@ -27,17 +27,20 @@ class LateTemplate:
     """A template whose file is loaded when an instruction comes that it may be for.
 
     Most programs need few of them. It is the function `name` of a file in this folder, and for
-    kernels only in which an instruction has one of the opcodes `heroes`, if there are any.
+    kernels only in which `least` instructions have one of the opcodes `heroes`, if there are any.
     """
 
     file: str
     name: str
     heroes: tuple[Opcode, ...] = ()
+    least: int = 1
 
     def __call__(self, instruction: Instruction, target: Target) -> KernelPlan | None:
         """Return how an instruction will run, None where the template is not for it."""
-        if self.heroes and all(x.opcode not in self.heroes for x in members(instruction)):
-            return None
+        if self.heroes:
+            count = sum([x.opcode in self.heroes for x in members(instruction)])
+            if count < self.least:
+                return None
         template: Template = getattr(import_module(f"lowtide.codegen.cpu.{self.file}"), self.name)
         return template(instruction, target)
 
@@ -79,7 +82,7 @@ TEMPLATES: Final[Mapping[Opcode, tuple[Template, ...]]] = {
     Opcode.DOT: (LateTemplate("contraction.dot", "plan_dot"),),
     Opcode.FFT: (LateTemplate("library.fft", "plan_fft"),),
     Opcode.FUSION: (
-        LateTemplate("attention.kernel", "plan_attention", (Opcode.DOT,)),
+        LateTemplate("attention.kernel", "plan_attention", (Opcode.DOT,), 2),
         LateTemplate("contraction.dot", "plan_fused_dot", (Opcode.DOT,)),
         LateTemplate("convolution.convolution", "plan_fused_convolution", (Opcode.CONVOLUTION,)),
         LateTemplate("reduction.template", "plan_reduction", (Opcode.REDUCE,)),

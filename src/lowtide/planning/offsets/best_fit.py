@@ -13,7 +13,6 @@ import numpy as np
 from lowtide.planning.plans import Packing
 from lowtide.planning.problem import FREE, Int64Array, PackingProblem
 from lowtide.planning.registry import OffsetStrategy
-from lowtide.planning.scale import gaps
 from lowtide.planning.scale.address_space import borders, packing_of
 from lowtide.search.effort import SearchOptions
 
@@ -30,6 +29,8 @@ def best_fit(problem: PackingProblem, _: SearchOptions) -> Packing:
     order = by_size(problem)
     if len(order) < MANY:
         return best_fit_in_order(problem, order)
+    from lowtide.planning.scale import gaps  # Compiled code is loaded for many buffers only.
+
     return gaps.best_fit_in_order(problem, order)
 
 

@@ -9,17 +9,18 @@ the problem only.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from itertools import islice
 from typing import Final
 
 import numpy as np
 
+from lowtide.planning.exact.few import MOST as MOST_OF_FEW
+from lowtide.planning.exact.few import lowest
 from lowtide.planning.offsets.best_fit import MANY, best_fit_in_order
 from lowtide.planning.plans import Packing
 from lowtide.planning.problem import ARENA, FREE, Int64Array, PackingProblem, dense_times
 from lowtide.planning.registry import OffsetStrategy
-from lowtide.planning.scale import gaps
-from lowtide.planning.scale.fill import fill, manners
 from lowtide.planning.scale.incumbent import UNKNOWN, Incumbent, LateError
 from lowtide.planning.scale.orders import orders
 from lowtide.planning.scale.parts import only
@@ -42,6 +43,9 @@ _MOST_MOVES: Final = 150
 
 _STARTS: Final = 3
 """The number of packings to improve."""
+
+_ALL: Final = 1_000
+"""Behind the last order of best fit."""
 
 _MOST_MANNERS: Final = 100
 """The number of manners of filling to try at most."""
@@ -76,6 +80,45 @@ def portfolio(problem: PackingProblem, options: SearchOptions) -> Packing:
     return _with_empty(problem, sized, incumbent.packing(stopped))
 
 
+def packed_once(problem: PackingProblem, options: SearchOptions) -> Packing:
+    """Return what `portfolio` does; of few buffers that were packed of late, that packing again.
+
+    Plans ask several times for one packing: of live ranges in two ways, and of loop bodies.
+    """
+    if len(problem) > _FEW:
+        return portfolio(problem, options)
+    key = (options.effort, options.capacity, *[x.tobytes() for x in _columns(problem)])
+    found = _KEPT.pop(key, None)
+    if found is None:
+        found = portfolio(problem, options)
+        if found.stopped not in (StopReason.DONE, StopReason.LIMIT):
+            return found
+        found.region.setflags(write=False)
+        found.offset.setflags(write=False)
+    _KEPT[key] = found
+    if len(_KEPT) > _MOST_KEPT:
+        _KEPT.popitem(last=False)
+    return found
+
+
+def _columns(problem: PackingProblem) -> tuple[Int64Array, ...]:
+    return (
+        problem.nbytes,
+        problem.alignment,
+        problem.item,
+        problem.first,
+        problem.last,
+        problem.fixed_offset,
+        problem.region_of,
+        problem.region_bytes,
+    )
+
+
+_KEPT: Final[OrderedDict[tuple[object, ...], Packing]] = OrderedDict()
+_MOST_KEPT: Final = 16
+"""So many packings are remembered, the latest."""
+
+
 def _with_empty(problem: PackingProblem, sized: Int64Array, packing: Packing) -> Packing:
     """The packing in which buffers that need no bytes lie where the arena begins."""
     region = np.full(len(problem), ARENA, np.int64)
@@ -89,11 +132,26 @@ def _improve(incumbent: Incumbent, effort: Effort) -> None:
     problem = incumbent.problem
     large = len(problem) >= MANY
     work = _try_manners(incumbent, 0, 1) if large else 0
-    _try_orders(incumbent)
+    _try_orders(incumbent, 0, 1)
+    _settle_few(incumbent, effort)
+    _try_orders(incumbent, 1, _ALL)
     if effort == Effort.FAST:
         return
     _try_manners(incumbent, int(large), _MOST_MANNERS, work)
     _move_blame(incumbent)
+
+
+def _settle_few(incumbent: Incumbent, effort: Effort) -> None:
+    """Pack few open buffers exactly; where that comes to its end, nothing is open afterwards."""
+    buffers = incumbent.open_buffers()
+    if not 0 < len(buffers) <= MOST_OF_FEW or len(incumbent.problem.region_bytes):
+        return
+    problem = only(incumbent.problem, buffers)
+    found = lowest(problem, incumbent.height, incumbent.target, effort)
+    if found.offsets is not None:
+        incumbent.offer(buffers, _in_arena(problem, found.offsets))
+    if found.ended:
+        incumbent.prove(incumbent.height)
 
 
 def _try_manners(incumbent: Incumbent, first: int, behind: int, work: int = 0) -> int:
@@ -101,6 +159,10 @@ def _try_manners(incumbent: Incumbent, first: int, behind: int, work: int = 0) -
 
     Some `work` was done already. One more manner has to be affordable after that.
     """
+    if not incumbent.open_parts:
+        return work
+    from lowtide.planning.scale.fill import fill, manners  # Most small problems are closed by now.
+
     most = _WORK + _WORK_EACH * len(incumbent.problem)
     spent = last = work
     for manner in islice(manners(behind), first, None):
@@ -123,17 +185,17 @@ def _in_arena(problem: PackingProblem, offset: Int64Array) -> Packing:
     return Packing(region, offset, int(top.max(initial=0)))
 
 
-def _try_orders(incumbent: Incumbent) -> None:
-    """Place the buffers of the open parts by best fit in several orders."""
+def _try_orders(incumbent: Incumbent, first: int, behind: int) -> None:
+    """Place the buffers of the open parts by best fit, in orders from `first` to `behind`."""
     buffers = incumbent.open_buffers()
     if not len(buffers):
         return
     problem = only(incumbent.problem, buffers)
     compiled = len(problem) >= MANY
-    count = None if not compiled else _PAIRS // _pairs(problem)
-    if incumbent.height == UNKNOWN and count == 0:
-        count = 1
-    for order in islice(orders(problem), count):
+    count = behind if not compiled else min(behind, _PAIRS // _pairs(problem))
+    if incumbent.height == UNKNOWN:
+        count = max(count, 1)
+    for order in islice(orders(problem), first, max(count, first)):
         incumbent.check()
         incumbent.offer(buffers, _placed(incumbent, problem, order, compiled=compiled))
         if not incumbent.open_parts:
@@ -186,6 +248,8 @@ def _placed(
     incumbent: Incumbent, problem: PackingProblem, order: Int64Array, *, compiled: bool
 ) -> Packing:
     if compiled:
+        from lowtide.planning.scale import gaps
+
         return gaps.best_fit_in_order(problem, order, incumbent.check)
     incumbent.check()
     return best_fit_in_order(problem, order)

@@ -68,6 +68,13 @@ class Incumbent:
         if self._progress is not None and self.height < before:
             self._progress(self.height, self.bound)
 
+    def prove(self, bound: int) -> None:
+        """Take a bound below which there is no packing."""
+        self.bound = max(self.bound, bound)
+        self.target = max(self.target, self.bound)
+        if self._progress is not None:
+            self._progress(self.height, self.bound)
+
     def check(self) -> None:
         """Raise LateError where the deadline is over and there is a packing."""
         if self.height < UNKNOWN and self._deadline.passed:

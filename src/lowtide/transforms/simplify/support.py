@@ -13,8 +13,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from lowtide.builder.values import Op
-from lowtide.evaluator.elementwise import FUNCTIONS
-from lowtide.evaluator.numeric import element_type_of, narrow, widen
 from lowtide.ir import ElementType, Instruction, Opcode, Shape
 from lowtide.ir.element_type import BITS
 from lowtide.ir.literal import DTYPES
@@ -176,6 +174,9 @@ def spread(at: Rewriter, value: Op, like: Shape) -> Op:
 
 def folded(opcode: Opcode, *values: Any) -> Any:
     """Return what an operation makes of NumPy scalars of one type, as the evaluator rounds it."""
+    from lowtide.evaluator.elementwise import FUNCTIONS  # Few programs compute with constants.
+    from lowtide.evaluator.numeric import element_type_of, narrow, widen
+
     operands = [np.asarray(x) for x in values]
     element_type = element_type_of(operands[0])
     with np.errstate(all="ignore"):
