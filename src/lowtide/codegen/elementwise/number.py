@@ -217,7 +217,8 @@ class Number:
         if element == self.element:
             return self
         to = vector_type(element, self.lanes)
-        return self.named(element, self.fn.op(f"{instruction} {self.type} {self.name} to {to}"))
+        found = self.named(element, self.fn.op(f"{instruction} {self.type} {self.name} to {to}"))
+        return _of_its_own(found) if instruction == "trunc" and self.width == 64 else found
 
     def bits(self) -> Number:
         """Return the bits of a floating point number as an integer."""
@@ -350,3 +351,17 @@ def _scalar_text(element: str, value: float) -> str:
 def _wrapped(value: int, width: int) -> int:
     value &= (1 << width) - 1
     return value - (1 << width) if value >> (width - 1) else value
+
+
+def _of_its_own(x: Number) -> Number:
+    """Return a vector of integers of which LLVM does not see that it was cut from wider ones.
+
+    LLVM 22 ends the process over two of these that are compared: it compares the wider ones, and
+    has no vector of bits for the result. With AVX-512 it has one, but for bytes.
+    """
+    if not x.lanes or (x.target.has("avx512f") and x.element == "i32"):
+        return x
+    zero = x.fn.hidden(0)
+    if x.element != "i32":
+        zero = x.fn.op(f"trunc i32 {zero} to {x.element}")
+    return x | x.named(x.element, x.fn.splat(x.element, zero, x.lanes))
