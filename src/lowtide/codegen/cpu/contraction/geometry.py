@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
+from lowtide.codegen.arrays import strides
 from lowtide.codegen.indexing import ZERO, Affine
 from lowtide.ir import Instruction
 from lowtide.ir.attributes import Dot, DotDimensions
@@ -52,7 +54,7 @@ def geometry_of(dot: Instruction) -> Geometry:
     """Return the shape of a dot; the columns are the free dimensions of operand 1."""
     numbers = dot.attributes_as(Dot).dimensions
     shapes = [x.shape.dimensions for x in dot.operands]
-    lhs, rhs = _roles(numbers, len(shapes[0]), len(shapes[1]))
+    lhs, rhs = _as_it_lies(dot, *_roles(numbers, len(shapes[0]), len(shapes[1])))
     return Geometry(
         prod([shapes[0][d] for d in lhs.batch]),
         prod([shapes[0][d] for d in lhs.free]),
@@ -72,6 +74,21 @@ def _roles(numbers: DotDimensions, lhs_rank: int, rhs_rank: int) -> tuple[Roles,
     return (
         Roles(numbers.lhs_batch, lhs, numbers.lhs_contracting),
         Roles(numbers.rhs_batch, rhs, numbers.rhs_contracting),
+    )
+
+
+def _as_it_lies(dot: Instruction, lhs: Roles, rhs: Roles) -> tuple[Roles, Roles]:
+    """Contracted dimensions in the order in which the larger operand has them in memory.
+
+    Dimensions that lie like one are read like one then.
+    """
+    larger = max((0, 1), key=lambda i: dot.operands[i].shape.nbytes)
+    steps = strides(dot.operands[larger].shape)
+    inner = (lhs, rhs)[larger].inner
+    order = sorted(range(len(inner)), key=lambda i: -steps[inner[i]])
+    return (
+        replace(lhs, inner=tuple([lhs.inner[i] for i in order])),
+        replace(rhs, inner=tuple([rhs.inner[i] for i in order])),
     )
 
 
