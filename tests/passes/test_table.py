@@ -13,7 +13,7 @@ from lowtide.ir import ElementType, Module, Opcode
 from lowtide.ir.clone import clone_module
 from lowtide.passes import Pass
 from lowtide.passes.dead_code import remove_dead_code
-from lowtide.passes.interface import Late
+from lowtide.passes.interface import LatePass
 from lowtide.passes.needs import Trait, features_of
 from lowtide.passes.pipeline import run_pipeline
 from lowtide.passes.registry import late_passes, own_pass
@@ -86,7 +86,7 @@ def test_a_pass_is_loaded_only_where_it_may_find_something() -> None:
 
     def late(name: str) -> Pass:
         row = TABLE[name]
-        return Pass(name, Late(lambda: load(name), row.takes), "", "", "", needs=row.needs)
+        return Pass(name, LatePass(lambda: load(name), row.takes), "", "", "", needs=row.needs)
 
     text = "HloModule m\nENTRY e {{\n  x = f32[4] parameter(0)\n  ROOT y = f32[4] {}(x)\n}}"
     steps = [late("expand-logistic"), late("while-unroller"), late("zero-sized")]

@@ -21,7 +21,7 @@ class PassError(LowtideError):
 
 
 @final
-class Late:
+class LatePass:
     """The function of a pass that is loaded when it is first called.
 
     It `takes` arguments of those names, and calls the pass with those that were `given`.
@@ -41,9 +41,9 @@ class Late:
         """Run the pass."""
         return int(self._load().told(dict(self._given)).function(module, **options))
 
-    def told(self, given: Mapping[str, object]) -> Late:
+    def told(self, given: Mapping[str, object]) -> LatePass:
         """Return the same with arguments."""
-        return Late(self._load, self.takes, (*self._given, *given.items()))
+        return LatePass(self._load, self.takes, (*self._given, *given.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Pass:
 
         They are what no option can say, such as a function of a stage that passes do not know.
         """
-        late = self.function if isinstance(self.function, Late) else None
+        late = self.function if isinstance(self.function, LatePass) else None
         takes = _parameters(self.function) if late is None else late.takes
         known = {name: value for name, value in given.items() if name in takes}
         if not known:

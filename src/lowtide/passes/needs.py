@@ -1,4 +1,4 @@
-"""What a pass needs to find in a module, so that it can do anything, and what a module has of that.
+"""Needs of passes, without which they can do nothing, and features of modules that meet them.
 
 What is looked for is told by opcodes, by types of elements, and by traits. What a computation has
 is worked out once for each of its versions.

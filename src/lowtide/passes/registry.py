@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from lowtide.ir import Module
 from lowtide.ir.suggestions import nearest
-from lowtide.passes.interface import Late, OptionValue, Pass, PassError
+from lowtide.passes.interface import LatePass, OptionValue, Pass, PassError
 from lowtide.passes.table import TABLE
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def late_passes(names: str) -> tuple[Pass, ...]:
 @cache
 def _late(name: str) -> Pass:
     row = TABLE[name]
-    return Pass(name, Late(partial(own_pass, name), row.takes), "", "", "", needs=row.needs)
+    return Pass(name, LatePass(partial(own_pass, name), row.takes), "", "", "", needs=row.needs)
 
 
 def _loaded(point: EntryPoint) -> Pass:

@@ -15,7 +15,7 @@ from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ListedPass:
     """The module of a pass, within lowtide, what it needs, and what it takes to be told."""
 
     module: str
@@ -54,93 +54,101 @@ _QUANTIZED: Final = needs(
 )
 _BYTES: Final = needs([ElementType.S8, ElementType.U8])
 
-TABLE: Final[Mapping[str, Row]] = {
-    "algsimp": Row("transforms.simplify.algebraic_simplifier"),
-    "async-to-sync": Row("transforms.async_to_sync", _ASYNC),
-    "attention-fusion": Row(
+TABLE: Final[Mapping[str, ListedPass]] = {
+    "algsimp": ListedPass("transforms.simplify.algebraic_simplifier"),
+    "async-to-sync": ListedPass("transforms.async_to_sync", _ASYNC),
+    "attention-fusion": ListedPass(
         "fusion.attention",
         needs([Trait.SEVERAL_DOTS], [Opcode.REDUCE]),
         frozenset({"target"}),
     ),
-    "barrier-operands": Row("transforms.barrier_operands", _BARRIER),
-    "compress-saved-values": Row("transforms.memory.compress.saved_values", takes=_PLANNER),
-    "computation-deduplication": Row(
+    "barrier-operands": ListedPass("transforms.barrier_operands", _BARRIER),
+    "compress-saved-values": ListedPass("transforms.memory.compress.saved_values", takes=_PLANNER),
+    "computation-deduplication": ListedPass(
         "transforms.computation_deduplication", needs([Trait.SEVERAL_CALLED])
     ),
-    "conditional-code-motion": Row("transforms.control_flow.conditional_code_motion", _CHOICE),
-    "conditional-code-sinking": Row("transforms.control_flow.conditional_code_sinking", _CHOICE),
-    "conditional-operands": Row("transforms.control_flow.conditional_operands", _CHOICE),
-    "conditional-results": Row("transforms.control_flow.conditional_results", _CHOICE),
-    "conditional-simplifier": Row("transforms.control_flow.conditional_simplifier", _CHOICE),
-    "conditional-to-select": Row("transforms.control_flow.conditional_to_select", _CHOICE),
-    "constant-folding": Row("transforms.constant_folding", needs([Opcode.CONSTANT])),
-    "copy-sinking": Row("transforms.layout.copy_sinking", needs([Opcode.COPY])),
-    "cse": Row("transforms.common_subexpressions"),
-    "dce": Row("transforms.dead_code"),
-    "dot-dimension-splitter": Row(
+    "conditional-code-motion": ListedPass(
+        "transforms.control_flow.conditional_code_motion", _CHOICE
+    ),
+    "conditional-code-sinking": ListedPass(
+        "transforms.control_flow.conditional_code_sinking", _CHOICE
+    ),
+    "conditional-operands": ListedPass("transforms.control_flow.conditional_operands", _CHOICE),
+    "conditional-results": ListedPass("transforms.control_flow.conditional_results", _CHOICE),
+    "conditional-simplifier": ListedPass("transforms.control_flow.conditional_simplifier", _CHOICE),
+    "conditional-to-select": ListedPass("transforms.control_flow.conditional_to_select", _CHOICE),
+    "constant-folding": ListedPass("transforms.constant_folding", needs([Opcode.CONSTANT])),
+    "copy-sinking": ListedPass("transforms.layout.copy_sinking", needs([Opcode.COPY])),
+    "cse": ListedPass("transforms.common_subexpressions"),
+    "dce": ListedPass("transforms.dead_code"),
+    "dot-dimension-splitter": ListedPass(
         "transforms.layout.dot_dimensions",
         needs([Opcode.DOT], [Opcode.RESHAPE], [Opcode.TRANSPOSE]),
     ),
-    "dot-merger": Row("transforms.dot_merger", needs([Trait.SEVERAL_DOTS])),
-    "effect-order": Row("transforms.effect_order", _CUSTOM_CALL),
-    "expand-arg-reduce": Row("transforms.expand.arg_reduce", needs([Trait.SEVERAL_RESULTS])),
-    "expand-batch-norm": Row("transforms.expand.batch_norm", needs(_BATCH_NORM)),
-    "expand-cholesky": Row("transforms.expand.cholesky", needs([Opcode.CHOLESKY])),
-    "expand-cumulative-window": Row("transforms.expand.cumulative", needs([Opcode.REDUCE_WINDOW])),
-    "expand-custom-calls": Row("transforms.expand.custom_calls", _CUSTOM_CALL),
-    "expand-logistic": Row("transforms.expand.logistic", needs([Opcode.LOGISTIC])),
-    "expand-map": Row("transforms.expand.map", needs([Opcode.MAP])),
-    "expand-rng": Row("transforms.expand.rng", needs([Opcode.RNG])),
-    "expand-rng-bit-generator": Row(
+    "dot-merger": ListedPass("transforms.dot_merger", needs([Trait.SEVERAL_DOTS])),
+    "effect-order": ListedPass("transforms.effect_order", _CUSTOM_CALL),
+    "expand-arg-reduce": ListedPass("transforms.expand.arg_reduce", needs([Trait.SEVERAL_RESULTS])),
+    "expand-batch-norm": ListedPass("transforms.expand.batch_norm", needs(_BATCH_NORM)),
+    "expand-cholesky": ListedPass("transforms.expand.cholesky", needs([Opcode.CHOLESKY])),
+    "expand-cumulative-window": ListedPass(
+        "transforms.expand.cumulative", needs([Opcode.REDUCE_WINDOW])
+    ),
+    "expand-custom-calls": ListedPass("transforms.expand.custom_calls", _CUSTOM_CALL),
+    "expand-logistic": ListedPass("transforms.expand.logistic", needs([Opcode.LOGISTIC])),
+    "expand-map": ListedPass("transforms.expand.map", needs([Opcode.MAP])),
+    "expand-rng": ListedPass("transforms.expand.rng", needs([Opcode.RNG])),
+    "expand-rng-bit-generator": ListedPass(
         "transforms.expand.rng_bit_generator", needs([Opcode.RNG_BIT_GENERATOR])
     ),
-    "expand-scaled-dot": Row("transforms.expand.scaled_dot", needs([Opcode.SCALED_DOT])),
-    "expand-scan": Row("transforms.expand.scan", needs([Opcode.SCAN])),
-    "expand-select-and-scatter": Row(
+    "expand-scaled-dot": ListedPass("transforms.expand.scaled_dot", needs([Opcode.SCALED_DOT])),
+    "expand-scan": ListedPass("transforms.expand.scan", needs([Opcode.SCAN])),
+    "expand-select-and-scatter": ListedPass(
         "transforms.expand.select_and_scatter", needs([Opcode.SELECT_AND_SCATTER])
     ),
-    "expand-simple-scatter": Row("transforms.expand.simple_scatter", needs([Opcode.SCATTER])),
-    "expand-topk": Row("transforms.expand.topk", needs([Opcode.TOPK])),
-    "expand-total-order": Row("transforms.expand.total_order", needs([Trait.TOTAL_ORDER])),
-    "expand-triangular-solve": Row(
+    "expand-simple-scatter": ListedPass(
+        "transforms.expand.simple_scatter", needs([Opcode.SCATTER])
+    ),
+    "expand-topk": ListedPass("transforms.expand.topk", needs([Opcode.TOPK])),
+    "expand-total-order": ListedPass("transforms.expand.total_order", needs([Trait.TOTAL_ORDER])),
+    "expand-triangular-solve": ListedPass(
         "transforms.expand.triangular_solve", needs([Opcode.TRIANGULAR_SOLVE])
     ),
-    "horizontal-fusion": Row("fusion.horizontal", takes=_MERGING),
-    "inline": Row("transforms.inline_calls", needs([Opcode.CALL])),
-    "integer-products": Row("transforms.quantization.integer_products", _QUANTIZED),
-    "layout-assignment": Row("transforms.layout.assignment"),
-    "layout-normalization": Row("transforms.layout.normalization", _REORDERED),
-    "legalize": Row("transforms.expand.legalize", _OUTSIDE_CORE),
-    "lookup-tables": Row("transforms.quantization.lookup_tables", _BYTES),
-    "loop-residual-recompute": Row("transforms.memory.loop_residuals.recompute", _LOOP),
-    "loop-segments": Row("transforms.memory.loop_segments.segments", _LOOP),
-    "multi-output-fusion": Row("fusion.multi_output", takes=_MERGING),
-    "needless-barriers": Row("transforms.needless_barriers", _BARRIER),
-    "normalize-indices": Row(
+    "horizontal-fusion": ListedPass("fusion.horizontal", takes=_MERGING),
+    "inline": ListedPass("transforms.inline_calls", needs([Opcode.CALL])),
+    "integer-products": ListedPass("transforms.quantization.integer_products", _QUANTIZED),
+    "layout-assignment": ListedPass("transforms.layout.assignment"),
+    "layout-normalization": ListedPass("transforms.layout.normalization", _REORDERED),
+    "legalize": ListedPass("transforms.expand.legalize", _OUTSIDE_CORE),
+    "lookup-tables": ListedPass("transforms.quantization.lookup_tables", _BYTES),
+    "loop-residual-recompute": ListedPass("transforms.memory.loop_residuals.recompute", _LOOP),
+    "loop-segments": ListedPass("transforms.memory.loop_segments.segments", _LOOP),
+    "multi-output-fusion": ListedPass("fusion.multi_output", takes=_MERGING),
+    "needless-barriers": ListedPass("transforms.needless_barriers", _BARRIER),
+    "normalize-indices": ListedPass(
         "transforms.expand.index_form", needs([Opcode.GATHER, Opcode.SCATTER])
     ),
-    "priority-fusion": Row(
+    "priority-fusion": ListedPass(
         "fusion.priority_fusion", takes=frozenset({"scheduler", "allowance", "target"})
     ),
-    "reshape-decomposer": Row(
+    "reshape-decomposer": ListedPass(
         "transforms.layout.reshape_decomposer", needs([Opcode.RESHAPE], [Trait.REORDERED])
     ),
-    "row-major": Row("transforms.layout.row_major", _REORDERED),
-    "sharding-remover": Row(
+    "row-major": ListedPass("transforms.layout.row_major", _REORDERED),
+    "sharding-remover": ListedPass(
         "transforms.sharding_removal", needs([Opcode.CUSTOM_CALL, Opcode.DOMAIN])
     ),
-    "split-large-instructions": Row("transforms.memory.split.instructions", takes=_PLANNER),
-    "unread-loops": Row("transforms.control_flow.unread_loops", _LOOP),
-    "while-code-motion": Row("transforms.control_flow.while_code_motion", _LOOP),
-    "while-dead-carries": Row("transforms.control_flow.while_dead_carries", _LOOP),
-    "while-duplicate-carries": Row("transforms.control_flow.while_duplicate_carries", _LOOP),
-    "while-induction-range": Row("transforms.control_flow.while_induction_range", _LOOP),
-    "while-invariant-carries": Row("transforms.control_flow.while_invariant_carries", _LOOP),
-    "while-relayout-sinking": Row("transforms.control_flow.while_relayout_sinking", _LOOP),
-    "while-simplifier": Row("transforms.control_flow.while_simplifier", _LOOP),
-    "while-trip-count": Row("transforms.control_flow.while_trip_count", _LOOP),
-    "while-tuple-flattening": Row("transforms.control_flow.while_tuple_flattening", _LOOP),
-    "while-unroller": Row("transforms.control_flow.while_unroller", _LOOP),
-    "zero-sized": Row("transforms.zero_sized", needs([Trait.EMPTY])),
+    "split-large-instructions": ListedPass("transforms.memory.split.instructions", takes=_PLANNER),
+    "unread-loops": ListedPass("transforms.control_flow.unread_loops", _LOOP),
+    "while-code-motion": ListedPass("transforms.control_flow.while_code_motion", _LOOP),
+    "while-dead-carries": ListedPass("transforms.control_flow.while_dead_carries", _LOOP),
+    "while-duplicate-carries": ListedPass("transforms.control_flow.while_duplicate_carries", _LOOP),
+    "while-induction-range": ListedPass("transforms.control_flow.while_induction_range", _LOOP),
+    "while-invariant-carries": ListedPass("transforms.control_flow.while_invariant_carries", _LOOP),
+    "while-relayout-sinking": ListedPass("transforms.control_flow.while_relayout_sinking", _LOOP),
+    "while-simplifier": ListedPass("transforms.control_flow.while_simplifier", _LOOP),
+    "while-trip-count": ListedPass("transforms.control_flow.while_trip_count", _LOOP),
+    "while-tuple-flattening": ListedPass("transforms.control_flow.while_tuple_flattening", _LOOP),
+    "while-unroller": ListedPass("transforms.control_flow.while_unroller", _LOOP),
+    "zero-sized": ListedPass("transforms.zero_sized", needs([Trait.EMPTY])),
 }
 """By name, in alphabetical order."""

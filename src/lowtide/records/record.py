@@ -12,8 +12,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from reprlib import recursive_repr
-from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from lowtide.records.definition import defined
 
 Method: TypeAlias = Callable[..., Any]
 
@@ -27,7 +28,7 @@ def _record(
     """
     if cls is None:
         return lambda given: _record(given, frozen=frozen, eq=eq, slots=slots)
-    made: Any = _defined(cls, slots=slots)
+    made: Any = defined(cls, slots=slots)
     if made is None:
         made = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(cls)
     made.__is_frozen__ = frozen
@@ -47,88 +48,6 @@ def _record(
         _give(made, "__setstate__", _restore)
     return made
 
-
-# -- fields ----------------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass(init=False, repr=False, eq=False)
-class _Model:
-    """A class of the standard library, of which those made here have the marks."""
-
-    field: int
-
-
-_KIND: Final[Any] = dataclasses.fields(_Model)[0]._field_type  # type: ignore[attr-defined]
-_SPECIAL: Final = ("ClassVar", "InitVar", "KW_ONLY")
-
-
-def _defined(cls: type, *, slots: bool) -> Any:
-    """A class with its fields, as the standard library defines it in twice the time.
-
-    None where an annotation or a default needs what only that knows.
-    """
-    annotations = vars(cls).get("__annotations__")
-    if annotations is None or "__slots__" in cls.__dict__ or "__abstractmethods__" in cls.__dict__:
-        return None
-    found: dict[str, dataclasses.Field[Any]] = {}
-    for base in cls.__mro__[-1:0:-1]:
-        found |= getattr(base, "__dataclass_fields__", {})
-    values = {
-        name: x
-        for name, x in cls.__dict__.items()
-        if name in annotations or isinstance(x, dataclasses.Field)
-    }
-    if not annotations.keys() >= values.keys():
-        return None
-    for name, kind in annotations.items():
-        if not isinstance(kind, str) or any(x in kind for x in _SPECIAL):
-            return None
-        default = values.get(name, getattr(cls, name, dataclasses.MISSING))
-        if not isinstance(default, dataclasses.Field):
-            if default.__class__.__hash__ is None or isinstance(default, MemberDescriptorType):
-                return None
-            default = dataclasses.field(default=default)
-        elif default.kw_only is not dataclasses.MISSING:
-            return None
-        default.name, default.type, default.kw_only = name, kind, False
-        default._field_type = _KIND
-        found[name] = default
-    marks = {
-        "__dataclass_params__": vars(_Model)["__dataclass_params__"],
-        "__dataclass_fields__": found,
-        "__match_args__": tuple([x.name for x in found.values() if x.init]),
-        "__doc__": cls.__doc__ or cls.__name__,
-    }
-    return _with_slots(cls, marks) if slots else _marked(cls, marks)
-
-
-def _marked(cls: Any, marks: dict[str, Any]) -> Any:
-    """The class with marks; a default that is a field is what that says, if it says one."""
-    for name, x in marks["__dataclass_fields__"].items():
-        if isinstance(cls.__dict__.get(name), dataclasses.Field):
-            if x.default is dataclasses.MISSING:
-                delattr(cls, name)
-            else:
-                setattr(cls, name, x.default)
-    for name, value in marks.items():
-        if name != "__match_args__" or name not in cls.__dict__:
-            setattr(cls, name, value)
-    return cls
-
-
-def _with_slots(cls: Any, marks: dict[str, Any]) -> Any:
-    """The same class made again, with a slot for each field that no base has one for."""
-    names = marks["__dataclass_fields__"]
-    taken = {x for base in cls.__mro__[1:-1] for x in base.__dict__.get("__slots__", ())}
-    inside = {k: x for k, x in cls.__dict__.items() if k not in names and k not in _OWN}
-    inside = {**marks, **inside, "__doc__": marks["__doc__"]}
-    inside["__slots__"] = tuple([x for x in names if x not in taken])
-    made = type(cls)(cls.__name__, cls.__bases__, inside)
-    made.__qualname__ = cls.__qualname__
-    return made
-
-
-_OWN: Final = frozenset({"__dict__", "__weakref__"})
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass

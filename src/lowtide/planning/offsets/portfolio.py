@@ -2,9 +2,9 @@
 
 Best fit is tried in several orders, and filling from below in several manners. Time is split into
 parts that no buffer outlives. They are packed by themselves, and the work goes to those that are
-higher than the most bytes live in all. What sticks out in one try is placed earlier in the next
-one, as in Joslin and Clements ("Squeaky Wheel Optimization", 1999). How much is tried depends on
-the problem only.
+higher than the most bytes live in all. Few buffers are packed exactly. What sticks out in one try
+is placed earlier in the next one, as in Joslin and Clements ("Squeaky Wheel Optimization", 1999).
+How much is tried depends on the problem only.
 """
 
 from __future__ import annotations
