@@ -24,10 +24,11 @@ from tests.architecture import (
 ROOMS: dict[str, list[str]] = {
     "files": [],
     "ir": [],
+    "native": [],
     "records": [],
     "search": [],
     "host_calls": ["ir"],
-    "llvm": ["files", "ir"],
+    "llvm": ["files", "ir", "native"],
     "ops": ["ir"],
     "options": ["ir"],
     "planning": ["search"],
@@ -47,7 +48,7 @@ ROOMS: dict[str, list[str]] = {
     "frontend": ["ir", "ops", "analysis", "builder", "evaluator", "verifier", "passes"],
     "fusion": ["ir", "ops", "analysis", "cost", "passes"],
     "least_memory": ["ir", "ops", "analysis"],
-    "runtime": ["ir", "host_calls", "llvm", "cost"],
+    "runtime": ["ir", "native", "host_calls", "llvm", "cost"],
     "spmd": ["ir", "ops", "analysis", "cost", "passes"],
     "transforms": ["ir", "host_calls", "ops", "analysis", "builder", "evaluator", "passes"],
     "xla": ["ir", "ops", "planning", "analysis", "scheduling"],
@@ -70,7 +71,7 @@ ROOMS: dict[str, list[str]] = {
     ],
     "nnvm": ["search", "planning", "scheduling", "frontend"],
     "micro": ["ir", "search", "planning", "scheduling", "frontend"],
-    "tuning": ["files", "ir", "llvm", "codegen", "runtime"],
+    "tuning": ["files", "ir", "native", "llvm", "codegen", "runtime"],
     "autopsy": [
         "ir",
         "search",
@@ -126,6 +127,7 @@ ROOMS: dict[str, list[str]] = {
     "backends": [
         "files",
         "ir",
+        "native",
         "llvm",
         "options",
         "codegen",
@@ -215,6 +217,7 @@ ROOMS: dict[str, list[str]] = {
     "pjrt": [
         "files",
         "ir",
+        "native",
         "host_calls",
         "llvm",
         "ops",

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from lowtide.files.object_cache import ObjectCache
 from lowtide.llvm.host import keep_facts
-from lowtide.llvm.objects import environment, runtime_object
+from lowtide.llvm.objects import environment, unit_object
 from lowtide.llvm.target import Target, host_target, restricted
+from lowtide.native import NativeUnit
 from lowtide.options import Options, cache_folder
 from lowtide.runtime.cpu.call import CallOptions, LinkedExecutable
 from lowtide.runtime.cpu.program import NativeProgram
@@ -39,9 +40,9 @@ keep_facts(lambda: kept("hosts", Options()))
 
 def linked(program: NativeProgram, options: Options) -> LinkedExecutable:
     """Return a program in memory, ready to be called; the runtime's own code may be compiled."""
-    return LinkedExecutable(program, _runtime_object, CallOptions(huge_pages=options.huge_pages))
+    return LinkedExecutable(program, _unit_object, CallOptions(huge_pages=options.huge_pages))
 
 
-def _runtime_object(text: str) -> bytes:
+def _unit_object(unit: NativeUnit) -> bytes:
     """The object of the runtime itself, which is the same for all programs."""
-    return runtime_object(text, host_target(), kept("objects", Options()))
+    return unit_object(unit, host_target(), kept("objects", Options()))

@@ -23,6 +23,7 @@ from lowtide.llvm.target import Target
 
 if TYPE_CHECKING:
     from lowtide.llvm.isolated import IsolatedCompiler
+    from lowtide.native import NativeUnit
 
     Compiler: TypeAlias = KernelCompiler | IsolatedCompiler
 
@@ -81,14 +82,19 @@ def compile_modules(
     return [found[key] for key in keys]
 
 
-def runtime_object(text: str, target: Target, cached: ObjectCache) -> bytes:
-    """Return the object of a module of lowtide's own, made with the least work of LLVM's."""
-    key = fingerprint(f"; level {RUNTIME_LEVEL}\n{text}", target)
+def unit_object(unit: NativeUnit, target: Target, cached: ObjectCache) -> bytes:
+    """Return the object of a unit of native code; one that is kept needs no text of it."""
+    key = fingerprint(f"; unit, level {RUNTIME_LEVEL}\n{unit.sources}", target)
     code = cached.get(key)
     if code is None:
-        code = KernelCompiler(target, RUNTIME_LEVEL).object_code(text)
+        code = compiled_unit(unit, target)
         cached.put(key, code)
     return code
+
+
+def compiled_unit(unit: NativeUnit, target: Target) -> bytes:
+    """Return the object of a unit of native code, made anew."""
+    return KernelCompiler(target, RUNTIME_LEVEL).object_code(unit.text(target.triple))
 
 
 def _compile(

@@ -11,6 +11,7 @@ from functools import partial
 from threading import Lock
 from typing import Any, Final
 
+from lowtide.native import view
 from lowtide.pjrt import PLATFORM
 from lowtide.pjrt.blocks import BufferStorage, Launch, QueuedCall, read_words
 from lowtide.pjrt.element_types import dtype_of
@@ -78,7 +79,7 @@ _preparing: Final = Lock()
 
 def _is_elsewhere(launch: int) -> bool:
     """Whether Python has to see to the results of calls of a program."""
-    block: Any = Launch.from_address(launch)
+    block: Any = view(Launch, launch)
     return bool(block.elsewhere)
 
 
@@ -163,7 +164,7 @@ def _pointer(address: int) -> int:
 def _run_job(queue: DeviceQueue, address: int) -> None:
     """Run a job that needs Python, or give the queue the arena that it lacked for one."""
     code, error = native_code(), None
-    job: Any = QueuedCall.from_address(address)
+    job: Any = view(QueuedCall, address)
     launched: LaunchedProgram = value_of(job.launch)
     try:
         sweep()
@@ -244,8 +245,8 @@ def _run_in_python(queue: DeviceQueue, job: Any, program: PluginProgram) -> None
 
 def _is_alone(storage: int) -> bool:
     """Whether the job has the last reference to the memory of an argument."""
-    block: Any = BufferStorage.from_address(storage)
-    parent: Any = BufferStorage.from_address(block.parent) if block.parent else block
+    block: Any = view(BufferStorage, storage)
+    parent: Any = view(BufferStorage, block.parent) if block.parent else block
     return bool(block.refs == parent.refs == 1)
 
 
@@ -258,7 +259,7 @@ def _run_nested(queue: int, address: int) -> None:
     It runs at once. Where its arguments are still to come, what is queued before it runs first,
     but for calls that several devices run: these wait for the call that this one is within.
     """
-    code, here, job = native_code(), queue_at(queue), QueuedCall.from_address(address)
+    code, here, job = native_code(), queue_at(queue), view(QueuedCall, address)
     events = [x for x in read_words(job.events, job.argument_count) if x]
     if all(code.has_happened(x) for x in events):
         _run_alone(here, address)
@@ -273,7 +274,7 @@ def _run_nested(queue: int, address: int) -> None:
 def _run_alone(queue: DeviceQueue, address: int) -> None:
     """Run a job that no queue has, and whose arguments are there or failed."""
     code, error = native_code(), None
-    job: Any = QueuedCall.from_address(address)
+    job: Any = view(QueuedCall, address)
     launched: LaunchedProgram = value_of(job.launch)
     try:
         error = code.failed(address)

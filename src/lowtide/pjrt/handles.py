@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any, Final
 
+from lowtide.native import make, view
 from lowtide.pjrt.blocks import HELD_LAUNCH, HELD_STORAGE, WORD, HandleCell
 from lowtide.pjrt.native_code import immortal, native_code
 
@@ -16,10 +17,10 @@ references for their sake."""
 _unknown: Final[list[Callable[[int], Any]]] = []
 
 
-def handle(value: Any, cell: HandleCell | None = None) -> int:
+def handle(value: Any, cell: Any = None) -> int:
     """Return a new address that stands for a value until C++ destroys it."""
     sweep()
-    cell = cell or HandleCell()
+    cell = cell or make(HandleCell)
     cell.held = 1
     address = ctypes.addressof(cell)
     _held[address] = (value, cell)
@@ -42,9 +43,9 @@ def value_of(address: int) -> Any:
     return _unknown[0](address) if found is None else found[0]
 
 
-def cell_of(address: int) -> HandleCell:
+def cell_of(address: int) -> Any:
     """Return the cell at an address."""
-    return HandleCell.from_address(address)
+    return view(HandleCell, address)
 
 
 def destroy(address: int) -> None:
@@ -59,7 +60,7 @@ def sweep() -> None:
     while address := code.take():
         while address:
             held = _held.pop(address)
-            cell = HandleCell.from_address(address)
+            cell = view(HandleCell, address)
             address, kind, here = cell.next, cell.held, address
             if kind == HELD_STORAGE:
                 code.free_storage(here)

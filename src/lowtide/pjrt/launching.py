@@ -8,6 +8,7 @@ from ctypes import c_int64
 from typing import Any, Final
 from weakref import finalize
 
+from lowtide.native import make
 from lowtide.pjrt.blocks import (
     CONSUME,
     FRAMES,
@@ -52,7 +53,7 @@ class LaunchedProgram:
         plan = executable.launch_plan()
         self._blocks: list[Any] = []
         self._frames: list[Any] = []
-        self.block: Any = Launch(refs=1, held=HELD_LAUNCH, device=program.device.address)
+        self.block: Any = make(Launch, refs=1, held=HELD_LAUNCH, device=program.device.address)
         runs_here = self.calls_python and not program.is_shared
         self.block.elsewhere = runs_here or not program.is_usual
         self.block.is_inline = runs_here
@@ -93,7 +94,7 @@ class LaunchedProgram:
             return
         for number in range(FRAMES):
             arena = queue.new_arena(plan.arena.nbytes)
-            setattr(self.block, f"frame{number}", self._frame(plan.frame(arena)))
+            self.block.frames[number] = self._frame(plan.frame(arena))
 
     def _stored(self, block: Any) -> int:
         self._blocks.append(block)
@@ -147,7 +148,6 @@ def _set_form(row: Any, begin: int) -> None:
 def _unmap_homes(records: Any) -> None:
     """Give back the addresses that wait for results of a program that is gone."""
     for row in records:
-        for slot in ("hollow0", "hollow1"):
-            home = getattr(row, slot)
+        for home in row.hollow:
             if home:
                 give(home, row.pages)

@@ -12,68 +12,14 @@ from ctypes import c_int, c_int64, c_size_t, c_void_p
 from functools import cache
 from typing import Any, Final
 
-from lowtide.backends.kept import kept
 from lowtide.ir.literal import Array
 from lowtide.ir.shape import Layout
-from lowtide.llvm.library import Library
-from lowtide.llvm.objects import runtime_object
-from lowtide.llvm.target import host_target
-from lowtide.options import Options
-from lowtide.pjrt.blocks import HandleCell, offset
 from lowtide.pjrt.handles import kept_text
-from lowtide.pjrt.native_code import immortal
+from lowtide.pjrt.native_code import immortal, native_code
 from lowtide.pjrt.table import address_of, extends, serves
 
 Order = tuple[int, ...]
 """The dimensions of an array from the one that varies fastest in memory to the slowest."""
-
-_TEXT: Final = f"""
-define ptr @layout_of(ptr %a) {{
-  %object.at = getelementptr i8, ptr %a, i64 16
-  %object = load ptr, ptr %object.at
-  %sizes.at = getelementptr i8, ptr %object, i64 {offset(HandleCell, "dimensions")}
-  %sizes = load ptr, ptr %sizes.at
-  %layout = getelementptr i8, ptr %sizes, i64 -16
-  %to = getelementptr i8, ptr %a, i64 24
-  store ptr %layout, ptr %to
-  ret ptr null
-}}
-
-define ptr @layout_text(ptr %a) {{
-  %layout.at = getelementptr i8, ptr %a, i64 16
-  %layout = load ptr, ptr %layout.at
-  %text = load ptr, ptr %layout
-  %text.to = getelementptr i8, ptr %a, i64 24
-  store ptr %text, ptr %text.to
-  %length.at = getelementptr i8, ptr %layout, i64 8
-  %length = load i64, ptr %length.at
-  %length.to = getelementptr i8, ptr %a, i64 32
-  store i64 %length, ptr %length.to
-  %holder.to = getelementptr i8, ptr %a, i64 40
-  store ptr %layout, ptr %holder.to
-  %free.to = getelementptr i8, ptr %a, i64 48
-  store ptr @layout_kept, ptr %free.to
-  ret ptr null
-}}
-
-define void @layout_kept(ptr %layout) {{
-  ret void
-}}
-
-define ptr @layout_destroy(ptr %a) {{
-  ret ptr null
-}}
-"""
-"""Layouts stay for good, so those who free them have nothing to do."""
-
-_NAMES: Final = ("layout_of", "layout_text", "layout_kept", "layout_destroy")
-
-
-@cache
-def _library() -> Library:
-    target = host_target()
-    code = runtime_object(_TEXT, target, kept("objects", Options()))
-    return immortal(Library([code], list(_NAMES), target))
 
 
 def row_major(rank: int) -> Order:
@@ -161,9 +107,9 @@ _EXTENSION: Final = 4
 @extends
 def layouts_extension() -> tuple[int, list[int]]:
     """Return the number of the extension and the addresses of its functions, in its order."""
-    native = _library()
+    native = native_code().library
     return _EXTENSION, [
-        native["layout_destroy"],
+        native["nothing"],
         native["layout_text"],
         address_of("Layouts_Client_GetDefaultLayout"),
         native["layout_of"],

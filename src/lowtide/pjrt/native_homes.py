@@ -8,167 +8,114 @@ from __future__ import annotations
 
 from typing import Final
 
-from lowtide.llvm.callee import COPY, external, parameters, variadic
-from lowtide.llvm.function import Function, Integer
-from lowtide.pjrt.blocks import HOMES, BufferStorage, ResultRecord, WaitingHome, offset
-from lowtide.pjrt.native_idle import UNMAP
-from lowtide.pjrt.native_objects import get, go_unless, place, put, return_any
+from lowtide.native import (
+    ACQUIRE,
+    I32,
+    RELEASE,
+    Address,
+    address_of,
+    copy_bytes,
+    external,
+    native,
+    variadic,
+)
+from lowtide.pjrt.blocks import HOMES, BufferStorage, Queue, ResultRecord
+from lowtide.pjrt.native_idle import account, find_home, munmap
 from lowtide.runtime.cpu.pages import HUGE_PAGE
 
-_MAP: Final = external("mmap", "ptr", "ptr", "i64", "i32", "i32", "i32", "i64")
-_REMAP: Final = variadic("mremap", "ptr", ("ptr", "i64", "i64", "i32"), ("ptr",))
-_READ_WRITE: Final = 3
-_PRIVATE_UNRESERVED: Final = 0x4022
-_KEEP_PLACE: Final = 7
+READ_WRITE: Final = 3
+PRIVATE_UNRESERVED: Final = 0x4022
+KEEP_PLACE: Final = 7
 """What `mremap` is asked for: a move to a fixed place, which leaves the old one mapped."""
 
-_FAILED: Final = "inttoptr (i64 -1 to ptr)"
+NO_MEMORY: Final = -1
 
 
-def push_home_function() -> Function:
-    """Write `i1 push_home(ptr slots, ptr home)`: whether there was room."""
-    given = parameters(slots="ptr", home="ptr")
-    f = Function("push_home", given, "i1", linkage="internal")
-    with f.loop(0, HOMES) as each:
-        slot = f.gep("%slots", each.index, "i64")
-        pair = f.op(f"cmpxchg ptr {slot}, ptr null, ptr %home release monotonic")
-        with f.when(f.op(f"extractvalue {{ ptr, i1 }} {pair}, 1")):
-            f.do("ret i1 true")
-            f.label(f.fresh_label("never"))
-    f.ret("i1", "false")
-    return f
+@external
+def mmap(start: Address, nbytes: int, access: I32, flags: I32, file: I32, at: int) -> Address:
+    """Return new pages, or -1."""
+    raise NotImplementedError
 
 
-def pop_home_function() -> Function:
-    """Write `ptr pop_home(ptr slots)`: one that waits, or null."""
-    f = Function("pop_home", parameters(slots="ptr"), "ptr", linkage="internal")
-    return_any(f, "%slots", HOMES)
-    return f
+@variadic(4)
+def mremap(start: Address, old: int, new: int, flags: I32, target: Address) -> Address:
+    """Move pages."""
+    raise NotImplementedError
 
 
-def refill_function(find_home: Function, push: Function) -> Function:
-    """Write `void refill(ptr queue, ptr record, ptr begin)`, ahead of a run.
+@native
+def move_pages(source: Address, nbytes: int, target: Address) -> Address:
+    """Have pages lie elsewhere; the place that they leave stays mapped. It is -1 if they do not."""
+    return mremap(source, nbytes, nbytes, KEEP_PLACE, target)
 
-    Pages that wait move to where the result will lie in an arena.
+
+@native
+def refill(queue: Queue, record: ResultRecord, begin: Address) -> None:
+    """Move pages that wait to where a result will lie in an arena, ahead of a run."""
+    home = find_home(queue, record.inner_bytes)
+    if home is not None:
+        hole = begin + (record.inner - record.data)
+        pages, inner = home.pages, home.inner
+        move_pages(address_of(home) + inner, record.inner_bytes, hole)
+        keep_hollow(record, address_of(home), pages, inner)
+
+
+@native
+def keep_hollow(record: ResultRecord, home: Address, pages: int, inner: int) -> None:
+    """Have addresses whose pages moved away wait for the next result of this place.
+
+    They go back to the system if they do not suit it, or there is no room.
     """
-    given = parameters(queue="ptr", record="ptr", begin="ptr")
-    f = Function("refill", given, linkage="internal")
-    inner_bytes = get(f, ResultRecord, "%record", "inner_bytes")
-    home = f.call(find_home, ["%queue", inner_bytes])
-    with f.when(f.op(f"icmp ne ptr {home}, null")):
-        data, inner = (get(f, ResultRecord, "%record", x) for x in ("data", "inner"))
-        hole = f.gep("%begin", f.sub(inner, data))
-        pages, from_ = (get(f, WaitingHome, home, x) for x in ("pages", "inner"))
-        _move(f, f.gep(home, from_), inner_bytes, hole)
-        f.call(push, ["%record", home, pages, from_])
-    return f
+    remainder = home & (HUGE_PAGE - 1) if record.nbytes >= HUGE_PAGE else 0
+    if remainder == record.remainder and pages == record.pages and inner == record.inner:
+        for number in range(HOMES):
+            if not record.hollow[number].compare_exchange(0, home, RELEASE):
+                return
+    munmap(home, pages)
 
 
-def keep_hollow_function(push: Function) -> Function:
-    """Write `void keep_hollow(ptr record, ptr home, i64 pages, i64 inner)`.
-
-    Addresses whose pages moved away wait for the next result of this place, if they suit it and
-    there is room; else they go back to the system.
-    """
-    given = parameters(record="ptr", home="ptr", pages="i64", inner="i64")
-    f = Function("keep_hollow", given, linkage="internal")
-    remainder = get(f, ResultRecord, "%record", "remainder")
-    large = f.compare("sge", get(f, ResultRecord, "%record", "nbytes"), HUGE_PAGE)
-    number = f.op("ptrtoint ptr %home to i64")
-    found = f.select(large, "i64", f.op(f"and i64 {number}, {HUGE_PAGE - 1}"), 0)
-    alike = f.compare("eq", found, remainder)
-    for name in ("pages", "inner"):
-        same = f.compare("eq", get(f, ResultRecord, "%record", name), f"%{name}")
-        alike = f.op(f"and i1 {alike}, {same}")
-    go_unless(f, alike, "odd")
-    go_unless(f, f.call(push, [place(f, ResultRecord, "%record", "hollow0"), "%home"]), "odd")
-    f.do("ret void")
-    f.label("odd")
-    f.call(UNMAP, ["%home", "%pages"])
-    return f
+@native
+def reserve(nbytes: int, remainder: int) -> Address:
+    """Return new pages, or -1; from a huge page on they begin at `remainder` modulo one."""
+    if nbytes < HUGE_PAGE:
+        return mmap(0, nbytes, READ_WRITE, PRIVATE_UNRESERVED, -1, 0)
+    start = mmap(0, nbytes + HUGE_PAGE, READ_WRITE, PRIVATE_UNRESERVED, -1, 0)
+    if start == NO_MEMORY:
+        return start
+    ahead = (remainder - start) & (HUGE_PAGE - 1)
+    if ahead:
+        munmap(start, ahead)
+    munmap(start + ahead + nbytes, HUGE_PAGE - ahead)
+    return start + ahead
 
 
-def reserve_function() -> Function:
-    """Write `ptr reserve(i64 nbytes, i64 remainder)`: new pages; -1 where there are none.
-
-    From a huge page on they begin at `remainder` modulo one.
-    """
-    f = Function("reserve", parameters(nbytes="i64", remainder="i64"), "ptr", linkage="internal")
-    large = f.compare("sge", "%nbytes", HUGE_PAGE)
-    more = f.select(large, "i64", HUGE_PAGE, 0)
-    given = f.add("%nbytes", more)
-    start = _mapped(f, given)
-    lost = f.op(f"icmp eq ptr {start}, {_FAILED}")
-    plain = f.op(f"or i1 {lost}, {f.op(f'xor i1 {large}, true')}")
-    with f.when(plain):
-        f.do(f"ret ptr {start}")
-        f.label(f.fresh_label("never"))
-    number = f.op(f"ptrtoint ptr {start} to i64")
-    ahead = f.op(f"and i64 {f.sub('%remainder', number)}, {HUGE_PAGE - 1}")
-    found = f.gep(start, ahead)
-    with f.when(f.compare("ne", ahead, 0)):
-        f.call(UNMAP, [start, ahead])
-    behind = f.sub(HUGE_PAGE, ahead)
-    with f.when(f.compare("ne", behind, 0)):
-        f.call(UNMAP, [f.gep(found, "%nbytes"), behind])
-    f.ret("ptr", found)
-    return f
+@native
+def hollow_home(record: ResultRecord) -> Address:
+    """Return addresses for a result: those that wait, or new ones; -1 where there are none."""
+    for number in range(HOMES):
+        found = record.hollow[number].exchange(0, ACQUIRE)
+        if found:
+            return found
+    return reserve(record.pages, record.remainder)
 
 
-def _mapped(f: Function, nbytes: Integer) -> str:
-    return f.call(_MAP, ["null", nbytes, _READ_WRITE, _PRIVATE_UNRESERVED, -1, 0])
-
-
-def take_over_function(pop: Function, reserve: Function, account: Function) -> Function:
-    """Write `i1 take_over(ptr record, ptr storage, ptr begin)`.
-
-    The result at `begin` in an arena becomes the storage's; whether there was memory for it.
-    """
-    given = parameters(record="ptr", storage="ptr", begin="ptr")
-    f = Function("take_over", given, "i1", linkage="internal")
-    words = {
-        x: get(f, ResultRecord, "%record", x)
-        for x in ("data", "inner", "inner_bytes", "pages", "remainder", "nbytes")
-    }
-    waiting = f.call(pop, [place(f, ResultRecord, "%record", "hollow0")])
-    (home,) = f.choose(
-        f.op(f"icmp ne ptr {waiting}, null"),
-        ["ptr"],
-        lambda: [waiting],
-        lambda: [f.call(reserve, [words["pages"], words["remainder"]])],
-    )
-    _refuse_if(f, f.op(f"icmp eq ptr {home}, {_FAILED}"), "lost")
-    start = f.gep("%begin", f.sub(0, words["data"]))
-    hole, inside = f.gep(start, words["inner"]), f.gep(home, words["inner"])
-    moved = _move(f, hole, words["inner_bytes"], inside)
-    _refuse_if(f, f.op(f"icmp eq ptr {moved}, {_FAILED}"), "stuck")
-    data = f.gep(home, words["data"])
-    f.call(COPY, [data, "%begin", f.sub(words["inner"], words["data"]), "false"])
-    end = f.add(words["inner"], words["inner_bytes"])
-    rest = f.sub(f.add(words["data"], words["nbytes"]), end)
-    f.call(COPY, [f.gep(home, end), f.gep(start, end), rest, "false"])
-    put(f, BufferStorage, "%storage", "home", home, "ptr")
-    for name in ("pages", "inner", "inner_bytes"):
-        put(f, BufferStorage, "%storage", name, words[name])
-    put(f, BufferStorage, "%storage", "data", data, "ptr")
-    f.call(account, [get(f, BufferStorage, "%storage", "queue", "ptr"), words["nbytes"]])
-    f.do("ret i1 true")
-    f.label("stuck")
-    f.call(UNMAP, [home, words["pages"]])
-    f.do("br label %lost")
-    f.label("lost")
-    f.ret("i1", "false")
-    return f
-
-
-def _move(f: Function, source: str, nbytes: str, target: str) -> str:
-    return f.call(_REMAP, [source, nbytes, nbytes, _KEEP_PLACE, target])
-
-
-def _refuse_if(f: Function, condition: str, label: str) -> None:
-    good = f.fresh_label("good")
-    f.do(f"br i1 {condition}, label %{label}, label %{good}")
-    f.label(good)
-
-
-assert offset(ResultRecord, "hollow1") - offset(ResultRecord, "hollow0") == 8
+@native
+def take_over(record: ResultRecord, storage: BufferStorage, begin: Address) -> bool:
+    """Have the result at `begin` in an arena be the storage's; whether there was memory for it."""
+    home = hollow_home(record)
+    if home == NO_MEMORY:
+        return False
+    inner, inner_bytes = record.inner, record.inner_bytes
+    start = begin - record.data
+    if move_pages(start + inner, inner_bytes, home + inner) == NO_MEMORY:
+        munmap(home, record.pages)
+        return False
+    data = home + record.data
+    copy_bytes(data, begin, inner - record.data)
+    end = inner + inner_bytes
+    copy_bytes(home + end, start + end, record.data + record.nbytes - end)
+    storage.home = home
+    storage.pages, storage.inner, storage.inner_bytes = record.pages, inner, inner_bytes
+    storage.data = data
+    account(storage.queue, record.nbytes)
+    return True

@@ -9,11 +9,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from lowtide.llvm.callee import external, parameters
-from lowtide.llvm.function import Function, Integer
+from lowtide.native import (
+    ACQUIRE,
+    I32,
+    RELAXED,
+    RELEASE,
+    SEQ_CST,
+    Address,
+    address_of,
+    at,
+    external,
+    native,
+)
 from lowtide.pjrt.blocks import Queue, WaitingHome
-from lowtide.pjrt.native_objects import add, get, go_unless, is_null, place, put
-from lowtide.runtime.cpu.system import System
+from lowtide.pjrt.native_events import wake
 
 LEAST_KEPT: Final = 32 << 20
 """Bytes of results' pages that may wait beyond what is in use."""
@@ -25,252 +34,245 @@ these from the file again as to give so many new ones."""
 SLACK_SHIFT: Final = 5
 """One part in so many powers of two of the most that was in use may be resident beyond it."""
 
-UNMAP: Final = external("munmap", "i32", "ptr", "i64")
-_ADVISE: Final = external("madvise", "i32", "ptr", "i64", "i32")
-_TRIM: Final = external("malloc_trim", "i32", "i64")
-_NOT_NEEDED: Final = 4
+NOT_NEEDED: Final = 4
+"""What `madvise` is told of pages that may go."""
 
 
-def guard_function(system: System) -> Function:
-    """Write `void guard(ptr queue)`, which takes the lock of the homes of a queue."""
-    f = Function("guard", parameters(queue="ptr"), linkage="internal")
-    word = place(f, Queue, "%queue", "guard")
-    f.do("br label %again")
-    f.label("again")
-    pair = f.op(f"cmpxchg ptr {word}, i64 0, i64 1 acquire monotonic")
-    f.do(f"br i1 {f.op(f'extractvalue {{ i64, i1 }} {pair}, 1')}, label %done, label %busy")
-    f.label("busy")
-    system.give_way(f)
-    f.do("br label %again")
-    f.label("done")
-    return f
+@external
+def munmap(start: Address, nbytes: int) -> I32:
+    """Give pages back."""
+    raise NotImplementedError
 
 
-def _unguard(f: Function) -> None:
-    f.do(f"store atomic i64 0, ptr {place(f, Queue, '%queue', 'guard')} release, align 8")
+@external
+def madvise(start: Address, nbytes: int, advice: I32) -> I32:
+    """Tell the system of the use of pages."""
+    raise NotImplementedError
 
 
-def _seen(f: Function, name: str) -> str:
-    """Load a word of the queue that other threads write."""
-    return f.op(f"load atomic i64, ptr {place(f, Queue, '%queue', name)} seq_cst, align 8")
+@external
+def malloc_trim(kept: int) -> I32:
+    """Have the C library give back what nobody uses."""
+    raise NotImplementedError
 
 
-def notice_function(signal: Function) -> Function:
-    """Write `void notice(ptr queue)`: memory waits, and the worker is to look after it."""
-    f = Function("notice", parameters(queue="ptr"))
-    with f.when(f.compare("eq", _seen(f, "watched"), 0)):
-        f.call(signal, ["%queue"])
-    return f
+@external
+def sched_yield() -> I32:
+    """Let another thread have the core."""
+    raise NotImplementedError
 
 
-def unsettle_function(notice: Function) -> Function:
-    """Write `void unsettle(ptr queue)`: the C library may have memory that nobody uses."""
-    f = Function("unsettle", parameters(queue="ptr"))
-    word = place(f, Queue, "%queue", "unsettled")
-    f.do(f"store atomic i64 1, ptr {word} seq_cst, align 8")
-    f.call(notice, ["%queue"])
-    return f
+# -- signs to the worker -------------------------------------------------------------------------
 
 
-def _most_kept(f: Function) -> Integer:
-    return f.add(_seen(f, "used"), LEAST_KEPT)
+@native
+def signal(queue: Queue) -> None:
+    """Have the worker of a queue look again."""
+    queue.signal.add(1, SEQ_CST)
+    if queue.asleep.load(SEQ_CST):
+        wake(queue.signal, 1)
 
 
-def keep_home_function(guard: Function, notice: Function) -> Function:
-    """Write `void keep_home(ptr queue, ptr home, i64 pages, i64 inner, i64 inner_bytes)`.
+@native
+def notice(queue: Queue) -> None:
+    """Tell the worker that memory waits, and that it is to look after it."""
+    if not queue.watched.load(SEQ_CST):
+        signal(queue)
 
-    The memory of a result that is gone waits for the next one, or goes to the system where enough
-    does.
+
+@native
+def unsettle(queue: Queue) -> None:
+    """Note that the C library may have memory that nobody uses."""
+    queue.unsettled.store(1, SEQ_CST)
+    notice(queue)
+
+
+# -- the homes of results ------------------------------------------------------------------------
+
+
+@native
+def guard(queue: Queue) -> None:
+    """Take the lock of the homes of a queue."""
+    while queue.guard.compare_exchange(0, 1, ACQUIRE):
+        sched_yield()
+
+
+@native
+def unguard(queue: Queue) -> None:
+    """Give the lock back."""
+    queue.guard.store(0, RELEASE)
+
+
+@native
+def most_kept(queue: Queue) -> int:
+    """Return the bytes of homes that may wait."""
+    return queue.used.load(SEQ_CST) + LEAST_KEPT
+
+
+@native
+def keep_home(queue: Queue, home: Address, pages: int, inner: int, inner_bytes: int) -> None:
+    """Have the memory of a result that is gone wait for the next one.
+
+    It goes to the system where enough does.
     """
-    given = parameters(queue="ptr", home="ptr", pages="i64", inner="i64", inner_bytes="i64")
-    f = Function("keep_home", given, linkage="internal")
-    most = _most_kept(f)
-    f.call(guard, ["%queue"])
-    come = f.add(_seen(f, "idle"), "%pages")
-    go_unless(f, f.compare("sle", come, most), "full")
-    put(f, WaitingHome, "%home", "next", get(f, Queue, "%queue", "homes", "ptr"), "ptr")
-    for name in ("pages", "inner", "inner_bytes"):
-        put(f, WaitingHome, "%home", name, f"%{name}")
-    put(f, Queue, "%queue", "homes", "%home", "ptr")
-    add(f, Queue, "%queue", "idle", "%pages")
-    peak = place(f, Queue, "%queue", "peak_pool")
-    f.op(f"atomicrmw max ptr {peak}, i64 {f.add(come, _seen(f, 'mapped'))} monotonic")
-    _unguard(f)
-    f.call(notice, ["%queue"])
-    f.do("ret void")
-    f.label("full")
-    _unguard(f)
-    f.call(UNMAP, ["%home", "%pages"])
-    return f
+    most = most_kept(queue)
+    guard(queue)
+    come = queue.idle.load(SEQ_CST) + pages
+    if come > most:
+        unguard(queue)
+        munmap(home, pages)
+        return
+    waiting = at(WaitingHome, home)
+    waiting.next = queue.homes
+    waiting.pages, waiting.inner, waiting.inner_bytes = pages, inner, inner_bytes
+    queue.homes = waiting
+    queue.idle.add(pages, SEQ_CST)
+    queue.peak_pool.raise_to(come + queue.mapped.load(SEQ_CST), RELAXED)
+    unguard(queue)
+    notice(queue)
 
 
-def find_home_function(guard: Function) -> Function:
-    """Write `ptr find_home(ptr queue, i64 inner_bytes)`: one with as many that may move, or null.
-
-    It no longer waits.
-    """
-    f = Function("find_home", parameters(queue="ptr", inner_bytes="i64"), "ptr", linkage="internal")
-    go_unless(f, f.compare("ne", _seen(f, "idle"), 0), "none")
-    f.call(guard, ["%queue"])
-    link = f.stack("ptr", 1, 8)
-    f.store("ptr", place(f, Queue, "%queue", "homes"), link, 8)
-    f.do("br label %look")
-    f.label("look")
-    at = f.load("ptr", link, 8)
-    home = f.load("ptr", at, 8)
-    f.do(f"br i1 {is_null(f, home)}, label %end, label %some")
-    f.label("some")
-    fits = f.compare("eq", get(f, WaitingHome, home, "inner_bytes"), "%inner_bytes")
-    f.do(f"br i1 {fits}, label %found, label %on")
-    f.label("on")
-    f.store("ptr", place(f, WaitingHome, home, "next"), link, 8)
-    f.do("br label %look")
-    f.label("found")
-    f.store("ptr", get(f, WaitingHome, home, "next", "ptr"), at, 8)
-    add(f, Queue, "%queue", "idle", f.sub(0, get(f, WaitingHome, home, "pages")))
-    _unguard(f)
-    f.do(f"ret ptr {home}")
-    f.label("end")
-    _unguard(f)
-    f.do("br label %none")
-    f.label("none")
-    f.ret("ptr", "null")
-    return f
+@native
+def find_home(queue: Queue, inner_bytes: int) -> WaitingHome | None:
+    """Return a home with as many bytes that may move, which no longer waits, or None."""
+    if not queue.idle.load(SEQ_CST):
+        return None
+    guard(queue)
+    before: WaitingHome | None = None
+    home = queue.homes
+    while home is not None and home.inner_bytes != inner_bytes:
+        before = home
+        home = home.next
+    if home is not None:
+        if before is None:
+            queue.homes = home.next
+        else:
+            before.next = home.next
+        queue.idle.add(-home.pages, SEQ_CST)
+    unguard(queue)
+    return home
 
 
-def drop_homes_function(guard: Function) -> Function:
-    """Write `void drop_homes(ptr queue, i64 most)`: homes go until so many bytes wait at most."""
-    f = Function("drop_homes", parameters(queue="ptr", most="i64"), linkage="internal")
-    f.do("br label %look")
-    f.label("look")
-    go_unless(f, f.compare("sgt", _seen(f, "idle"), "%most"), "end")
-    f.call(guard, ["%queue"])
-    home = get(f, Queue, "%queue", "homes", "ptr")
-    f.do(f"br i1 {is_null(f, home)}, label %none, label %some")
-    f.label("some")
-    pages = get(f, WaitingHome, home, "pages")
-    put(f, Queue, "%queue", "homes", get(f, WaitingHome, home, "next", "ptr"), "ptr")
-    add(f, Queue, "%queue", "idle", f.sub(0, pages))
-    _unguard(f)
-    f.call(UNMAP, [home, pages])
-    f.do("br label %look")
-    f.label("none")
-    _unguard(f)
-    f.do("br label %end")
-    f.label("end")
-    return f
+@native
+def drop_homes(queue: Queue, most: int) -> None:
+    """Let homes go until so many bytes wait at most."""
+    while queue.idle.load(SEQ_CST) > most:
+        guard(queue)
+        home = queue.homes
+        if home is None:
+            unguard(queue)
+            return
+        pages = home.pages
+        queue.homes = home.next
+        queue.idle.add(-pages, SEQ_CST)
+        unguard(queue)
+        munmap(address_of(home), pages)
 
 
-def drop_pages_function() -> Function:
-    """Write `void drop_pages(ptr queue, ptr arena, i64 kept)`.
-
-    The pages of an arena that its caller has go to the system, but for those of its first bytes.
-    """
-    f = Function("drop_pages", parameters(queue="ptr", arena="ptr", kept="i64"), linkage="internal")
-    more = f.sub(_seen(f, "extent"), "%kept")
-    with f.when(f.compare("sgt", more, 0)):
-        f.call(_ADVISE, [f.gep("%arena", "%kept"), more, _NOT_NEEDED])
-        word = place(f, Queue, "%queue", "extent")
-        f.do(f"store atomic i64 %kept, ptr {word} seq_cst, align 8")
-        put(f, Queue, "%queue", "hollow", 0)
-    return f
+@native
+def fall(queue: Queue) -> None:
+    """Let homes go where less is in use, and so less may wait."""
+    most = most_kept(queue)
+    if queue.idle.load(SEQ_CST) > most:
+        drop_homes(queue, most)
 
 
-def drop_arena_function(drop_pages: Function) -> Function:
-    """Write `void drop_arena(ptr queue)`: the pages of an arena that no run has."""
-    f = Function("drop_arena", parameters(queue="ptr"), linkage="internal")
-    home = place(f, Queue, "%queue", "arena")
-    arena = f.op(f"atomicrmw xchg ptr {home}, ptr null acquire")
-    with f.when(f.op(f"icmp ne ptr {arena}, null")):
-        f.call(drop_pages, ["%queue", arena, 0])
-        f.do(f"store atomic ptr {arena}, ptr {home} release, align 8")
-    return f
+# -- the arena -----------------------------------------------------------------------------------
 
 
-def use_extent_function(drop_pages: Function, notice: Function) -> Function:
-    """Write `void use_extent(ptr queue, ptr arena, i64 needed)`, ahead of a run in an arena.
-
-    Pages behind those that the run needs go where more would be resident than ever was in use.
-    """
-    f = Function(
-        "use_extent", parameters(queue="ptr", arena="ptr", needed="i64"), linkage="internal"
-    )
-    extent = _seen(f, "extent")
-    put(f, Queue, "%queue", "hollow", 0)
-    behind = f.compare("sgt", extent, "%needed")
-    f.do(f"br i1 {behind}, label %more, label %less")
-    f.label("more")
-    come = f.add(f.add(_seen(f, "used"), extent), _seen(f, "idle"))
-    with f.when(f.compare("sgt", come, most_resident(f, _seen(f, "peak")))):
-        f.call(drop_pages, ["%queue", "%arena", "%needed"])
-    f.do("br label %end")
-    f.label("less")
-    word = place(f, Queue, "%queue", "extent")
-    f.do(f"store atomic i64 %needed, ptr {word} seq_cst, align 8")
-    f.call(notice, ["%queue"])
-    f.do("br label %end")
-    f.label("end")
-    return f
+@native
+def drop_pages(queue: Queue, arena: Address, kept: int) -> None:
+    """Let the pages of an arena that its caller has go, but for those of its first bytes."""
+    more = queue.extent.load(SEQ_CST) - kept
+    if more > 0:
+        madvise(arena + kept, more, NOT_NEEDED)
+        queue.extent.store(kept, SEQ_CST)
+        queue.hollow.store(0, RELAXED)
 
 
-def most_resident(f: Function, peak: Integer) -> Integer:
+@native
+def drop_arena(queue: Queue) -> None:
+    """Let the pages of an arena go that no run has."""
+    arena = queue.arena.exchange(0, ACQUIRE)
+    if arena:
+        drop_pages(queue, arena, 0)
+        queue.arena.store(arena, RELEASE)
+
+
+@native
+def most_resident(peak: int) -> int:
     """Return how many bytes may be resident, in use or not, where that many were in use at once."""
-    return f.add(f.add(peak, f.op(f"ashr i64 {peak}, {SLACK_SHIFT}")), 1 << 20)
+    return peak + (peak >> SLACK_SHIFT) + (1 << 20)
 
 
-def make_room_function(drop_homes: Function, drop_arena: Function) -> Function:
-    """Write `void make_room(ptr queue, i64 used, i64 peak)`, where so many bytes come into use.
+@native
+def use_extent(queue: Queue, arena: Address, needed: int) -> None:
+    """Note what a run needs of an arena, ahead of it.
 
-    What waits goes as far as it would have more resident than was ever in use.
+    Pages behind that go where more would be resident than ever was in use.
     """
-    f = Function("make_room", parameters(queue="ptr", used="i64", peak="i64"), linkage="internal")
-    left = f.sub(most_resident(f, f.max("%peak", "%used")), "%used")
-    idle, arena = _seen(f, "idle"), f.compare("ne", _seen(f, "arena"), 0)
-    extent = f.select(arena, "i64", f.sub(_seen(f, "extent"), _seen(f, "hollow")), 0)
-    with f.when(f.compare("sgt", f.add(idle, extent), left)):
-        f.call(drop_homes, ["%queue", f.max(f.sub(left, extent), 0)])
-        with f.when(f.compare("sgt", f.add(_seen(f, "idle"), extent), left)):
-            f.call(drop_arena, ["%queue"])
-    return f
+    extent = queue.extent.load(SEQ_CST)
+    queue.hollow.store(0, RELAXED)
+    if extent > needed:
+        come = queue.used.load(SEQ_CST) + extent + queue.idle.load(SEQ_CST)
+        if come > most_resident(queue.peak.load(SEQ_CST)):
+            drop_pages(queue, arena, needed)
+    else:
+        queue.extent.store(needed, SEQ_CST)
+        notice(queue)
 
 
-def fall_function(drop_homes: Function) -> Function:
-    """Write `void fall(ptr queue)`: less is in use, and so less may wait."""
-    f = Function("fall", parameters(queue="ptr"), linkage="internal")
-    most = _most_kept(f)
-    with f.when(f.compare("sgt", _seen(f, "idle"), most)):
-        f.call(drop_homes, ["%queue", most])
-    return f
+# -- all of it -----------------------------------------------------------------------------------
 
 
-def forget_code_function() -> Function:
-    """Write `void forget_code(ptr queue, i64 nbytes)`, where so many bytes come into use.
+@native
+def make_room(queue: Queue, used: int, peak: int) -> None:
+    """Let what waits go where it would have more resident than was ever in use.
 
-    LLVM's pages go if these are many and something was compiled since they last went.
+    So many bytes come into use.
     """
-    f = Function("forget_code", parameters(queue="ptr", nbytes="i64"), linkage="internal")
-    with f.when(f.compare("sge", "%nbytes", LARGE_USE)):
-        word = place(f, Queue, "%queue", "compiled")
-        before = f.op(f"atomicrmw xchg ptr {word}, i64 0 seq_cst")
-        with f.when(f.compare("ne", before, 0)):
-            _drop_code(f)
-    return f
+    left = most_resident(max(peak, used)) - used
+    extent = 0
+    if queue.arena.load(SEQ_CST):
+        extent = queue.extent.load(SEQ_CST) - queue.hollow.load(SEQ_CST)
+    if queue.idle.load(SEQ_CST) + extent > left:
+        drop_homes(queue, max(left - extent, 0))
+        if queue.idle.load(SEQ_CST) + extent > left:
+            drop_arena(queue)
 
 
-def _drop_code(f: Function) -> None:
-    text, nbytes = get(f, Queue, "%queue", "text", "ptr"), get(f, Queue, "%queue", "text_bytes")
-    f.call(_ADVISE, [text, nbytes, _NOT_NEEDED])
+@native
+def forget_code(queue: Queue, nbytes: int) -> None:
+    """Let LLVM's pages go where much comes into use, if something was compiled since they went."""
+    if nbytes >= LARGE_USE and queue.compiled.exchange(0, SEQ_CST):
+        drop_code(queue)
 
 
-def settle_function(drop_homes: Function, drop_arena: Function) -> Function:
-    """Write `void settle(ptr queue)`: all that waits goes to the system, Python's at its turn."""
-    f = Function("settle", parameters(queue="ptr"))
-    word = place(f, Queue, "%queue", "unsettled")
-    f.do(f"store atomic i64 0, ptr {word} seq_cst, align 8")
-    f.call(drop_homes, ["%queue", 0])
-    f.call(drop_arena, ["%queue"])
-    f.call(_TRIM, [0])
-    _drop_code(f)
-    for name in ("rested", "sweep"):
-        put(f, Queue, "%queue", name, 1)
-    return f
+@native
+def drop_code(queue: Queue) -> None:
+    """Let LLVM's pages go to the system; those that are used again come from the file."""
+    madvise(queue.text, queue.text_bytes, NOT_NEEDED)
+
+
+@native
+def account(queue: Queue, nbytes: int) -> None:
+    """Note that so many bytes more are in use on a device."""
+    now = queue.used.add(nbytes, SEQ_CST) + nbytes
+    peak = queue.peak.raise_to(now, RELAXED)
+    if nbytes > 0:
+        make_room(queue, now, peak)
+        forget_code(queue, nbytes)
+        queue.count.add(1, SEQ_CST)
+        queue.largest.raise_to(nbytes, RELAXED)
+
+
+@native
+def settle(queue: Queue) -> None:
+    """Let all that waits go to the system, Python's at its turn."""
+    queue.unsettled.store(0, SEQ_CST)
+    drop_homes(queue, 0)
+    drop_arena(queue)
+    malloc_trim(0)
+    drop_code(queue)
+    queue.rested = 1
+    queue.sweep.store(1, RELAXED)

@@ -16,6 +16,7 @@ from lowtide.files.object_cache import ObjectCache
 from lowtide.frontend.hlo_proto import read_hlo_proto, write_hlo_module_with_config
 from lowtide.ir import Module, Shape
 from lowtide.ir.garbage_collection import without_collection
+from lowtide.native import make
 from lowtide.pjrt.blocks import HandleCell
 from lowtide.pjrt.compile_options import lowtide_options
 from lowtide.pjrt.devices import MEMORY_KIND, PluginDevice, client
@@ -109,9 +110,9 @@ class PluginProgram:
         kinds = {x.memory for x in self.results}
         return not self.is_shared and kinds <= {MEMORY_KIND}
 
-    def cell(self) -> HandleCell:
+    def cell(self) -> Any:
         """Return a cell for a handle: machine code reads the counts of devices in its words."""
-        return HandleCell(device=self.options.replicas, memory=self.options.partitions)
+        return make(HandleCell, device=self.options.replicas, memory=self.options.partitions)
 
     def alive(self) -> Executable:
         """Return the executable; raises PluginError where it was deleted."""

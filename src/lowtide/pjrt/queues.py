@@ -10,6 +10,7 @@ from typing import Any, Final
 from weakref import WeakSet, finalize
 
 from lowtide.llvm.file_pages import llvm_pages
+from lowtide.native import make
 from lowtide.pjrt.blocks import Queue
 from lowtide.pjrt.devices import PluginDevice
 from lowtide.pjrt.handles import cell_of, sweep
@@ -43,7 +44,7 @@ class DeviceQueue:
     """
 
     def __init__(self) -> None:
-        self.block: Any = Queue(most_bytes=MOST_BYTES, nanoseconds=REST_NANOSECONDS)
+        self.block: Any = make(Queue, most_bytes=MOST_BYTES, nanoseconds=REST_NANOSECONDS)
         self.address = ctypes.addressof(self.block)
         self._lock = Lock()
         self._arena: Arena | None = None

@@ -13,7 +13,8 @@ from weakref import finalize
 import numpy as np
 
 from lowtide.ir.literal import Array
-from lowtide.pjrt.blocks import HELD_STORAGE, BufferStorage, HandleCell, read_words
+from lowtide.native import view
+from lowtide.pjrt.blocks import HELD_STORAGE, BufferStorage, read_words
 from lowtide.pjrt.devices import PluginMemory
 from lowtide.pjrt.element_types import dtype_of
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError, error_at, new_error
@@ -32,7 +33,7 @@ class Buffer:
         self.address = address
 
     @property
-    def _cell(self) -> HandleCell:
+    def _cell(self) -> Any:
         return cell_of(self.address)
 
     @property
@@ -127,7 +128,7 @@ class _StorageOwner:
 
 def array_in(storage: int, dtype: np.dtype[Any], sizes: tuple[int, ...]) -> Array:
     """Return what a storage has, as an array that keeps the memory."""
-    block = BufferStorage.from_address(storage)
+    block = view(BufferStorage, storage)
     if block.held == HELD_STORAGE:
         found: Array = value_of(storage)
         return found
@@ -156,7 +157,7 @@ _waiting: Final[dict[int, Callable[[PluginError | None], None]]] = immortal({})
 
 def fill(storage: int, array: Array) -> None:
     """Have an array be what a storage has, where nothing was."""
-    code, block = native_code(), BufferStorage.from_address(storage)
+    code, block = native_code(), view(BufferStorage, storage)
     block.is_odd = not array.flags.c_contiguous
     block.held = HELD_STORAGE
     hold(storage, array)

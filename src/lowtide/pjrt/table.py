@@ -15,7 +15,7 @@ from lowtide.pjrt.errors import (
     new_error,
 )
 from lowtide.pjrt.native_code import immortal, native_code
-from lowtide.pjrt.native_objects import FRONTS
+from lowtide.pjrt.native_python import FRONTS
 
 VERSION: Final = (0, 114)
 """The version of the interface, major and minor: what JAX 0.10 knows."""
@@ -209,7 +209,7 @@ NATIVE: Final = {
     "destroy_event": "Event_Destroy",
     "is_ready": "Event_IsReady",
     "event_error": "Event_Error",
-    "await": "Event_Await",
+    "await_event": "Event_Await",
     "on_ready": "Event_OnReady",
     "ready_event": "Buffer_ReadyEvent",
     "dimensions": "Buffer_Dimensions Buffer_UnpaddedDimensions",

@@ -16,8 +16,9 @@ from lowtide.ir.buffer import AllocationKind, BufferSlice
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.shape import array_shape
 from lowtide.ir.thunk import KernelThunk
-from lowtide.llvm.objects import compile_modules, runtime_object
+from lowtide.llvm.objects import compile_modules, unit_object
 from lowtide.llvm.target import Target, host_target
+from lowtide.native import NativeUnit
 from lowtide.runtime.cpu.arena import LINE, aligned
 from lowtide.runtime.cpu.arguments import Argument
 from lowtide.runtime.cpu.call import LinkedExecutable
@@ -59,7 +60,7 @@ def measure(
     calls = []
     for x, code in zip(candidates, codes, strict=True):
         program = program_of(x, code, operands, results, target, threads)
-        executable = LinkedExecutable(program, partial(_runtime_object, objects))
+        executable = LinkedExecutable(program, partial(_unit_object, objects))
         calls.append(partial(executable, *arrays))
     found = in_turns(calls, seconds / 2)
     faster = [i for i, x in enumerate(found) if x < found[0]]
@@ -71,8 +72,8 @@ def measure(
     return found
 
 
-def _runtime_object(objects: ObjectCache, text: str) -> bytes:
-    return runtime_object(text, host_target(), objects)
+def _unit_object(objects: ObjectCache, unit: NativeUnit) -> bytes:
+    return unit_object(unit, host_target(), objects)
 
 
 def in_turns(

@@ -18,9 +18,9 @@ from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.target import AARCH64, host_target, restricted
 from lowtide.runtime.cpu.call import CallOptions, LinkedExecutable, load
 from lowtide.runtime.cpu.grouping import Stage
-from lowtide.runtime.cpu.native import native, runtime_text
+from lowtide.runtime.cpu.looking import CONTROL_WORDS
+from lowtide.runtime.cpu.native import RUNTIME, native
 from lowtide.runtime.cpu.pool import pool_of
-from lowtide.runtime.cpu.walker import CONTROL_WORDS
 from lowtide.runtime.devices.exchange_block import ExchangeBlock
 
 LONG = 1e-3
@@ -203,7 +203,7 @@ def test_calls_work_while_the_process_ends() -> None:
 
 def test_the_runtime_compiles_for_other_processors() -> None:
     for target in (restricted(host_target(), "avx2"), AARCH64):
-        assert KernelCompiler(target).object_code(runtime_text(target))
+        assert KernelCompiler(target).object_code(RUNTIME.text(target.triple))
 
 
 def test_a_pool_has_a_thread() -> None:

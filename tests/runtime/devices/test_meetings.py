@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ctypes import sizeof
+
 import numpy as np
 import pytest
 from tests.runtime.devices.test_exchanges import MODES, SIZES, UNEVEN, one, text
@@ -58,7 +60,7 @@ def most_buffers(words: np.ndarray, devices: int) -> int:
     """The most buffers of a kernel in the words of an exchange, by a walk over all runs."""
     most = 0
     for device in range(devices):
-        entry = (block.DEVICES + device * block.DEVICE_BYTES) // 8
+        entry = (sizeof(block.ExchangeRecord) + device * sizeof(block.DeviceWork)) // 8
         at = int(words[entry + 1] - words.ctypes.data) // 8
         count = int(words[at])
         at += 1

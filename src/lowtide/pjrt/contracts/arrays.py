@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lowtide.native import view
 from lowtide.pjrt.blocks import BufferStorage
 from lowtide.pjrt.contracts.findings import require
 from lowtide.pjrt.devices import MEMORY_KINDS, PluginDevice
@@ -78,7 +79,7 @@ class HeldStorage:
     @property
     def span(self) -> tuple[int, int]:
         """Where the memory begins and ends."""
-        block: Any = BufferStorage.from_address(self.address)
+        block: Any = view(BufferStorage, self.address)
         return block.data, block.data + block.nbytes
 
     def release(self) -> None:
@@ -101,7 +102,7 @@ def held(address: int, what: str, *, reads: bool) -> HeldStorage | None:
 
 def digest(storage: int) -> bytes:
     """Return a digest of the bytes of a storage, empty where there are none or none yet."""
-    block: Any = BufferStorage.from_address(storage)
+    block: Any = view(BufferStorage, storage)
     if not block.data or not block.nbytes:
         return b""
     found: Any = (c_uint8 * block.nbytes).from_address(block.data)

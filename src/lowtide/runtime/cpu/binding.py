@@ -13,6 +13,7 @@ import numpy as np
 
 from lowtide.ir.errors import LowtideError
 from lowtide.ir.literal import DTYPES
+from lowtide.native import NativeUnit
 from lowtide.runtime.cpu.arena import ArenaPlan, aligned, arena_plan
 from lowtide.runtime.cpu.arguments import alignment, physical_sizes
 from lowtide.runtime.cpu.entry import C_CONTIGUOUS, WRITEABLE
@@ -29,13 +30,13 @@ class Binding:
     """A program in the process. Nothing of it changes."""
 
     def __init__(
-        self, program: NativeProgram, compile_object: Callable[[str], bytes] | None
+        self, program: NativeProgram, compile_unit: Callable[[NativeUnit], bytes] | None
     ) -> None:
         self._stored: list[Any] = []
         self.program = program
         self.interface: Interface = program.interface
         _check_overwritten(program.interface)
-        self.native = native(compile_object)
+        self.native = native(compile_unit)
         self.linked = Linked(program, self.native)
         nothing = len(self.interface.memories) + NOTHING
         self.made = made_results(self.interface, nothing=nothing, consume=False)

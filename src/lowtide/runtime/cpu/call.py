@@ -8,6 +8,7 @@ from weakref import finalize
 
 import numpy as np
 
+from lowtide.native import NativeUnit
 from lowtide.records import dataclass
 from lowtide.runtime.cpu import layout
 from lowtide.runtime.cpu.arena import NO_ARENA, Arena
@@ -18,10 +19,10 @@ from lowtide.runtime.cpu.frame import Frame
 from lowtide.runtime.cpu.general import opened, prepared, run
 from lowtide.runtime.cpu.handover import Recycled, refill, taken_over
 from lowtide.runtime.cpu.launch import LaunchPlan, launch_plan
+from lowtide.runtime.cpu.looking import SEAT
 from lowtide.runtime.cpu.profile import Span, new_record, spans
 from lowtide.runtime.cpu.program import NativeProgram, Structure, nested
 from lowtide.runtime.cpu.results import Made, reshaped
-from lowtide.runtime.cpu.walker import SEAT
 from lowtide.runtime.devices.meeting import meeting_error, seat_for
 from lowtide.runtime.devices.native_meeting import UNMET
 
@@ -66,11 +67,11 @@ class LinkedExecutable:
     def __init__(
         self,
         program: NativeProgram,
-        compile_object: Callable[[str], bytes] | None = None,
+        compile_unit: Callable[[NativeUnit], bytes] | None = None,
         options: CallOptions | None = None,
     ) -> None:
         self._options = options or CallOptions()
-        self._binding = binding = Binding(program, compile_object)
+        self._binding = binding = Binding(program, compile_unit)
         self._pool = binding.pool
         self._entry = binding.native.entry
         arena = max(binding.arena.nbytes, 1)
@@ -256,13 +257,13 @@ class _Kind:
 
 def load(
     program: NativeProgram,
-    compile_object: Callable[[str], bytes] | None = None,
+    compile_unit: Callable[[NativeUnit], bytes] | None = None,
     options: CallOptions | None = None,
 ) -> LinkedExecutable:
     """Return a program as an executable of this process.
 
-    `compile_object` makes an object file of a module's text, for the runtime itself; by default
-    LLVM does. Raises LowtideError where the processor is not one for which the program was made.
+    `compile_unit` makes the object file of a unit of native code, for the runtime itself; LLVM does
+    by default. Raises LowtideError where the processor is not one for which the program was made.
     """
     program.check_host()
-    return LinkedExecutable(program, compile_object, options)
+    return LinkedExecutable(program, compile_unit, options)

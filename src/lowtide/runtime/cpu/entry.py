@@ -6,25 +6,25 @@ verifies beforehand that they lie there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import ctypes
 from enum import IntEnum
-from typing import Final, TypeAlias
+from typing import Final
 
-from lowtide.llvm.callee import COPY, parameters, pointed
-from lowtide.llvm.function import Function, Integer
-from lowtide.runtime.cpu.looking import RELEASE, TAKE, THREAD_STATE
-
-CONTEXT_WORDS: Final = 6
-"""The block of a call: table, bases, control, arguments, results, and the type of arrays."""
-
-ARGUMENT_WORDS: Final = 7
-"""An argument: dtype object, number of dimensions, address of the dimensions, the bits that its
-address must not have, the allocation that it is (or one that is not used), the flags that it must
-have, and its bytes. Their number stands before the first."""
-
-RESULT_WORDS: Final = 4
-"""A result: what to do with it, allocation, offset, bytes. Their number stands before the first."""
+from lowtide.native import (
+    I32,
+    Address,
+    NativeItems,
+    NativeRecord,
+    array_at,
+    at,
+    behind,
+    copy_bytes,
+    native,
+    offset,
+    size_of,
+)
+from lowtide.runtime.cpu.looking import ControlRecord, release_lock, take_lock
+from lowtide.runtime.cpu.walker import run
 
 
 class Fill(IntEnum):
@@ -40,165 +40,216 @@ class Fill(IntEnum):
     """It is the allocation of its slice, and has the bytes of the argument given for that."""
 
 
-TUPLE_COUNT: Final = 16
-TUPLE_ITEMS: Final = 24
-ARRAY_DATA: Final = 16
-ARRAY_RANK: Final = 24
-ARRAY_SHAPE: Final = 32
-ARRAY_DTYPE: Final = 56
-ARRAY_FLAGS: Final = 64
-"""Where the fields of tuples and arrays lie in CPython with its lock, and in NumPy 1 and 2."""
+class ArrayObject(NativeRecord):
+    """An array of NumPy 1 and 2."""
+
+    references: int
+    kind: Address
+    data: Address
+    rank: I32
+    shape: NativeItems[int]
+    strides: Address
+    base: Address
+    dtype: Address
+    flags: I32
+
+
+class TupleObject(NativeRecord):
+    """A tuple of CPython with its lock; its items lie behind it."""
+
+    references: int
+    kind: Address
+    count: int
+
+
+class ArgumentWords(NativeRecord):
+    """What is wanted of an argument.
+
+    It has the dtype object, the number of dimensions and these, the bits that the address must not
+    have, the allocation that it is (or one that is not used), the flags that it must have, and its
+    bytes.
+    """
+
+    dtype: Address
+    rank: int
+    shape: NativeItems[int]
+    odd_bits: int
+    allocation: int
+    flags: int
+    nbytes: int
+
+
+class ResultWords(NativeRecord):
+    """A result: what to do with it, allocation, offset, bytes."""
+
+    fill: int
+    allocation: int
+    offset: int
+    nbytes: int
+
+
+class ListWords(NativeRecord):
+    """How many arguments or results lie behind it."""
+
+    count: int
+
+
+class CallContext(NativeRecord):
+    """The block of a call; `kind` is the type of arrays."""
+
+    table: NativeItems[int]
+    bases: NativeItems[Address]
+    control: ControlRecord
+    arguments: ListWords
+    results: ListWords
+    kind: Address
+
+
+CONTEXT_WORDS: Final = ctypes.sizeof(CallContext) // 8
+
+TUPLE_COUNT: Final = offset(TupleObject, "count")
+TUPLE_ITEMS: Final = ctypes.sizeof(TupleObject)
+ARRAY_DATA: Final = offset(ArrayObject, "data")
+ARRAY_RANK: Final = offset(ArrayObject, "rank")
+ARRAY_SHAPE: Final = offset(ArrayObject, "shape")
+ARRAY_DTYPE: Final = offset(ArrayObject, "dtype")
+ARRAY_FLAGS: Final = offset(ArrayObject, "flags")
+"""Where the fields of tuples and arrays lie."""
 
 C_CONTIGUOUS: Final = 0x1
 WRITEABLE: Final = 0x400
 """Flags of arrays. An argument that must be writeable is overwritten."""
 
+REFUSED: Final = -1
+"""What a call returns whose arguments are not taken."""
 
-def entry_function(run: Function) -> Function:
-    """Write `i64 entry(ptr arguments, ptr results, ptr context)`, given two tuples of arrays.
 
-    It returns 0, or where the run did not come to its end what `run` returns; or -1, and runs
-    nothing, where the arguments are not plain arrays of the wanted types and shapes, contiguous and
-    aligned, or where one that is overwritten meets another.
+@native
+def entry(arguments: TupleObject, results: TupleObject, context: CallContext) -> int:
+    """Run a program on two tuples of arrays; return 0, or what `run` does where it was ended.
+
+    It returns REFUSED, and runs nothing, where the arguments are not plain arrays of the wanted
+    types and shapes, contiguous and aligned, or where one that is overwritten meets another.
     """
-    f = Function("entry", parameters(arguments="ptr", results="ptr", context="ptr"), "i64")
-    words = [f.load("ptr", f.gep("%context", 8 * i), 8) for i in range(CONTEXT_WORDS)]
-    table, bases, control, arguments, results, array_type = words
-    _check(f, arguments, array_type, bases)
-    _check_overwritten(f, arguments)
-    _each_result(f, results, bases, Fill.PLACE, _place)
-    with _without_lock(f, control):
-        _each_result(f, results, bases, Fill.RENEW, _renew)
-        status = f.call(run, [table, bases, control])
-        with f.when(f.compare("eq", status, 0)):
-            _each_result(f, results, bases, Fill.COPY, _copy)
-    f.ret("i64", status)
-    f.label("refused")
-    f.do("ret i64 -1")
-    return f
+    if not are_taken(arguments, context) or are_overwritten(arguments, context.arguments):
+        return REFUSED
+    place_results(results, context)
+    control, bases = context.control, context.bases
+    release_lock(control)
+    renew_results(results, context)
+    status = run(context.table, bases, control)
+    if not status:
+        copy_results(results, context)
+    take_lock_back(control)
+    return status
 
 
-def unlocked_function(run: Function) -> Function:
-    """Write `i64 unlocked(ptr table, ptr bases, ptr control)`: `run` without Python's lock.
-
-    The caller holds the lock, before and after.
-    """
-    f = Function("unlocked", run.parameters, "i64")
-    with _without_lock(f, "%control"):
-        status = f.call(run, ["%table", "%bases", "%control"])
-    f.ret("i64", status)
-    return f
+@native
+def unlocked(table: NativeItems[int], bases: NativeItems[Address], control: ControlRecord) -> int:
+    """Run without Python's lock, which the caller holds before and after."""
+    release_lock(control)
+    status = run(table, bases, control)
+    take_lock_back(control)
+    return status
 
 
-@contextmanager
-def _without_lock(f: Function, control: str) -> Iterator[None]:
-    """Write what runs without Python's lock, where the control block says how to release it."""
-    release, take = (f.load("ptr", f.gep(control, 8 * i), 8) for i in (RELEASE, TAKE))
-    frees = f.op(f"icmp ne ptr {release}, null")
-    state = f.gep(control, 8 * THREAD_STATE)
-    with f.when(frees):
-        f.store("ptr", f.call(pointed(release, "ptr"), []), state, 8)
-    yield
-    with f.when(frees):
-        f.call(pointed(take, "void", "ptr"), [f.load("ptr", state, 8)])
-        f.store("ptr", "null", state, 8)
+@native
+def take_lock_back(control: ControlRecord) -> None:
+    """Take Python's lock again at the end of a run."""
+    take_lock(control)
+    if control.release is not None:
+        control.thread_state = 0
 
 
-def _refuse_unless(f: Function, condition: str) -> None:
-    good = f.fresh_label("good")
-    f.do(f"br i1 {condition}, label %{good}, label %refused")
-    f.label(good)
+@native
+def item_of(items: TupleObject, number: int) -> ArrayObject:
+    """Return an item of a tuple, an array for all that is known."""
+    return at(ArrayObject, array_at(int, behind(items))[number])
 
 
-def _item(f: Function, number: Integer) -> str:
-    """The argument of a number."""
-    return f.load("ptr", f.gep(f.gep("%arguments", TUPLE_ITEMS), number, "i64"), 8)
+@native
+def wanted_of(arguments: ListWords, number: int) -> ArgumentWords:
+    """Return what is wanted of an argument."""
+    return at(ArgumentWords, behind(arguments) + number * size_of(ArgumentWords))
 
 
-def _wanted(f: Function, arguments: str, number: Integer) -> str:
-    """The words of what is wanted of an argument."""
-    return f.gep(f.gep(arguments, 8), f.mul(number, ARGUMENT_WORDS), "i64")
+@native
+def result_of(results: ListWords, number: int) -> ResultWords:
+    """Return what is done with a result."""
+    return at(ResultWords, behind(results) + number * size_of(ResultWords))
 
 
-def _check(f: Function, arguments: str, array_type: str, bases: str) -> None:
-    count = f.load("i64", arguments, 8)
-    given = f.load("i64", f.gep("%arguments", TUPLE_COUNT), 8)
-    _refuse_unless(f, f.compare("eq", given, count))
-    with f.loop(0, count) as each:
-        item, wanted = _item(f, each.index), _wanted(f, arguments, each.index)
-        kind = f.load("ptr", f.gep(item, 8), 8)
-        _refuse_unless(f, f.op(f"icmp eq ptr {kind}, {array_type}"))
-        dtype = f.load("ptr", f.gep(item, ARRAY_DTYPE), 8)
-        same = f.op(f"icmp eq ptr {dtype}, {f.load('ptr', wanted, 8)}")
-        rank = f.load("i64", f.gep(wanted, 8), 8)
-        found = f.op(f"sext i32 {f.load('i32', f.gep(item, ARRAY_RANK), 4)} to i64")
-        good = f.op(f"and i1 {same}, {f.compare('eq', rank, found)}")
-        flags = f.op(f"sext i32 {f.load('i32', f.gep(item, ARRAY_FLAGS), 4)} to i64")
-        needed = f.load("i64", f.gep(wanted, 40), 8)
-        has = f.compare("eq", f.op(f"and i64 {flags}, {needed}"), needed)
-        good = f.op(f"and i1 {good}, {has}")
-        data = f.load("i64", f.gep(item, ARRAY_DATA), 8)
-        odd = f.op(f"and i64 {data}, {f.load('i64', f.gep(wanted, 24), 8)}")
-        _refuse_unless(f, f.op(f"and i1 {good}, {f.compare('eq', odd, 0)}"))
-        sizes = f.load("ptr", f.gep(item, ARRAY_SHAPE), 8)
-        right = f.load("ptr", f.gep(wanted, 16), 8)
-        with f.loop(0, rank) as axis:
-            size = f.load("i64", f.gep(sizes, axis.index, "i64"), 8)
-            need = f.load("i64", f.gep(right, axis.index, "i64"), 8)
-            _refuse_unless(f, f.compare("eq", size, need))
-        allocation = f.load("i64", f.gep(wanted, 32), 8)
-        f.store("i64", data, f.gep(bases, allocation, "i64"), 8)
+@native
+def are_taken(arguments: TupleObject, context: CallContext) -> bool:
+    """Return whether the arguments are what is wanted; their addresses are bases from then on."""
+    count, kind, bases = context.arguments.count, context.kind, context.bases
+    if arguments.count != count:
+        return False
+    items, place = array_at(int, behind(arguments)), behind(context.arguments)
+    for number in range(count):
+        found, wanted = at(ArrayObject, items[number]), at(ArgumentWords, place)
+        if found.kind != kind or not is_taken(found, wanted):
+            return False
+        bases[wanted.allocation] = found.data
+        place += size_of(ArgumentWords)
+    return True
 
 
-def _check_overwritten(f: Function, arguments: str) -> None:
-    """Refuse where the bytes of an argument that is overwritten are also those of another one."""
-    count = f.load("i64", arguments, 8)
-
-    def stretch(number: Integer) -> tuple[str, str, str]:
-        words = _wanted(f, arguments, number)
-        begin = f.load("i64", f.gep(_item(f, number), ARRAY_DATA), 8)
-        size = f.load("i64", f.gep(words, 48), 8)
-        return begin, str(f.add(begin, size)), words
-
-    with f.loop(0, count) as one:
-        begin, end, words = stretch(one.index)
-        needed = f.op(f"and i64 {f.load('i64', f.gep(words, 40), 8)}, {WRITEABLE}")
-        with f.when(f.compare("ne", needed, 0)), f.loop(0, count) as other:
-            low, high, _ = stretch(other.index)
-            apart = f.op(f"or i1 {f.compare('sle', high, begin)}, {f.compare('sle', end, low)}")
-            itself = f.compare("eq", one.index, other.index)
-            _refuse_unless(f, f.op(f"or i1 {apart}, {itself}"))
+@native
+def is_taken(found: ArrayObject, wanted: ArgumentWords) -> bool:
+    """Return whether an array is what is wanted."""
+    if found.dtype != wanted.dtype or found.rank != wanted.rank:
+        return False
+    if found.flags & wanted.flags != wanted.flags or found.data & wanted.odd_bits:
+        return False
+    rank, sizes, right, axis = wanted.rank, found.shape, wanted.shape, 0
+    while axis < rank and sizes[axis] == right[axis]:
+        axis += 1
+    return axis == rank
 
 
-Write: TypeAlias = "Callable[[Function, str, str, str], None]"
-"""Writes what is done with a result, given its words, its base's place and its array's data."""
+@native
+def are_overwritten(arguments: TupleObject, wanted: ListWords) -> bool:
+    """Return whether the bytes of an argument that is overwritten are also those of another one."""
+    place = behind(wanted)
+    for one in range(wanted.count):
+        words = at(ArgumentWords, place)
+        place += size_of(ArgumentWords)
+        if words.flags & WRITEABLE:
+            begin = item_of(arguments, one).data
+            for other in range(wanted.count):
+                low = item_of(arguments, other).data
+                high = low + wanted_of(wanted, other).nbytes
+                if one != other and high > begin and begin + words.nbytes > low:
+                    return True
+    return False
 
 
-def _each_result(f: Function, results: str, bases: str, fill: Fill, write: Write) -> None:
-    """Write what is done with each result that is filled in one of the ways."""
-    count = f.load("i64", results, 8)
-    with f.loop(0, count) as each:
-        spec = f.gep(f.gep(results, 8), f.mul(each.index, RESULT_WORDS), "i64")
-        with f.when(f.compare("eq", f.load("i64", spec, 8), fill.value)):
-            item = f.load("ptr", f.gep(f.gep("%results", TUPLE_ITEMS), each.index, "i64"), 8)
-            data = f.load("ptr", f.gep(item, ARRAY_DATA), 8)
-            base = f.gep(bases, f.load("i64", f.gep(spec, 8), 8), "i64")
-            write(f, spec, base, data)
+@native
+def place_results(results: TupleObject, context: CallContext) -> None:
+    """Have the program write results where they are to be."""
+    for number in range(context.results.count):
+        words = result_of(context.results, number)
+        if words.fill == Fill.PLACE:
+            context.bases[words.allocation] = item_of(results, number).data
 
 
-def _place(f: Function, spec: str, base: str, data: str) -> None:
-    f.store("ptr", data, base, 8)
+@native
+def renew_results(results: TupleObject, context: CallContext) -> None:
+    """Have the program write results where they are to be, which get what was given for that."""
+    for number in range(context.results.count):
+        words = result_of(context.results, number)
+        if words.fill == Fill.RENEW:
+            data = item_of(results, number).data
+            copy_bytes(data, context.bases[words.allocation], words.nbytes)
+            context.bases[words.allocation] = data
 
 
-def _renew(f: Function, spec: str, base: str, data: str) -> None:
-    _bytes(f, data, f.load("ptr", base, 8), f.load("i64", f.gep(spec, 24), 8))
-    f.store("ptr", data, base, 8)
-
-
-def _copy(f: Function, spec: str, base: str, data: str) -> None:
-    source = f.gep(f.load("ptr", base, 8), f.load("i64", f.gep(spec, 16), 8))
-    _bytes(f, data, source, f.load("i64", f.gep(spec, 24), 8))
-
-
-def _bytes(f: Function, target: str, source: str, count: str) -> None:
-    f.call(COPY, [target, source, count, "false"])
+@native
+def copy_results(results: TupleObject, context: CallContext) -> None:
+    """Copy results to where they are to be."""
+    for number in range(context.results.count):
+        words = result_of(context.results, number)
+        if words.fill == Fill.COPY:
+            source = context.bases[words.allocation] + words.offset
+            copy_bytes(item_of(results, number).data, source, words.nbytes)

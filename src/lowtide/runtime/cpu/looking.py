@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Final
+import ctypes
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
-from lowtide.llvm.callee import external, parameters, pointed
-from lowtide.llvm.function import Function, Integer
-
-RELEASE, TAKE, SIGNALS, MAIN_THREAD, THREAD_STATE = range(4, 9)
-"""The words of a run's block about Python's lock."""
+from lowtide.native import (
+    I32,
+    Address,
+    NativeItems,
+    NativeRecord,
+    external,
+    native,
+    offset,
+    on_stack,
+)
+from lowtide.runtime.cpu.team import TeamRecord
+from lowtide.runtime.devices.block import SeatRecord
 
 LOOK_WORK: Final = 500_000
 """Nanoseconds of estimated work after which the clock is read."""
@@ -23,76 +32,148 @@ is Python's present error."""
 CLOCK_MONOTONIC: Final = 1
 CLOCK_MONOTONIC_COARSE: Final = 6
 
-STATE_WORDS: Final = 5
-_LOOK, _CONTROL, _WORKED, _LOOKED, STATUS = (8 * x for x in range(STATE_WORDS))
-"""The state of a walker, in bytes from its start: the address of `look`, the block of the run, the
-work since the clock was read, when signals were last seen to, and what the run returns."""
+_Release: TypeAlias = Callable[[], Address]
+_Take: TypeAlias = Callable[[Address], None]
+_Signals: TypeAlias = Callable[[], int]
+_Number: TypeAlias = Callable[[NativeItems[Address]], Address]
+_Call: TypeAlias = Callable[[Address, Address], Address]
+_LetGo: TypeAlias = Callable[[Address], None]
 
 
-def begin_state(f: Function, state: str, control: str, look: Function) -> None:
-    """Write the state at the begin of a run, whose block is `control`."""
-    f.called[look] = None
-    f.store("ptr", f"@{look.name}", f.gep(state, _LOOK), 8)
-    f.store("ptr", control, f.gep(state, _CONTROL), 8)
-    for word in (_WORKED, _LOOKED, STATUS):
-        f.store("i64", 0, f.gep(state, word), 8)
+class StampsRecord(NativeRecord):
+    """A record of times: how many it has room for, how many came, and these behind it."""
+
+    capacity: int
+    count: int
 
 
-def look_function() -> Function:
-    """Write `i64 look(ptr state, i64 work)`, called after that many nanoseconds of work.
+class ControlRecord(NativeRecord):
+    """The block of a run.
+
+    It has a team or null, the workspace, a record of times or null, how many workers to wake at
+    once; how to release and to take Python's lock (null where it is kept) and to see to signals,
+    the number of the thread that does so, and the state of the thread while the lock is released,
+    else null; how to make a Python number of an address, to call an object with one argument and to
+    let go of one (null where nothing is called); the seat of the device, if it meets others.
+    """
+
+    team: TeamRecord | None
+    workspace: NativeItems[Address]
+    stamps: StampsRecord
+    wake: int
+    release: _Release | None
+    take: _Take | None
+    signals: _Signals
+    main_thread: NativeItems[int]
+    thread_state: Address
+    number: _Number
+    call: _Call
+    let_go: _LetGo
+    seat: SeatRecord
+
+
+CONTROL_WORDS: Final = ctypes.sizeof(ControlRecord) // 8
+RELEASE: Final = offset(ControlRecord, "release") // 8
+TAKE: Final = offset(ControlRecord, "take") // 8
+THREAD_STATE: Final = offset(ControlRecord, "thread_state") // 8
+SEAT: Final = offset(ControlRecord, "seat") // 8
+"""Words of the block of a run."""
+
+
+class RunState(NativeRecord):
+    """The state of a walker.
+
+    It has the address of `look`, the block of the run, the work since the clock was read, when
+    signals were last seen to, and what the run returns.
+    """
+
+    look: Address
+    control: ControlRecord
+    worked: int
+    looked: int
+    status: int
+
+
+STATE_WORDS: Final = ctypes.sizeof(RunState) // 8
+
+
+class ClockTime(NativeRecord):
+    """A time of the system's clocks."""
+
+    seconds: int
+    nanoseconds: int
+
+
+@external
+def clock_gettime(clock: I32, time: ClockTime) -> I32:
+    """Read a clock."""
+    raise NotImplementedError
+
+
+@external
+def pthread_self() -> int:
+    """Return the number of the thread."""
+    raise NotImplementedError
+
+
+@native
+def nanoseconds_of(clock: int) -> int:
+    """Return the time of a clock in nanoseconds."""
+    time = on_stack(ClockTime)
+    clock_gettime(clock, time)
+    return time.seconds * 1_000_000_000 + time.nanoseconds
+
+
+@native
+def monotonic_time() -> int:
+    """Return the time since some moment in nanoseconds."""
+    return nanoseconds_of(CLOCK_MONOTONIC)
+
+
+@native
+def look(state: RunState, work: int) -> int:
+    """Look for signals after that many nanoseconds of work.
 
     It returns what the run is to return, other than 0 where it is to end.
     """
-    f = Function("look", parameters(state="ptr", work="i64"), "i64", linkage="internal")
-    look = _Look(f)
-    worked = f.add(f.load("i64", look.worked, 8), "%work")
-    f.store("i64", worked, look.worked, 8)
-    with f.when(f.compare("sgt", worked, LOOK_WORK)):
-        f.store("i64", 0, look.worked, 8)
-        with f.when(f.op(f"icmp ne ptr {look.word(THREAD_STATE)}, null")):
-            look.at_clock()
-    f.ret("i64", f.load("i64", look.status, 8))
-    return f
+    state.worked += work
+    if state.worked > LOOK_WORK:
+        state.worked = 0
+        if state.control.thread_state:
+            look_at_clock(state)
+    return state.status
 
 
-class _Look:
-    def __init__(self, f: Function) -> None:
-        self.f = f
-        self.control = f.load("ptr", f.gep("%state", _CONTROL), 8)
-        self.worked, self.looked, self.status = (
-            f.gep("%state", x) for x in (_WORKED, _LOOKED, STATUS)
-        )
-
-    def at_clock(self) -> None:
-        """See to signals where it is time for that, and this is the thread that does."""
-        f = self.f
-        now, last = clock(f, CLOCK_MONOTONIC_COARSE), f.load("i64", self.looked, 8)
-        with f.when(f.compare("sgt", f.sub(now, last), LOOK_PERIOD)):
-            f.store("i64", now, self.looked, 8)
-            main = f.load("i64", self.word(MAIN_THREAD), 8)
-            here = f.call(external("pthread_self", "i64"), [])
-            with f.when(f.op(f"and i1 {f.compare('ne', last, 0)}, {f.compare('eq', here, main)}")):
-                self.see_to_signals()
-
-    def see_to_signals(self) -> None:
-        """Have Python call the handlers of signals that came; end the run where one raises."""
-        f = self.f
-        f.call(pointed(self.word(TAKE), "void", "ptr"), [self.word(THREAD_STATE)])
-        found = f.call(pointed(self.word(SIGNALS), "i32"), [])
-        raised = f.op(f"icmp ne i32 {found}, 0")
-        state = f.call(pointed(self.word(RELEASE), "ptr"), [])
-        f.store("ptr", state, f.gep(self.control, 8 * THREAD_STATE), 8)
-        with f.when(raised):
-            f.store("i64", INTERRUPTED, self.status, 8)
-
-    def word(self, number: int) -> str:
-        """Load a pointer of the block of the run."""
-        return self.f.load("ptr", self.f.gep(self.control, 8 * number), 8)
+@native
+def look_at_clock(state: RunState) -> None:
+    """See to signals where it is time for that, and this is the thread that does."""
+    now, last = nanoseconds_of(CLOCK_MONOTONIC_COARSE), state.looked
+    if now - last > LOOK_PERIOD:
+        state.looked = now
+        if last and pthread_self() == state.control.main_thread[0]:
+            see_to_signals(state)
 
 
-def clock(f: Function, number: int) -> Integer:
-    """Write a look at a clock of the system; return its time in nanoseconds."""
-    time = f.stack("i64", 2, 8)
-    f.call(external("clock_gettime", "i32", "i32", "ptr"), [number, time])
-    seconds, rest = f.load("i64", time, 8), f.load("i64", f.gep(time, 8), 8)
-    return f.add(f.mul(seconds, 1_000_000_000), rest)
+@native
+def see_to_signals(state: RunState) -> None:
+    """Have Python call the handlers of signals that came; end the run where one raises."""
+    control = state.control
+    take_lock(control)
+    raised = control.signals() & 0xFFFFFFFF
+    release_lock(control)
+    if raised:
+        state.status = INTERRUPTED
+
+
+@native
+def release_lock(control: ControlRecord) -> None:
+    """Release Python's lock, if the block says how."""
+    if control.release is not None:
+        control.thread_state = control.release()
+
+
+@native
+def take_lock(control: ControlRecord) -> None:
+    """Take Python's lock again if it was released."""
+    if control.take is not None and control.thread_state:
+        control.take(control.thread_state)

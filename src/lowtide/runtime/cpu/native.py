@@ -11,58 +11,27 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.library import Library
-from lowtide.llvm.machine import RUNTIME_LEVEL, KernelCompiler
+from lowtide.llvm.objects import compiled_unit
 from lowtide.llvm.target import Target, host_target
-from lowtide.runtime.cpu.entry import entry_function, unlocked_function
-from lowtide.runtime.cpu.looking import STATE_WORDS, THREAD_STATE, look_function
-from lowtide.runtime.cpu.system import system_of
-from lowtide.runtime.cpu.team import (
-    dismiss_function,
-    piece_function,
-    take_function,
-    work_function,
-    worker_function,
+from lowtide.native import NativeUnit
+from lowtide.runtime.cpu.entry import entry, unlocked
+from lowtide.runtime.cpu.looking import STATE_WORDS, THREAD_STATE
+from lowtide.runtime.cpu.team import dismiss, take, worker
+from lowtide.runtime.cpu.walker import copy
+from lowtide.runtime.devices.native_meeting import exchange, fail_meeting, leave_meeting
+
+RUNTIME: Final = NativeUnit(
+    [worker, unlocked, entry, copy, take, dismiss, exchange, fail_meeting, leave_meeting]
 )
-from lowtide.runtime.cpu.walker import copy_function, run_function
-from lowtide.runtime.devices.native_meeting import MeetingCode
-
-EXPORTS: Final = (
-    *("worker", "unlocked", "entry", "copy", "take", "dismiss"),
-    *("exchange", "fail_meeting", "leave_meeting"),
-)
-
-
-def runtime_text(target: Target) -> str:
-    """Return the module of the runtime in LLVM IR."""
-    system = system_of(target)
-    piece = piece_function()
-    work = work_function(piece)
-    look = look_function()
-    meeting = MeetingCode(system, look)
-    run = run_function(system, work, look, meeting.exchange)
-    functions: list[Function] = [
-        worker_function(system, work),
-        work,
-        piece,
-        look,
-        run,
-        entry_function(run),
-        unlocked_function(run),
-        copy_function(),
-        take_function(),
-        dismiss_function(system),
-        *meeting.functions,
-    ]
-    return module_text(functions)
+"""The runtime's functions that are called from elsewhere."""
 
 
 class Native:
     """The runtime as it is linked: the addresses of its functions, and those that Python calls."""
 
     def __init__(self, code: bytes, target: Target) -> None:
-        self.library = Library([code], list(EXPORTS), target)
+        self.library = Library([code], RUNTIME.names, target)
         self.worker = self.library["worker"]
         self.copy = self.library["copy"]
         one = ctypes.c_void_p
@@ -93,14 +62,14 @@ os.register_at_fork(  # A forked process finds it free.
 _native: list[Native] = []
 
 
-def native(compile_object: Callable[[str], bytes] | None = None) -> Native:
+def native(compile_unit: Callable[[NativeUnit], bytes] | None = None) -> Native:
     """Return the runtime of this process, which the first caller compiles.
 
-    `compile_object` makes an object file of a module's text; by default LLVM does, each time.
+    `compile_unit` makes the object file of a unit; by default LLVM does, each time.
     """
     with _lock:
         if not _native:
             target = host_target()
-            make = compile_object or KernelCompiler(target, RUNTIME_LEVEL).object_code
-            _native.append(Native(make(runtime_text(target)), target))
+            code = compile_unit(RUNTIME) if compile_unit else compiled_unit(RUNTIME, target)
+            _native.append(Native(code, target))
         return _native[0]

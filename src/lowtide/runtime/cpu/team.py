@@ -18,23 +18,35 @@ lost.
 
 from __future__ import annotations
 
+import ctypes
 from typing import Final
 
-from lowtide.llvm.callee import external, parameters, pointed
-from lowtide.llvm.function import Function
-from lowtide.runtime.cpu.system import System
-
-LOCK: Final = 0
-OPEN: Final = 128
-PENDING: Final = 256
-SLEEPERS: Final = 384
-JOB: Final = 512
-WORKSPACE: Final = 520
-THREADS: Final = 528
-PIECES: Final = 536
-TEAM_BYTES: Final = 640
-"""Offsets in the block of a team, and its size. Words that several threads write lie 128 bytes
-apart, since processors fetch lines of 64 bytes in pairs."""
+from lowtide.native import (
+    ACQ_REL,
+    ACQUIRE,
+    I32,
+    RELAXED,
+    RELEASE,
+    SEQ_CST,
+    Address,
+    Atomic,
+    NativeItems,
+    NativeRecord,
+    address_of,
+    array_at,
+    at,
+    behind,
+    futex_wait,
+    futex_wake,
+    inline,
+    leading_zeros,
+    native,
+    offset,
+    relax,
+    round_to_nearest,
+    trailing_zeros,
+)
+from lowtide.runtime.devices.block import Kernel
 
 SPINS: Final = 2000
 """How often a worker looks for work before it sleeps. A look takes 20 to 60 ns, so that the whole
@@ -49,163 +61,151 @@ STOP: Final = -1
 MOST_PIECES: Final = 60
 """Pieces of a job, each of which has a bit: a number that most numbers of threads divide."""
 
-MEMBER_WORDS: Final = 5
-"""A member of a job: function, units, buffers, scratch, the number of the piece after its last."""
+
+EVERYBODY: Final = 2**31 - 1
+"""As many threads as may be woken."""
 
 
-def load(f: Function, block: str, offset: int, order: str = "acquire") -> str:
-    """Load an i32 of a team's block atomically."""
-    return f.op(f"load atomic i32, ptr {f.gep(block, offset)} {order}, align 4")
+class MemberRecord(NativeRecord):
+    """A member of a job: a kernel, and the number of the piece after its last."""
+
+    function: Kernel
+    units: int
+    buffers: int
+    scratch: int
+    end: int
 
 
-def exchange(f: Function, block: str, offset: int, type_: str, value: str) -> str:
-    """Replace a word of a team's block atomically; return what it was."""
-    return f.op(f"atomicrmw xchg ptr {f.gep(block, offset)}, {type_} {value} seq_cst")
+class JobRecord(NativeRecord):
+    """A job: how many pieces and members it has, which lie behind it."""
+
+    pieces: int
+    members: int
 
 
-def change(f: Function, block: str, offset: int, by: str, order: str = "seq_cst") -> str:
-    """Add to an i32 of a team's block; return what it was."""
-    return f.op(f"atomicrmw add ptr {f.gep(block, offset)}, i32 {by} {order}")
+class TeamRecord(NativeRecord):
+    """A team.
+
+    Words that several threads write lie 128 bytes apart, since processors fetch lines of 64 bytes
+    in pairs.
+    """
+
+    lock: Atomic[I32]
+    apart0: NativeItems[I32] = inline(31)
+    open: Atomic[int]
+    apart1: NativeItems[int] = inline(15)
+    pending: Atomic[I32]
+    apart2: NativeItems[I32] = inline(31)
+    sleepers: Atomic[I32]
+    apart3: NativeItems[I32] = inline(31)
+    job: JobRecord
+    workspace: NativeItems[Address]
+    threads: int
+    pieces: Atomic[int]
+    apart4: NativeItems[int] = inline(12)
 
 
-def worker_function(system: System, work: Function) -> Function:
-    """Write `ptr worker(ptr)`: it takes the address of two words: a team's block, its number."""
-    f = Function("worker", parameters(given="ptr"), "ptr")
-    team, thread = f.load("ptr", "%given", 8), f.load("i64", f.gep("%given", 8), 8)
-    tries = f.stack("i32", 1, 4)
-    system.round_to_nearest(f)
-    f.do("br label %start")
-    f.label("start")
-    f.store("i32", "0", tries, 4)
-    f.do("br label %look")
-    f.label("look")
-    found = f.op(f"load atomic i64, ptr {f.gep(team, OPEN)} acquire, align 8")
-    f.do(f"br i1 {f.compare('eq', found, 0)}, label %idle, label %some")
-    f.label("idle")
-    system.relax(f)
-    tried = f.op(f"add i32 {f.load('i32', tries, 4)}, 1")
-    f.store("i32", tried, tries, 4)
-    tired = f.op(f"icmp sgt i32 {tried}, {SPINS}")
-    f.do(f"br i1 {tired}, label %sleep, label %look")
-    f.label("sleep")
-    change(f, team, SLEEPERS, "1")
-    system.wait(f, f.gep(team, OPEN), "0")
-    change(f, team, SLEEPERS, "-1")
-    f.do("br label %start")
-    f.label("some")
-    f.do(f"br i1 {f.compare('eq', found, STOP)}, label %stop, label %work")
-    f.label("work")
-    done = f.call(work, [team, thread])
-    left = f.op(f"sub i32 0, {done}")
-    change(f, team, PENDING, left, "release")
-    f.do("br label %start")
-    f.label("stop")
-    f.ret("ptr", "null")
-    return f
+class WorkerRecord(NativeRecord):
+    """What a worker is told: its team and its number."""
+
+    team: TeamRecord
+    thread: int
 
 
-def work_function(do_piece: Function) -> Function:
-    """Write `i32 work(ptr team, i64 thread)`: claims and does pieces, returns how many it did."""
-    given = parameters(team="ptr", thread="i64")
-    f = Function("work", given, "i32", linkage="internal")
-    done = f.stack("i32", 1, 4)
-    f.store("i32", "0", done, 4)
-    f.do("br label %claim")
-    f.label("claim")
-    word = f.gep("%team", OPEN)
-    found = f.op(f"load atomic i64, ptr {word} monotonic, align 8")
-    nothing = f.op(f"or i1 {f.compare('eq', found, 0)}, {f.compare('eq', found, STOP)}")
-    f.do(f"br i1 {nothing}, label %none, label %try")
-    f.label("try")
-    piece = _chosen(f, found)
-    rest = f.op(f"and i64 {found}, {_without(f, piece)}")
-    swap = f.op(f"cmpxchg ptr {word}, i64 {found}, i64 {rest} acq_rel monotonic")
-    mine = f.op(f"extractvalue {{ i64, i1 }} {swap}, 1")
-    f.do(f"br i1 {mine}, label %mine, label %claim")
-    f.label("mine")
-    job = f.load("ptr", f.gep("%team", JOB), 8)
-    workspace = f.load("ptr", f.gep("%team", WORKSPACE), 8)
-    f.call(do_piece, [job, workspace, piece, "%thread"])
-    more = f.op(f"add i32 {f.load('i32', done, 4)}, 1")
-    f.store("i32", more, done, 4)
-    f.do("br label %claim")
-    f.label("none")
-    f.ret("i32", f.load("i32", done, 4))
-    return f
+TEAM_BYTES: Final = ctypes.sizeof(TeamRecord)
+MEMBER_WORDS: Final = ctypes.sizeof(MemberRecord) // 8
+LOCK, OPEN, PENDING, SLEEPERS, THREADS = (
+    offset(TeamRecord, x) for x in ("lock", "open", "pending", "sleepers", "threads")
+)
 
 
-def _chosen(f: Function, open_: str) -> str:
-    """The first open piece of the thread's own stretch, or the last one of all.
+@native
+def worker(given: WorkerRecord) -> Address:
+    """Work as a member of a team until it is dismissed."""
+    team, thread = given.team, given.thread
+    round_to_nearest()
+    while True:
+        tries = 0
+        found = team.open.load(ACQUIRE)
+        while not found and tries <= SPINS:
+            relax()
+            tries += 1
+            found = team.open.load(ACQUIRE)
+        if found == STOP:
+            return 0
+        if found:
+            team.pending.add(-work(team, thread), RELEASE)
+        else:
+            team.sleepers.add(1, SEQ_CST)
+            futex_wait(team.open, 0)
+            team.sleepers.add(-1, SEQ_CST)
+
+
+@native
+def work(team: TeamRecord, thread: int) -> int:
+    """Claim and do pieces; return how many."""
+    done = 0
+    while True:
+        found = team.open.load(RELAXED)
+        if found == 0 or found == STOP:
+            return done
+        piece = chosen(team, thread, found)
+        if team.open.compare_exchange(found, found & ~(1 << piece), ACQ_REL) == found:
+            do_piece(team.job, team.workspace, piece, thread)
+            done += 1
+
+
+@native
+def chosen(team: TeamRecord, thread: int, found: int) -> int:
+    """Return the first open piece of the thread's own stretch, or the last one of all.
 
     The number of pieces may be that of another job, which only makes the choice a worse one.
     """
-    threads = f.load("i64", f.gep("%team", THREADS), 8)
-    pieces = f.op(f"load atomic i64, ptr {f.gep('%team', PIECES)} monotonic, align 8")
-    begin = f.op(f"udiv i64 {f.mul('%thread', pieces)}, {threads}")
-    end = f.op(f"udiv i64 {f.mul(f.add('%thread', 1), pieces)}, {threads}")
-    from_begin, from_end = (f.op(f"shl i64 -1, {x}") for x in (begin, end))
-    stretch = f.op(f"xor i64 {from_begin}, {from_end}")
-    own = f.op(f"and i64 {open_}, {stretch}")
-    first = f.call(external("llvm.cttz.i64", "i64", "i64", "i1"), [own, "false"])
-    zeros = f.call(external("llvm.ctlz.i64", "i64", "i64", "i1"), [open_, "false"])
-    last = f.op(f"sub i64 63, {zeros}")
-    return f.select(f.compare("eq", own, 0), "i64", last, first)
+    pieces = team.pieces.load(RELAXED)
+    begin = thread * pieces // team.threads
+    end = (thread + 1) * pieces // team.threads
+    own = found & ((-1 << begin) ^ (-1 << end))
+    return trailing_zeros(own) if own else 63 - leading_zeros(found)
 
 
-def _without(f: Function, piece: str) -> str:
-    """All bits but that of a piece."""
-    return f.op(f"xor i64 {f.op(f'shl i64 1, {piece}')}, -1")
+@native
+def member_of(job: JobRecord, number: int) -> MemberRecord:
+    """Return a member of a job."""
+    return at(MemberRecord, behind(job) + number * 8 * MEMBER_WORDS)
 
 
-def piece_function() -> Function:
-    """Write `void piece(ptr job, ptr workspace, i64 piece, i64 thread)`, which does one piece.
-
-    A job is the number of its pieces, the number of its members, and the members.
-    """
-    given = parameters(job="ptr", workspace="ptr", piece="i64", thread="i64")
-    f = Function("piece", given, linkage="internal")
-    member, first = f.stack("ptr", 1, 8), f.stack("i64", 1, 8)
-    f.store("ptr", f.gep("%job", 16), member, 8)
-    f.store("i64", 0, first, 8)
-    f.do("br label %find")
-    f.label("find")
-    here, begin = f.load("ptr", member, 8), f.load("i64", first, 8)
-    end = f.load("i64", f.gep(here, 32), 8)
-    inside = f.compare("slt", "%piece", end)
-    f.do(f"br i1 {inside}, label %found, label %next")
-    f.label("next")
-    f.store("ptr", f.gep(here, 8 * MEMBER_WORDS), member, 8)
-    f.store("i64", end, first, 8)
-    f.do("br label %find")
-    f.label("found")
-    pieces, nth = f.sub(end, begin), f.sub("%piece", begin)
-    units = f.load("i64", f.gep(here, 8), 8)
-    low = f.op(f"udiv i64 {f.mul(units, nth)}, {pieces}")
-    high = f.op(f"udiv i64 {f.mul(units, f.add(nth, 1))}, {pieces}")
-    call_member(f, here, "%workspace", low, high, "%thread")
-    return f
+@native
+def do_piece(job: JobRecord, workspace: NativeItems[Address], piece: int, thread: int) -> None:
+    """Do one piece of a job."""
+    begin, number = 0, 0
+    member = member_of(job, 0)
+    while piece >= member.end:
+        begin = member.end
+        number += 1
+        member = member_of(job, number)
+    pieces, nth = member.end - begin, piece - begin
+    low = member.units * nth // pieces
+    high = member.units * (nth + 1) // pieces
+    call_member(member, workspace, low, high, thread)
 
 
-def take_function() -> Function:
-    """Write `i64 take(ptr team)`, which locks a team; not 0 where it was locked."""
-    f = Function("take", parameters(team="ptr"), "i64")
-    f.ret("i64", f.op(f"zext i32 {exchange(f, '%team', LOCK, 'i32', '1')} to i64"))
-    return f
-
-
-def dismiss_function(system: System) -> Function:
-    """Write `void dismiss(ptr team)`, which ends the workers of a team that the caller locked."""
-    f = Function("dismiss", parameters(team="ptr"))
-    exchange(f, "%team", OPEN, "i64", str(STOP))
-    system.wake(f, f.gep("%team", OPEN), str(2**31 - 1))
-    return f
-
-
+@native
 def call_member(
-    f: Function, member: str, workspace: str, begin: str, end: str, thread: str
+    member: MemberRecord, workspace: NativeItems[Address], begin: int, end: int, thread: int
 ) -> None:
-    """Write the call of a member's function for the units from `begin` to `end`."""
-    function = pointed(f.load("ptr", member, 8), "void", "ptr", "ptr", "i64", "i64", "i64")
-    buffers = f.gep(workspace, f.load("i64", f.gep(member, 16), 8), "i64")
-    scratch = f.load("ptr", f.gep(workspace, f.load("i64", f.gep(member, 24), 8), "i64"), 8)
-    f.call(function, [buffers, scratch, begin, end, thread])
+    """Call the function of a member for the units from `begin` to `end`."""
+    buffers = array_at(int, address_of(workspace) + 8 * member.buffers)
+    member.function(buffers, workspace[member.scratch], begin, end, thread)
+
+
+@native
+def take(team: TeamRecord) -> int:
+    """Lock a team; return other than 0 where it was locked."""
+    return team.lock.exchange(1, SEQ_CST)
+
+
+@native
+def dismiss(team: TeamRecord) -> None:
+    """End the workers of a team that the caller locked."""
+    team.open.exchange(STOP, SEQ_CST)
+    futex_wake(team.open, EVERYBODY)

@@ -8,37 +8,52 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Final
+from typing import Final, TypeAlias
 
-from lowtide.llvm.callee import COPY, parameters, pointed
-from lowtide.llvm.function import Function, Integer
-from lowtide.runtime.cpu.looking import (
-    CLOCK_MONOTONIC,
-    INTERRUPTED,
+from lowtide.native import (
+    ACQUIRE,
+    I32,
+    RELAXED,
     RELEASE,
-    STATE_WORDS,
-    STATUS,
-    TAKE,
-    THREAD_STATE,
-    begin_state,
-    clock,
+    SEQ_CST,
+    U8,
+    Address,
+    NativeItems,
+    NativeRecord,
+    address_of,
+    array_at,
+    at,
+    behind,
+    copy_bytes,
+    external,
+    futex_wake,
+    native,
+    on_stack,
+    relax,
+    round_as_before,
+    round_to_nearest,
 )
-from lowtide.runtime.cpu.system import System
+from lowtide.runtime.cpu.looking import (
+    INTERRUPTED,
+    ControlRecord,
+    RunState,
+    look,
+    monotonic_time,
+    release_lock,
+    take_lock,
+)
 from lowtide.runtime.cpu.team import (
-    JOB,
-    LOCK,
     MEMBER_WORDS,
-    OPEN,
-    PENDING,
-    PIECES,
-    SLEEPERS,
     WAITS,
-    WORKSPACE,
+    JobRecord,
+    MemberRecord,
+    TeamRecord,
     call_member,
-    change,
-    exchange,
-    load,
+    member_of,
+    work,
 )
+from lowtide.runtime.devices.block import ExchangeRecord
+from lowtide.runtime.devices.native_meeting import exchange
 
 
 class Step(IntEnum):
@@ -73,268 +88,221 @@ class Step(IntEnum):
     """The address of an exchange, and the end of the table: the device meets others."""
 
 
-CONTROL_WORDS: Final = 13
-"""The block of a run: a team or null, the workspace, a record of times or null, how many workers to
-wake at once; how to release and to take Python's lock (null where it is kept) and to see to
-signals, the address of the number of the thread that does so, and the state of the thread while the
-lock is released, else null; how to make a Python number of an address, to call an object with one
-argument and to let go of one (null where nothing is called); the seat of the device, if it meets
-others. The record has its capacity in pairs of words, the count, the pairs."""
-
-NUMBER, CALL, LET_GO, SEAT = range(9, 13)
-"""The words of the block about calls of Python objects, and the one about other devices."""
-
 LOOK_WORDS: Final = 4
 """The words of a look."""
 
 COPY_BYTES: Final = 1 << 16
 """The bytes of one unit of a copy."""
 
-
-def run_function(system: System, work: Function, look: Function, exchange: Function) -> Function:
-    """Write `i64 run(ptr table, ptr bases, ptr control)`, which returns 0, INTERRUPTED or UNMET."""
-    f = Function("run", parameters(table="ptr", bases="ptr", control="ptr"), "i64")
-    walk = _Walk(f, system, work, look, exchange)
-    walk.begin()
-    walk.follow()
-    walk.end()
-    return f
+_Bundle: TypeAlias = Callable[[NativeItems[Address], RunState], int]
 
 
-class _Walk:
-    def __init__(
-        self, f: Function, system: System, work: Function, look: Function, exchange: Function
-    ) -> None:
-        self.f = f
-        self.work = work
-        self.looking = look
-        self.meeting = exchange
-        self.system = system
-        self.position = f.stack("i64", 1, 8)
-        self.state = f.stack("i64", STATE_WORDS, 8)
-        self.here = ""
-        self.team = f.load("ptr", "%control", 8)
-        self.workspace = f.load("ptr", f.gep("%control", 8), 8)
-        self.shared = ""
-        self.before = system.round_to_nearest(f)
+class WalkRecord(NativeRecord):
+    """A run: its table, the addresses of allocations, its block, its state, its team or null."""
 
-    def begin(self) -> None:
-        """Take the team, unless there is none or another thread has it."""
-        f = self.f
-        held = f.stack("i32", 1, 4)
-        f.store("i32", "1", held, 4)
-        f.store("i64", 0, self.position, 8)
-        begin_state(f, self.state, "%control", self.looking)
-        with f.when(f.op(f"icmp ne ptr {self.team}, null")):
-            f.store("i32", exchange(f, self.team, LOCK, "i32", "1"), held, 4)
-        self.shared = f.op(f"icmp eq i32 {f.load('i32', held, 4)}, 0")
-        with f.when(self.shared):
-            self.wake(f.load("i64", f.gep("%control", 24), 8))
-
-    def wake(self, count: str) -> None:
-        """Wake up to `count` of the workers that sleep."""
-        f = self.f
-        asleep = f.op(f"icmp sgt i32 {load(f, self.team, SLEEPERS, 'seq_cst')}, 0")
-        with f.when(f.op(f"and i1 {f.compare('sgt', count, 0)}, {asleep}")):
-            self.system.wake(f, f.gep(self.team, OPEN), count)
-
-    def follow(self) -> None:
-        """Write the loop over steps, and each step."""
-        f = self.f
-        steps: dict[Step, Callable[[], Integer]] = {
-            Step.BIND: self.bind,
-            Step.ALONE: self.alone,
-            Step.TOGETHER: self.together,
-            Step.JUMP: lambda: self.word(1),
-            Step.UNLESS: self.unless,
-            Step.SWITCH: self.switch,
-            Step.STAMP: self.stamp,
-            Step.LOOK: self.look,
-            Step.HOST: self.host,
-            Step.BUNDLE: self.bundle,
-            Step.EXCHANGE: self.exchange,
-        }
-        f.do("br label %next")
-        f.label("next")
-        at = f.load("i64", self.position, 8)
-        self.here = f.gep("%table", at, "i64")
-        cases = " ".join([f"i64 {step.value}, label %step{step.value}" for step in steps])
-        f.do(f"switch i64 {self.word(0)}, label %finish [ {cases} ]")
-        for step, write in steps.items():
-            f.label(f"step{step.value}")
-            f.store("i64", write(), self.position, 8)
-            f.do("br label %next")
-
-    def end(self) -> None:
-        """Give the team back, and have the thread compute as before."""
-        f = self.f
-        f.label("finish")
-        with f.when(self.shared):
-            lock = f.gep(self.team, LOCK)
-            f.do(f"store atomic i32 0, ptr {lock} release, align 4")
-        self.system.round_as_before(f, self.before)
-        f.ret("i64", f.load("i64", f.gep(self.state, STATUS), 8))
-
-    # -- steps: each returns the position of the next one -------------------------------------
-
-    def word(self, number: Integer) -> str:
-        """Load a word of the step."""
-        return self.f.load("i64", self.f.gep(self.here, number, "i64"), 8)
-
-    def following(self, words: Integer) -> Integer:
-        """Return the position that many words further."""
-        return self.f.add(self.f.load("i64", self.position, 8), words)
-
-    def address(self, number: Integer) -> str:
-        """Return the address of the slice whose allocation is word `number` of the step."""
-        f = self.f
-        base = f.load("ptr", f.gep("%bases", self.word(number), "i64"), 8)
-        return f.gep(base, self.word(f.add(number, 1)))
-
-    def bind(self) -> Integer:
-        f = self.f
-        count = self.word(1)
-        with f.loop(0, count) as each:
-            found = self.address(f.add(f.mul(each.index, 2), 2))
-            f.store("ptr", found, f.gep(self.workspace, each.index, "i64"), 8)
-        return self.following(f.add(f.mul(count, 2), 2))
-
-    def alone(self) -> Integer:
-        f = self.f
-        call_member(f, f.gep(self.here, 8), self.workspace, "0", self.word(2), "0")
-        return self.following(1 + MEMBER_WORDS)
-
-    def together(self) -> Integer:
-        f = self.f
-        f.do(f"br i1 {self.shared}, label %share, label %own")
-        f.label("share")
-        job = f.gep(self.here, 16)
-        f.store("ptr", job, f.gep(self.team, JOB), 8)
-        f.store("ptr", self.workspace, f.gep(self.team, WORKSPACE), 8)
-        pieces = self.word(2)
-        f.do(f"store atomic i64 {pieces}, ptr {f.gep(self.team, PIECES)} monotonic, align 8")
-        pending = f.op(f"trunc i64 {pieces} to i32")
-        f.store("i32", pending, f.gep(self.team, PENDING), 4)
-        every = f.op(f"xor i64 {f.op(f'shl i64 -1, {pieces}')}, -1")
-        exchange(f, self.team, OPEN, "i64", every)
-        self.wake(self.word(1))
-        done = f.call(self.work, [self.team, 0])
-        left = f.op(f"sub i32 0, {done}")
-        change(f, self.team, PENDING, left)
-        self.wait()
-        f.do("br label %shared")
-        f.label("own")
-        with f.loop(0, self.word(3)) as each:
-            member = f.gep(self.here, f.add(f.mul(each.index, MEMBER_WORDS), 4), "i64")
-            units = f.load("i64", f.gep(member, 8), 8)
-            call_member(f, member, self.workspace, "0", units, "0")
-        f.do("br label %shared")
-        f.label("shared")
-        return self.following(f.add(f.mul(self.word(3), MEMBER_WORDS), 4))
-
-    def wait(self) -> None:
-        """Wait until no piece is pending."""
-        f = self.f
-        tries = f.stack("i32", 1, 4)
-        f.store("i32", "0", tries, 4)
-        f.do("br label %wait")
-        f.label("wait")
-        ready = f.op(f"icmp eq i32 {load(f, self.team, PENDING)}, 0")
-        f.do(f"br i1 {ready}, label %ready, label %unready")
-        f.label("unready")
-        self.system.relax(f)
-        tried = f.op(f"add i32 {f.load('i32', tries, 4)}, 1")
-        f.store("i32", tried, tries, 4)
-        with f.when(f.op(f"icmp ugt i32 {tried}, {WAITS}")):
-            self.system.give_way(f)
-        f.do("br label %wait")
-        f.label("ready")
-
-    def unless(self) -> Integer:
-        f = self.f
-        zero = f.op(f"icmp eq i8 {f.load('i8', self.address(1), 1)}, 0")
-        return f.select(zero, "i64", self.word(3), self.following(4))
-
-    def switch(self) -> Integer:
-        f = self.f
-        place, count = self.address(1), self.word(4)
-        by_byte = f.compare("ne", self.word(3), 0)
-
-        def from_byte() -> list[str]:
-            zero = f.op(f"icmp eq i8 {f.load('i8', place, 1)}, 0")
-            return [f.op(f"zext i1 {zero} to i64")]
-
-        def from_number() -> list[str]:
-            number = f.op(f"sext i32 {f.load('i32', place, 4)} to i64")
-            last = f.sub(count, 1)
-            return [f.select(f.compare("ult", number, count), "i64", number, last)]
-
-        (chosen,) = f.choose(by_byte, ["i64"], from_byte, from_number)
-        return self.word(f.add(chosen, 5))
-
-    def stamp(self) -> Integer:
-        f = self.f
-        record = f.load("ptr", f.gep("%control", 16), 8)
-        now = clock(f, CLOCK_MONOTONIC)
-        count = f.load("i64", f.gep(record, 8), 8)
-        slot = f.op(f"urem i64 {count}, {f.load('i64', record, 8)}")
-        pair = f.gep(record, f.add(f.mul(slot, 2), 2), "i64")
-        f.store("i64", self.word(1), pair, 8)
-        f.store("i64", now, f.gep(pair, 8), 8)
-        f.store("i64", f.add(count, 1), f.gep(record, 8), 8)
-        return self.following(2)
-
-    def look(self) -> Integer:
-        f = self.f
-        ended = f.call(self.looking, [self.state, self.word(1)])
-        return f.select(f.compare("eq", ended, 0), "i64", self.word(2), self.word(3))
-
-    def bundle(self) -> Integer:
-        f = self.f
-        function = pointed(f.load("ptr", f.gep(self.here, 8), 8), "i64", "ptr", "ptr")
-        ended = f.call(function, ["%bases", self.state])
-        return f.select(f.compare("eq", ended, 0), "i64", self.following(3), self.word(2))
-
-    def exchange(self) -> Integer:
-        f = self.f
-        exchange = f.load("ptr", f.gep(self.here, 8), 8)
-        given = [exchange, self.workspace, self.control(SEAT), self.state]
-        ended = f.call(self.meeting, given)
-        return f.select(f.compare("eq", ended, 0), "i64", self.following(3), self.word(2))
-
-    def host(self) -> Integer:
-        """Call a Python object, with Python's lock, and end the run where it raises."""
-        f = self.f
-        released = f.op(f"icmp ne ptr {self.control(THREAD_STATE)}, null")
-        with f.when(released):
-            f.call(pointed(self.control(TAKE), "void", "ptr"), [self.control(THREAD_STATE)])
-        number = f.call(pointed(self.control(NUMBER), "ptr", "ptr"), [self.workspace])
-        called = f.op(f"inttoptr i64 {self.word(1)} to ptr")
-        result = f.call(pointed(self.control(CALL), "ptr", "ptr", "ptr"), [called, number])
-        raised = f.op(f"icmp eq ptr {result}, null")
-        let_go = pointed(self.control(LET_GO), "void", "ptr")
-        f.call(let_go, [number])
-        f.call(let_go, [result])
-        with f.when(released):
-            state = f.call(pointed(self.control(RELEASE), "ptr"), [])
-            f.store("ptr", state, f.gep("%control", 8 * THREAD_STATE), 8)
-        with f.when(raised):
-            f.store("i64", INTERRUPTED, f.gep(self.state, STATUS), 8)
-        return f.select(raised, "i64", self.word(2), self.following(3))
-
-    def control(self, number: int) -> str:
-        """Load a pointer of the control block."""
-        return self.f.load("ptr", self.f.gep("%control", 8 * number), 8)
+    table: NativeItems[int]
+    bases: NativeItems[Address]
+    control: ControlRecord
+    state: RunState
+    team: TeamRecord | None
 
 
-def copy_function() -> Function:
-    """Write the function of a copy's phase; its buffers are source, target and the bytes."""
-    given = parameters(buffers="ptr", scratch="ptr", begin="i64", end="i64", thread="i64")
-    f = Function("copy", given)
-    source, target = f.load("ptr", "%buffers", 8), f.load("ptr", f.gep("%buffers", 8), 8)
-    size = f.load("i64", f.gep("%buffers", 16), 8)
-    begin = f.mul("%begin", COPY_BYTES)
-    count = f.sub(f.min(f.mul("%end", COPY_BYTES), size), begin)
-    into, out = f.gep(target, begin), f.gep(source, begin)
-    f.call(COPY, [into, out, count, "false"])
-    return f
+class BundleStep(NativeRecord):
+    """A step that calls a bundle."""
+
+    step: int
+    function: _Bundle
+    end: int
+
+
+class ByteAt(NativeRecord):
+    """A byte of an array."""
+
+    value: U8
+
+
+class NumberAt(NativeRecord):
+    """A number of an array."""
+
+    value: I32
+
+
+@external
+def sched_yield() -> I32:
+    """Let another thread have the core."""
+    raise NotImplementedError
+
+
+@native
+def run(table: NativeItems[int], bases: NativeItems[Address], control: ControlRecord) -> int:
+    """Follow a table to its end; return 0, INTERRUPTED or UNMET."""
+    before = round_to_nearest()
+    walk, state = on_stack(WalkRecord), on_stack(RunState)
+    walk.table, walk.bases, walk.control, walk.state = table, bases, control, state
+    state.look, state.control = address_of(look), control
+    state.worked, state.looked, state.status = 0, 0, 0
+    team = taken_team(control)
+    walk.team = team
+    follow(walk)
+    if team is not None:
+        team.lock.store(0, RELEASE)
+    round_as_before(before)
+    return state.status
+
+
+@native
+def taken_team(control: ControlRecord) -> TeamRecord | None:
+    """Take the team and return it, unless there is none or another thread has it."""
+    team = control.team
+    if team is None or team.lock.exchange(1, SEQ_CST):
+        return None
+    wake(team, control.wake)
+    return team
+
+
+@native
+def wake(team: TeamRecord, count: int) -> None:
+    """Wake up to so many of the workers that sleep."""
+    if count > 0 and team.sleepers.load(SEQ_CST) > 0:
+        futex_wake(team.open, count)
+
+
+@native
+def follow(walk: WalkRecord) -> None:
+    """Do one step after the other."""
+    table, position = walk.table, 0
+    while True:
+        match table[position]:
+            case Step.BUNDLE:
+                step = at(BundleStep, address_of(table) + 8 * position)
+                ended = step.function(walk.bases, walk.state)
+                position = step.end if ended else position + 3
+            case Step.ALONE:
+                member = at(MemberRecord, address_of(table) + 8 * (position + 1))
+                call_member(member, walk.control.workspace, 0, member.units, 0)
+                position += 1 + MEMBER_WORDS
+            case Step.TOGETHER:
+                position = together(walk, position)
+            case Step.BIND:
+                position = bind(walk, position)
+            case Step.JUMP:
+                position = table[position + 1]
+            case Step.UNLESS:
+                flag = at(ByteAt, address_in(walk, position + 1)).value
+                position = position + 4 if flag else table[position + 3]
+            case Step.SWITCH:
+                position = table[position + 5 + branch(walk, position)]
+            case Step.STAMP:
+                position = stamp(walk, position)
+            case Step.LOOK:
+                ended = look(walk.state, table[position + 1])
+                position = table[position + 3] if ended else table[position + 2]
+            case Step.HOST:
+                position = host(walk, position)
+            case Step.EXCHANGE:
+                control = walk.control
+                place = at(ExchangeRecord, table[position + 1])
+                ended = exchange(place, control.workspace, control.seat, walk.state)
+                position = table[position + 2] if ended else position + 3
+            case _:
+                return
+
+
+# -- steps: each returns the position of the next one --------------------------------------------
+
+
+@native
+def address_in(walk: WalkRecord, position: int) -> Address:
+    """Return the address of the slice whose allocation and offset stand in the table."""
+    return walk.bases[walk.table[position]] + walk.table[position + 1]
+
+
+@native
+def bind(walk: WalkRecord, position: int) -> int:
+    """Put addresses of slices into the workspace."""
+    count, workspace = walk.table[position + 1], walk.control.workspace
+    for number in range(count):
+        workspace[number] = address_in(walk, position + 2 + 2 * number)
+    return position + 2 + 2 * count
+
+
+@native
+def together(walk: WalkRecord, position: int) -> int:
+    """Share the pieces of a job out."""
+    job = at(JobRecord, address_of(walk.table) + 8 * (position + 2))
+    team = walk.team
+    if team is not None:
+        share_out(team, job, walk.control.workspace, walk.table[position + 1])
+    else:
+        for number in range(job.members):
+            member = member_of(job, number)
+            call_member(member, walk.control.workspace, 0, member.units, 0)
+    return position + 4 + MEMBER_WORDS * job.members
+
+
+@native
+def share_out(
+    team: TeamRecord, job: JobRecord, workspace: NativeItems[Address], woken: int
+) -> None:
+    """Do a job with the team."""
+    team.job, team.workspace = job, workspace
+    team.pieces.store(job.pieces, RELAXED)
+    team.pending.store(job.pieces, RELAXED)
+    team.open.exchange(~(-1 << job.pieces), SEQ_CST)
+    wake(team, woken)
+    team.pending.add(-work(team, 0), SEQ_CST)
+    tries = 0
+    while team.pending.load(ACQUIRE):
+        relax()
+        tries += 1
+        if tries > WAITS:
+            sched_yield()
+
+
+@native
+def branch(walk: WalkRecord, position: int) -> int:
+    """Return which branch is chosen: the last one for a number that is out of range."""
+    place, count = address_in(walk, position + 1), walk.table[position + 4]
+    if walk.table[position + 3]:
+        return 0 if at(ByteAt, place).value else 1
+    number = at(NumberAt, place).value
+    return number if 0 <= number < count else count - 1
+
+
+@native
+def stamp(walk: WalkRecord, position: int) -> int:
+    """Note a number and the time."""
+    stamps, now = walk.control.stamps, monotonic_time()
+    pair = array_at(int, behind(stamps) + stamps.count % stamps.capacity * 16)
+    pair[0], pair[1] = walk.table[position + 1], now
+    stamps.count += 1
+    return position + 2
+
+
+@native
+def host(walk: WalkRecord, position: int) -> int:
+    """Call a Python object, with Python's lock, and end the run where it raises."""
+    control = walk.control
+    is_released = control.thread_state != 0
+    if is_released:
+        take_lock(control)
+    number = control.number(control.workspace)
+    result = control.call(walk.table[position + 1], number)
+    control.let_go(number)
+    control.let_go(result)
+    if is_released:
+        release_lock(control)
+    if not result:
+        walk.state.status = INTERRUPTED
+        return walk.table[position + 2]
+    return position + 3
+
+
+@native
+def copy(
+    buffers: NativeItems[Address], scratch: Address, begin: int, end: int, thread: int
+) -> None:
+    """Copy units of bytes; the buffers are source, target and the number of bytes."""
+    first = begin * COPY_BYTES
+    count = min(end * COPY_BYTES, buffers[2]) - first
+    copy_bytes(buffers[1] + first, buffers[0] + first, count)

@@ -1,32 +1,22 @@
-"""Words in memory of a meeting and of its exchanges, which machine code reads and writes."""
+"""Memory of a meeting and of its exchanges, which machine code and Python share."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
-LOCK: Final = 0
-FAILED: Final = 8
-COUNT: Final = 16
-PATIENCE: Final = 24
-WAITING: Final = 32
-ENDED: Final = 40
-SEATS: Final = 128
-"""Offsets in the block of a meeting: its lock, why it failed (0: not), how many devices there are,
-the nanoseconds that one waits for others, how many devices wait for others to come and how many
-have ended, and the first seat."""
-
-RELEASED: Final = 0
-WORKSPACE: Final = 8
-AT: Final = 16
-PENDING: Final = 24
-MEETING: Final = 32
-NUMBER: Final = 40
-WAS_AT: Final = 48
-SEAT_BYTES: Final = 128
-"""Offsets in the seat of a device, and its size: how far those that it met have let it go, its
-buffers, the exchange at which it waits for others to come (0: none), how many devices of the group
-have not done their part (that of the first one counts), the block of the meeting, the number of the
-device, and the exchange at which it waited when the meeting failed."""
+from lowtide.native import (
+    I32,
+    Address,
+    Atomic,
+    NativeItems,
+    NativeRecord,
+    at,
+    behind,
+    inline,
+    native,
+    size_of,
+)
 
 COME, DONE = 1, 2
 """How far a device is let go: all have come, or all have done what they share."""
@@ -34,14 +24,102 @@ COME, DONE = 1, 2
 BY_PYTHON, BY_TIME, BY_DEADLOCK = 1, 2, 3
 """Why a meeting failed: something else did, nobody came in time, or all wait for one another."""
 
-AREA: Final = 0
-SCRATCH: Final = 8
-DIVIDED: Final = 16
-DEVICES: Final = 24
-DEVICE_BYTES: Final = 16
-"""Offsets in the block of an exchange: the word of the workspace from which on there is room for
-the buffers of a kernel, the word with the scratch, whether each device does its part (0: the last
-one to come does all), then for each device the addresses of its group and of its runs. A group is
-the number of its devices and these; runs are their number, and for each one a function, the first
-of its units and the end, the number of its buffers, and these: a device (-1: none) and the word of
-its workspace (else the address itself)."""
+NOBODY: Final = -1
+"""In place of a device: what follows is an address."""
+
+Kernel: TypeAlias = Callable[[NativeItems[Address], Address, int, int, int], None]
+"""A kernel, given its buffers, its scratch, the units that it does, and the thread."""
+
+
+class MeetingRecord(NativeRecord):
+    """A meeting, whose seats lie behind it: 128 bytes each, as it has, so that no two share a line.
+
+    It has its lock, why it failed (0: not), how many devices there are, the nanoseconds that one
+    waits for others, how many devices wait for others to come, and how many have ended.
+    """
+
+    lock: Atomic[I32]
+    failed: Atomic[int]
+    count: int
+    patience: int
+    waiting: int
+    ended: int
+    unused: NativeItems[int] = inline(10)
+
+
+class SeatRecord(NativeRecord):
+    """The seat of a device.
+
+    It has how far those that it met have let the device go, its buffers, the exchange at which it
+    waits for others to come, how many devices of the group have not done their part (that of the
+    first one counts), the meeting, the number of the device, and the exchange at which it waited
+    when the meeting failed.
+    """
+
+    released: Atomic[I32]
+    workspace: NativeItems[Address]
+    waits_at: ExchangeRecord | None
+    pending: Atomic[I32]
+    meeting: MeetingRecord
+    number: int
+    waited_at: ExchangeRecord | None
+    unused: NativeItems[int] = inline(9)
+
+
+class ExchangeRecord(NativeRecord):
+    """An exchange, behind which lies what each device has to do.
+
+    It has the word of the workspace from which on there is room for the buffers of a kernel, the
+    word with the scratch, and whether each device does its part (0: the last one to come does all).
+    """
+
+    area: int
+    scratch: int
+    divided: int
+
+
+class DeviceWork(NativeRecord):
+    """What a device has to do: its group, a number of devices and these; and its runs."""
+
+    group: NativeItems[int]
+    runs: RunsRecord
+
+
+class RunsRecord(NativeRecord):
+    """How many runs of kernels lie behind it."""
+
+    count: int
+
+
+class KernelRun(NativeRecord):
+    """A run of a kernel: the first of its units, the end, and its buffers, which lie behind it."""
+
+    function: Kernel
+    begin: int
+    end: int
+    count: int
+
+
+class BufferPick(NativeRecord):
+    """A buffer: a device and a word of its workspace; or NOBODY and the address."""
+
+    device: int
+    slot: int
+
+
+@native
+def seat_of(meeting: MeetingRecord, number: int) -> SeatRecord:
+    """Return the seat of a device."""
+    return at(SeatRecord, behind(meeting) + number * size_of(SeatRecord))
+
+
+@native
+def work_of(exchange: ExchangeRecord, number: int) -> DeviceWork:
+    """Return what a device has to do in an exchange."""
+    return at(DeviceWork, behind(exchange) + number * size_of(DeviceWork))
+
+
+@native
+def pick_of(run: KernelRun, number: int) -> BufferPick:
+    """Return a buffer of a run; the one behind the last is the next run."""
+    return at(BufferPick, behind(run) + number * size_of(BufferPick))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from ctypes import sizeof
 from typing import Final
 
 import numpy as np
@@ -11,14 +12,11 @@ import numpy.typing as npt
 from lowtide.ir.exchange import Exchange, ExchangeBuffer, ExchangeMove, Whose
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.thunk import ExchangeThunk, KernelEntry
-from lowtide.runtime.devices.block import DEVICE_BYTES, DEVICES
+from lowtide.runtime.devices.block import NOBODY, DeviceWork, ExchangeRecord
 
 DIVIDED_BYTES: Final = 1 << 17
 """Arrays of a group of so many bytes together are worked on by all of its devices at once; for
 fewer the last one that comes does all, which wakes the others once and not twice."""
-
-_NONE: Final = -1
-"""In place of a device: what follows is an address."""
 
 
 class ExchangeBlock:
@@ -100,7 +98,7 @@ class ExchangeBlock:
             Whose.PARTITION: device % self._partitions,
             Whose.REPLICA: device // self._partitions,
         }
-        return [(_NONE, self._number(values[buffer.whose]))]
+        return [(NOBODY, self._number(values[buffer.whose]))]
 
     def _number(self, value: int) -> int:
         """The address of a number."""
@@ -127,7 +125,7 @@ def _laid_out(
     head: Sequence[int], groups: Sequence[tuple[int, ...]], runs: Sequence[Sequence[int]]
 ) -> npt.NDArray[np.int64]:
     """The words of a block; equal groups are there once."""
-    start = (DEVICES + DEVICE_BYTES * len(groups)) // 8
+    start = (sizeof(ExchangeRecord) + sizeof(DeviceWork) * len(groups)) // 8
     tail: list[int] = []
     places: dict[tuple[int, ...], int] = {}
     for group in groups:

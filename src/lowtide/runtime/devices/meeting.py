@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
 
 from lowtide.ir.errors import InputError, LowtideError
+from lowtide.native import view
 from lowtide.records import dataclass
 from lowtide.runtime.cpu.native import native
 from lowtide.runtime.cpu.program import NativeProgram
@@ -74,19 +76,19 @@ class Meeting:
         self._turn = threading.Lock()
         self._seated: set[int] = set()
         self._failure = ""
-        size = block.SEATS + self.count * block.SEAT_BYTES
+        size = ctypes.sizeof(block.MeetingRecord) + self.count * ctypes.sizeof(block.SeatRecord)
         self._words = np.zeros(size // 8, np.int64)
         self._address = int(self._words.ctypes.data)
+        self._block = view(block.MeetingRecord, self._address)
         patience = _FOR_EVER if timeout_seconds is None else timeout_seconds * 1e9
-        self._set(block.COUNT, self.count)
-        self._set(block.PATIENCE, int(min(patience, _FOR_EVER)))
+        self._block.count, self._block.patience = self.count, int(min(patience, _FOR_EVER))
         for number in range(self.count):
-            seat = block.SEATS + number * block.SEAT_BYTES
-            self._set(seat + block.MEETING, self._address)
-            self._set(seat + block.NUMBER, number)
+            seat = self._seat(number)
+            seat.meeting, seat.number = self._address, number
 
-    def _set(self, offset: int, value: int) -> None:
-        self._words[offset // 8] = value
+    def _seat(self, number: int) -> Any:
+        begin = self._address + ctypes.sizeof(block.MeetingRecord)
+        return view(block.SeatRecord, begin + number * ctypes.sizeof(block.SeatRecord))
 
     @property
     def count(self) -> int:
@@ -108,7 +110,7 @@ class Meeting:
             if number in self._seated:
                 raise InputError(f"device {number} has run already: make a new Meeting")
             self._seated.add(number)
-        address = self._address + block.SEATS + number * block.SEAT_BYTES
+        address = ctypes.addressof(self._seat(number))
         _threads.seat = Seat(self, number, address)
         try:
             yield
@@ -128,7 +130,7 @@ class Meeting:
 
     def error(self, exchanges: Mapping[int, ExchangeBlock]) -> MeetingError:
         """Return why the meeting failed; `exchanges` are those of the program, by address."""
-        why = int(self._words[block.FAILED // 8])
+        why = int(self._block.failed)
         if why == block.BY_PYTHON:
             return MeetingError(self._failure)
         waits = "; ".join(self._waits(exchanges))
@@ -138,8 +140,7 @@ class Meeting:
 
     def _waits(self, exchanges: Mapping[int, ExchangeBlock]) -> Iterator[str]:
         """Which device waited at which instruction for which others when the meeting failed."""
-        offsets = [block.SEATS + x * block.SEAT_BYTES + block.WAS_AT for x in range(self.count)]
-        places = [int(self._words[x // 8]) for x in offsets]
+        places = [int(self._seat(x).waited_at) for x in range(self.count)]
         for number, place in enumerate(places):
             if place in exchanges:
                 found = exchanges[place]
