@@ -13,7 +13,6 @@ from lowtide.analysis.donation import aliases
 from lowtide.analysis.live_range import live_ranges, needs_no_copies
 from lowtide.compiler import PlanOptions, scheduled
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.scheduling import module_search
 from lowtide.scheduling.module_bound import module_bounds
 from lowtide.scheduling.module_model import model_graphs, model_order, program_order
 from lowtide.scheduling.module_search import Searches
@@ -271,7 +270,7 @@ def test_equal_graphs_are_searched_once(monkeypatch) -> None:
         searched.append(graph)
         return search_order(graph, *rest)
 
-    monkeypatch.setattr(module_search, "search_order", search)
+    monkeypatch.setattr("lowtide.scheduling.search.search_order", search)
     searches = Searches()
     found = [searches.search(first) for _ in range(2)]
     assert found[0] is found[1]
