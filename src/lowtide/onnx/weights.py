@@ -28,11 +28,8 @@ def with_weights_prepared(model: OnnxModel) -> OnnxModel:
     """
     open_names = {x.name for x in model.overridable}
     times = Counter([*model.initializers, *_names(model.graph)])
-    known = {
-        name: x
-        for name, x in model.initializers.items()
-        if name not in open_names and times[name] == 1
-    }
+    # Those that may be fed are inputs, too, and so have their names twice.
+    known = {name: x for name, x in model.initializers.items() if times[name] == 1}
     stay = {name for name, count in times.items() if count > 1}
     stay |= _factors_of_integers(model, known)
     graph = _prepared(model.graph, known, stay, {}, _ALWAYS)
