@@ -7,7 +7,8 @@ from typing import Final
 
 from lowtide.analysis.scratch import ScratchBytes
 from lowtide.buffers.assignment import DEFAULT_SEARCH
-from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
+from lowtide.fusion.target_record import CPU_TARGET, GPU_TARGET, TargetRecord
+from lowtide.ir.gpu_names import is_gpu_target
 from lowtide.options import DEFAULT_MEMORY_PRIORITY, DEFAULT_STAGE, Options
 from lowtide.records import dataclass
 from lowtide.search.deadline import Deadline
@@ -40,7 +41,9 @@ class PlanOptions:
     def of(cls, options: Options) -> PlanOptions:
         """Return what the options of a caller say; raises ValueError for an unknown effort."""
         search = SearchOptions(effort_named(options.effort), options.search_seconds)
-        return cls(options.stage, search=search, memory_priority=options.memory_priority)
+        target = GPU_TARGET if is_gpu_target(options.target) else CPU_TARGET
+        priority = options.memory_priority
+        return cls(options.stage, search=search, target=target, memory_priority=priority)
 
     def begun(self) -> PlanOptions:
         """Return the options with the deadline running."""

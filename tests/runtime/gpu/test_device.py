@@ -11,9 +11,12 @@ from tests.codegen.gpu.programs import flat
 from tests.support import EXAMPLES
 
 import lowtide
+from lowtide import compiler
 from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
 from lowtide.cli.inputs import generated
+from lowtide.client.gpu import planned_for_gpu
+from lowtide.compiler import PlanOptions
 from lowtide.evaluator import evaluate
 from lowtide.evaluator.evaluate import parameter_leaves
 from lowtide.frontend.files import read
@@ -249,6 +252,17 @@ def test_compile_for_an_emulated_device() -> None:
     assert "an emulated device" in repr(run)
     with pytest.raises(InputError, match="takes 5 arrays, 0 were given"):
         run()
+
+
+def test_plans_are_those_of_the_target() -> None:
+    module = read(EXAMPLES / "vit_b16.hlo.xz")
+    options = lowtide.Options(target="cuda", effort="fast")
+    wanted = planned_for_gpu(PlanOptions.of(lowtide.Options(effort="fast")), "cuda")
+    found = lowtide.explain(module, options).to_json()["ladder"]
+    assert (
+        found
+        == compiler.plan(module, wanted, with_compilation_bound=True).report.to_json()["ladder"]
+    )
 
 
 def test_targets_that_cannot_be(wide: Any) -> None:
