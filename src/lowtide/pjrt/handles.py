@@ -51,7 +51,8 @@ def cell_of(address: int) -> Any:
 def destroy(address: int) -> None:
     """Destroy an object in the name of C++, which never gets it."""
     function = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(native_code().library["destroy"])
-    function(ctypes.addressof((ctypes.c_int64 * 3)(3 * WORD, 0, address)))
+    given = (ctypes.c_int64 * 3)(3 * WORD, 0, address)  # It has to last as long as the call.
+    function(ctypes.addressof(given))
 
 
 def sweep() -> None:
