@@ -18,7 +18,7 @@ from lowtide.fusion.priority_queue import fused_clusters
 from lowtide.fusion.target_record import TargetRecord
 from lowtide.ir import Computation, Module
 from lowtide.ir.clone import CloneMap, clone_module
-from lowtide.ir.traversal import applied_computations, computation_post_order
+from lowtide.ir.traversal import running_computations
 from lowtide.passes.dead_code import remove_dead_code
 
 Choice: TypeAlias = Mapping[Computation, ClusterGraph]
@@ -34,8 +34,7 @@ class KernelChoices:
 
     def __init__(self, module: Module, scheduler: Scheduler | None, target: TargetRecord) -> None:
         self._module = module
-        applied = applied_computations(module)
-        run = [x for x in computation_post_order(module) if x not in applied]
+        run = running_computations(module)
         self._fused = {x: fused_clusters(x, target) for x in run}
         self._lowering = None if scheduler is None else PeakLowering(module, scheduler)
 

@@ -12,7 +12,7 @@ from lowtide.fusion.materialize_kernel import materialize_kernels
 from lowtide.fusion.order_memory import ModuleMemory, OrderMemory, Scheduler
 from lowtide.fusion.target_record import TargetRecord
 from lowtide.ir import Computation, Instruction, Module
-from lowtide.ir.traversal import applied_computations, computation_post_order
+from lowtide.ir.traversal import running_computations
 
 Merge: TypeAlias = Callable[[KernelGraph, Collection[int]], int]
 """Merges kernels of a graph, but not those of some nodes; returns how many vanished."""
@@ -32,8 +32,7 @@ def merge_kernels(
     """
     calls = _calls(module)
     unused = {x for x in module.computations.values() if x not in calls}
-    applied = applied_computations(module)
-    run = [x for x in computation_post_order(module) if x not in applied]
+    run = running_computations(module)
     memory = ModuleMemory(module, run, calls, scheduler)
     merging = _Merging(memory, target, merge, growth)
     gone = 0
@@ -51,8 +50,7 @@ def kernel_graph(
     module: Module, computation: Computation, scheduler: Scheduler, target: TargetRecord
 ) -> KernelGraph:
     """Return the kernels of a computation of a module, of which none have been merged yet."""
-    applied = applied_computations(module)
-    run = [x for x in computation_post_order(module) if x not in applied]
+    run = running_computations(module)
     memory = ModuleMemory(module, run, _calls(module), scheduler)
     for caller in reversed(run):
         memory.limit_callees(caller)

@@ -200,6 +200,12 @@ def fused_computations(module: Module) -> set[Computation]:
     }
 
 
+def running_computations(module: Module) -> list[Computation]:
+    """Return the computations that run by themselves, callees first."""
+    applied = applied_computations(module)
+    return [x for x in computation_post_order(module) if x not in applied]
+
+
 def applied_computations(module: Module) -> set[Computation]:
     """Return the computations that do not run by themselves: kernels, reducers, comparators.
 

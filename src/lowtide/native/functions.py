@@ -80,7 +80,7 @@ class External(Generic[Parameters, Result]):
 
 
 def external(function: Callable[Parameters, Result]) -> External[Parameters, Result]:
-    """Declare a function of the process; its body is `...`, and None a result that is ignored."""
+    """Declare a function of the process; its body never runs, and a result of None is ignored."""
     return External(function, None)
 
 

@@ -17,7 +17,7 @@ from lowtide.ir.errors import InputError
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.shape import Shape
 from lowtide.ir.thunk import ConditionalThunk, CopyThunk, KernelThunk, Thunk, WhileThunk
-from lowtide.runtime.cpu.arguments import as_array, major_to_minor
+from lowtide.runtime.cpu.arguments import as_array, in_memory_order, major_to_minor
 from lowtide.runtime.cpu.program import Bytes, nested
 from lowtide.runtime.gpu.driver import Driver
 from lowtide.runtime.gpu.program import GpuProgram
@@ -100,7 +100,7 @@ class LoadedGpuProgram:
         for argument, given in zip(arguments, arrays, strict=True):
             array = as_array(argument, given)
             if argument.allocation >= 0 and array.nbytes:
-                laid = np.ascontiguousarray(array.transpose(major_to_minor(argument.shape)))
+                laid = in_memory_order(argument, array)
                 found.append((argument.allocation, laid.reshape(-1).view(np.uint8)))
         return found
 
