@@ -93,6 +93,15 @@ def alternating(
     return best
 
 
+def restrict_to_avx2() -> None:
+    """Make both sides write code for AVX2 only; called before JAX is imported."""
+    from lowtide.llvm import target
+
+    os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_max_isa=AVX2"
+    host = target.restricted(target.host_target(), "avx2")
+    target._found_host = lambda: host
+
+
 def compiled(text: str, threads: int) -> tuple[Any, Any, float]:
     """Return the module of a text, its executable, and the seconds that both took."""
     from lowtide.client.executable import compile_module
@@ -192,6 +201,7 @@ def program_options(description: str, seconds: float) -> argparse.ArgumentParser
     parser.add_argument("--seconds", type=float, default=seconds)
     parser.add_argument("--only", default="", help="parts of names, between commas")
     parser.add_argument("--document", type=Path, help="write the table into this file")
+    parser.add_argument("--avx2", action="store_true", help="code for AVX2 only, on both sides")
     return parser
 
 
@@ -253,6 +263,8 @@ def print_table(programs: list[Any], given: argparse.Namespace) -> None:
 def main() -> None:
     """Print a table, write one, or measure one program."""
     given = options()
+    if given.avx2:
+        restrict_to_avx2()
     if given.document:
         vs_xla_processes.write_document(given)
         return
