@@ -180,6 +180,25 @@ def test_operands_come_in_the_layouts_of_the_call() -> None:
     np.testing.assert_array_equal(compile_module(made, PLAIN)(X)[0], expected)
 
 
+def test_an_operand_of_a_call_with_two_results_has_the_layout_of_the_call() -> None:
+    @HANDLER
+    def handler(address: int) -> Any:
+        copied(FfiFrame.from_address(address))
+        return None
+
+    made = parse_hlo(f"""
+HloModule m
+ENTRY main {{
+  p = f32[6] parameter(0)
+  a = f32[2,3]{{0,1}} reshape(p)
+  ROOT c = (f32[2,3]{{1,0}}, f32[2]{{0}}) custom-call(a), api_version=API_VERSION_TYPED_FFI, \
+custom_call_target="{registered(handler)}", operand_layout_constraints={{f32[2,3]{{0,1}}}}
+}}
+""")
+    expected = X.T.reshape(2, 3)  # The bytes, column by column, read row by row.
+    np.testing.assert_array_equal(compile_module(made, PLAIN)(X.reshape(6))[0], expected)
+
+
 def test_a_result_may_be_the_memory_of_an_operand() -> None:
     @HANDLER
     def handler(address: int) -> Any:

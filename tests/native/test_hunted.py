@@ -8,6 +8,27 @@ from lowtide.compiler import DEFAULT_PLAN, PlanOptions
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.testing.check_pass import seeded_arguments
 
+_FUSION = """
+  ROOT d = (s32[4], s32[3,7,4]{2,0,1}) fusion(b, i), kind=kCustom, calls=fused"""
+
+_OTHER_ORDER = """HloModule m
+fused {{
+  a = s32[3,7,4]{{2,0,1}} parameter(0)
+  i = s32[] parameter(1)
+  z = s32[] constant(0)
+  b = s32[4] broadcast(z), dimensions={{}}
+  c = s32[3,7,4]{{2,0,1}} dynamic-update-slice(a, a, i, i, i)
+  ROOT d = (s32[4], s32[3,7,4]{{2,0,1}}) tuple(b, c)
+}}
+ENTRY e {{
+  a = s32[84] parameter(0)
+  b = s32[3,7,4]{{2,0,1}} reshape(a)
+  i = s32[] parameter(1)
+{call}{declared}
+}}
+"""
+"""A reshape that moves elements, whose result is updated in place."""
+
 MODULES = {
     "convolution in a fusion in a fusion": """HloModule m, is_scheduled=true
 inner {
@@ -223,6 +244,18 @@ ENTRY e {
   ROOT t = (bf16[16,17], bf16[16,17]) tuple(c, c)
 }
 """,
+    "an update with another result, of a fusion, where rows are no rows": _OTHER_ORDER.format(
+        declared="", call=_FUSION
+    ),
+    "the same, said to be in place": _OTHER_ORDER.format(
+        declared=", output_to_operand_aliasing={{1}: (0, {})}", call=_FUSION
+    ),
+    "the same, asynchronous": _OTHER_ORDER.format(
+        declared="",
+        call="""
+  s = ((s32[3,7,4]{2,0,1}, s32[]), (s32[4], s32[3,7,4]{2,0,1})) fusion-start(b, i), kind=kCustom, calls=fused
+  ROOT d = (s32[4], s32[3,7,4]{2,0,1}) fusion-done(s)""",
+    ),
 }
 
 

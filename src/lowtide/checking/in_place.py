@@ -96,7 +96,11 @@ def _fusion(instruction: Instruction) -> Iterator[Pair]:
         found = _updated(*_behind(root, output))
         if found is not None and found not in replaced:
             replaced.add(found)
-            yield found[0].attributes_as(Parameter).number, found[1], output
+            parameter, index = found
+            number = parameter.attributes_as(Parameter).number
+            given = instruction.operands[number].shape.at(index)
+            if same_places(given, parameter.shape.at(index)):
+                yield number, index, output
 
 
 Value = tuple[Instruction, ShapeIndex]

@@ -99,8 +99,16 @@ def _async_start_pairs(instruction: Instruction) -> tuple[Pair, ...]:
 def _fusion_pairs(instruction: Instruction) -> tuple[Pair, ...]:
     """Return the declared pairs and those of in-place operations at the root of the fusion."""
     pairs = dict.fromkeys(_declared(instruction.attributes_as(Fusion).output_to_operand_aliasing))
-    pairs |= dict.fromkeys([x.pair for x in fused_updates(instruction) if not x.has_conflict])
+    updated = [x.pair for x in fused_updates(instruction) if not x.has_conflict]
+    pairs |= dict.fromkeys([x for x in updated if _is_read_as_it_lies(instruction, x[0])])
     return tuple(pairs)
+
+
+def _is_read_as_it_lies(fusion: Instruction, place: Position) -> bool:
+    """Whether an operand lies as the parameter that stands for it within the fusion."""
+    number, index = place
+    parameter = fusion.called_computations[0].parameters[number]
+    return lies_alike(fusion.operands[number].shape.at(index), parameter.shape.at(index))
 
 
 class FusedUpdate(NamedTuple):

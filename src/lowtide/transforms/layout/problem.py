@@ -129,6 +129,8 @@ class LayoutProblem:
             if unit.result is not None and (rule_of(x) is None or x.has_control_edges):
                 unit.result.pinned = True
             yield unit
+        elif x.shape.is_tuple and x.opcode not in _ANY_ORDER:
+            yield LayoutUnit(x, times, tuple([self.node(y) for y in x.operands]))
 
     def _result(self, root: Instruction) -> Iterator[LayoutUnit]:
         """Yield the unit that hands an array over to who runs the program."""
@@ -150,6 +152,10 @@ class LayoutProblem:
 
 _CALLS: Final = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.WHILE})
 
+_ANY_ORDER: Final = frozenset({Opcode.PARAMETER, Opcode.REDUCE, Opcode.REDUCE_WINDOW, Opcode.SORT})
+"""What may return several arrays and reads operands in any order. A fusion, a foreign function and
+the like say in which they read theirs."""
+
 
 def needs(unit: LayoutUnit) -> Needs:
     """Return the orders in which an operation reads its operands and makes its result."""
@@ -168,6 +174,8 @@ def _needs(unit: LayoutUnit) -> Needs:
     if x.opcode is Opcode.GET_TUPLE_ELEMENT:
         node = unit.operands[0]
         return Needs((None,), None if node is None else node.label)
+    if not x.shape.is_array:
+        return _as_present(unit)
     orders = [
         order_of(y.shape) if node is None else node.label
         for y, node in zip(x.operands, unit.operands, strict=True)
@@ -177,9 +185,14 @@ def _needs(unit: LayoutUnit) -> Needs:
         *orders, label = convolved(x, (*orders, label))
     form = None if x.has_control_edges else form_of(x, orders, label)
     if form is None:
-        present = [None if node is None else node.present for node in unit.operands]
-        return Needs(tuple(present), None if unit.result is None else unit.result.present)
+        return _as_present(unit)
     return Needs(form.orders, form.order, penalty(x, form.orders, form.order))
+
+
+def _as_present(unit: LayoutUnit) -> Needs:
+    """The needs of an operation that reads and makes arrays in the orders that they have."""
+    present = [None if node is None else node.present for node in unit.operands]
+    return Needs(tuple(present), None if unit.result is None else unit.result.present)
 
 
 def _is_quiet(unit: LayoutUnit) -> bool:

@@ -63,8 +63,10 @@ def _rewrite(computation: Computation) -> int:
     for x in instructions:
         if x in fixed and row_major(x.shape) is not x.shape:
             changes += _copy_behind(x, fixed | readers)
-    if computation.is_entry and computation.root.shape is not result:
-        computation.root = with_layouts(computation.root, result)
+    given_back = result if computation.is_entry else row_major(result)  # As callers take it.
+    if computation.root.shape is not given_back:
+        computation.root = with_layouts(computation.root, given_back)
+        changes += 1
     return changes
 
 
