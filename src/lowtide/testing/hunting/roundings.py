@@ -18,7 +18,7 @@ _ROUNDED: Final = frozenset(
         *(Opcode.SINH, Opcode.SQRT, Opcode.TAN, Opcode.TANH, Opcode.TRIANGULAR_SOLVE),
     }
 )
-_REDUCING: Final = frozenset(
+REDUCING: Final = frozenset(
     {
         Opcode.REDUCE,
         Opcode.REDUCE_WINDOW,
@@ -46,7 +46,7 @@ def rounds(x: Instruction) -> bool:
     """Return whether two right implementations of an operation may differ by a rounding."""
     if x.opcode in _ROUNDED:
         return _has_floats(x)
-    if x.opcode in _REDUCING:
+    if x.opcode in REDUCING:
         steps = [y for c in x.called_computations for y in c.instructions.values()]
         return any(y.opcode in _ORDERED and _has_floats(y) for y in steps)
     if x.opcode is Opcode.ABS or x.opcode is Opcode.MULTIPLY:

@@ -11,6 +11,7 @@ from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import Convolution, Dot, ReduceWindow
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import Array
+from lowtide.testing.hunting.roundings import REDUCING, rounds
 
 
 def known_difference(module: Module) -> str | None:
@@ -80,6 +81,15 @@ def _is_product_of_nothing(x: Instruction) -> bool:
     return any(x.operands[0].shape.dimensions[i] == 0 for i in dimensions)
 
 
+def _adds_bytes(x: Instruction) -> bool:
+    return x.opcode in REDUCING and rounds(x) and any(y.bits <= 8 for y in _floats(x))
+
+
+def _floats(x: Instruction) -> list[ElementType]:
+    types = [leaf.element_type for _, leaf in x.shape.leaves() if leaf.is_array]
+    return [t for t in types if t.is_floating]
+
+
 _DIFFERENCES: Final[tuple[tuple[Callable[[Instruction], bool], str], ...]] = (
     (_scatters_twice, "scatters twice into the place of one operand"),
     (_updates_by_itself, "reads an array for an update while it overwrites it"),
@@ -87,6 +97,7 @@ _DIFFERENCES: Final[tuple[tuple[Callable[[Instruction], bool], str], ...]] = (
     (_is_packed, "computes integers of 2 and 4 bits in 8 bits"),
     (_is_complex_logarithm, "gives a NaN for the imaginary part of a logarithm of 0"),
     (_is_half_angle, "gives a NaN for the angle of two zeros of f16"),
+    (_adds_bytes, "rounds each partial sum of floats of 8 bits"),
     (_is_product_of_nothing, "does not write a product over no elements that is added to"),
 )
 

@@ -98,7 +98,7 @@ class _Draft:
             found = FUNCTIONS[following]
             fits = found.count == 1 and made.dtype.name in found.types and made.ndim >= found.rank
             smooth = way != "grad" or found.is_smooth
-            if fits and smooth and _fits(following, way) and made.size < _MOST:
+            if fits and smooth and _fits(following, way) and 0 < made.size < _MOST:
                 names.append(following)
                 made = _applied(np, [following], [made])
         result = f"v{len(self.lines)}"
