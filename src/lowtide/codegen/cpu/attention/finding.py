@@ -12,6 +12,7 @@ from lowtide.codegen.cpu.attention.form import (
     reduced_index,
     row_length,
 )
+from lowtide.codegen.cpu.contraction.behind import forms_behind
 from lowtide.codegen.cpu.contraction.geometry import geometry_of
 from lowtide.codegen.elements.literals import scalar
 from lowtide.codegen.elements.operands import bind, body_of
@@ -26,8 +27,9 @@ from lowtide.llvm.target import Target
 from lowtide.ops.in_place import ATTENTION
 from lowtide.ops.table import TABLE
 
-_MOVING: Final = (Opcode.RESHAPE, Opcode.BITCAST, Opcode.TRANSPOSE)
-_KEEPING: Final = (*_MOVING, Opcode.BROADCAST, Opcode.REDUCE)
+_KEEPING: Final = (
+    *(Opcode.BITCAST, Opcode.BROADCAST, Opcode.REDUCE, Opcode.RESHAPE, Opcode.TRANSPOSE),
+)
 
 Rule: TypeAlias = "Callable[[Index, Mask | None], Element]"
 
@@ -48,10 +50,11 @@ def attention_of(instruction: Instruction, target: Target) -> Attention | None:
         return None
     side = 0 if sides[0] else 1
     dependent = _between(last.operands[side], sides[side])
-    path = _path(last, body.root)
-    if path is None or any(x.operands[1] in dependent for x in dependent if _reduces(x)):
+    if forms_behind(last).get(body.root) is None:
         return None
-    trial = _Trial(instruction, last, side, sides[side], dependent, path, target)
+    if any(x.operands[1] in dependent for x in dependent if _reduces(x)):
+        return None
+    trial = _Trial(instruction, last, side, sides[side], dependent, body.root, target)
     return trial.found()
 
 
@@ -103,28 +106,6 @@ def _between(weights: Instruction, dots: Sequence[Instruction]) -> tuple[Instruc
     return tuple(found)
 
 
-def _path(dot: Instruction, root: Instruction) -> tuple[Instruction, ...] | None:
-    """The operations behind the last dot, each of which keeps its elements apart."""
-    behind = {root: None}
-    stack = [root]
-    while stack:
-        x = stack.pop()
-        fresh = [y for y in x.operands if y not in behind and x is not dot]
-        behind |= dict.fromkeys(fresh)
-        stack += fresh
-    found = []
-    x = dot
-    while x is not root:
-        users = [y for y in x.users if y in behind]
-        if not users:
-            return None
-        x = users[0]
-        if x.opcode not in _MOVING and not TABLE[x.opcode].elementwise:
-            return None
-        found.append(x)
-    return tuple(found)
-
-
 @final
 class _Trial:
     """Computes the weights once, for nothing, to see how they ask for scores."""
@@ -136,10 +117,10 @@ class _Trial:
         side: int,
         dots: Sequence[Instruction],
         dependent: tuple[Instruction, ...],
-        path: tuple[Instruction, ...],
+        root: Instruction,
         target: Target,
     ) -> None:
-        self.form = Attention(instruction, dot, side, (), dependent, path)
+        self.form = Attention(instruction, dot, side, (), dependent, root)
         self.dots = dots
         self.elements = scalar_elements(Function("trial"), target)
         self.frame: CallFrame = bind(self.elements.function, instruction).frame
@@ -172,7 +153,7 @@ class _Trial:
             form.side,
             known,
             form.dependent,
-            form.path,
+            form.root,
             tuple(sorted(fixed)),
             tuple([d for d in kept if d not in fixed]),
             self._is_aligned(known),

@@ -48,9 +48,10 @@ class Attention:
     """Scores, and a last dot of `weights` made of them with values.
 
     `side` is the operand of `dot` that the weights are. `fixed` and `block` are their dimensions
-    whose index is that of a unit, and that of a row in its block. `path` leads from the dot to the
-    result. `dependent` is what the scores decide. `asked` are the indices at which the weights of
-    a row need scores, in terms of the variables `asked_rows` for the dimensions of the row.
+    whose index is that of a unit, and that of a row in its block. `root` is the result,
+    made of the dot. `dependent` is what the scores decide. `asked` are the indices at which the
+    weights of a row need scores, in terms of the variables `asked_rows` for the dimensions of the
+    row.
     """
 
     instruction: Instruction
@@ -58,7 +59,7 @@ class Attention:
     side: int
     scores: tuple[Scores, ...]
     dependent: tuple[Instruction, ...]
-    path: tuple[Instruction, ...]
+    root: Instruction
     fixed: tuple[int, ...] = ()
     block: tuple[int, ...] = ()
     is_aligned: bool = False

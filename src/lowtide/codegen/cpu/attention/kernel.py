@@ -17,6 +17,7 @@ from lowtide.codegen.cpu.attention.finding import attention_of
 from lowtide.codegen.cpu.attention.form import Attention, Scores, digits
 from lowtide.codegen.cpu.attention.rows import WeightRows
 from lowtide.codegen.cpu.attention.tiles import tile_function, tile_heights
+from lowtide.codegen.cpu.contraction.behind import index_of
 from lowtide.codegen.cpu.contraction.packing import (
     pack_panel,
     pack_rows,
@@ -26,15 +27,14 @@ from lowtide.codegen.cpu.contraction.packing import (
 from lowtide.codegen.cpu.reduction.strip import Strip, StripStep
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.operands import bind
-from lowtide.codegen.elements.parts import bitcast_index, converted, reshaped
+from lowtide.codegen.elements.parts import converted
 from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.indexing import Affine, Index, linear
 from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan
 from lowtide.codegen.space import decomposed
 from lowtide.codegen.value import Value
 from lowtide.cost.machine import X86_SERVER
-from lowtide.ir import Instruction, Opcode, array_shape
-from lowtide.ir.attributes import Dimensions
+from lowtide.ir import Instruction, array_shape
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.callee import external
 from lowtide.llvm.function import Function, Integer
@@ -288,9 +288,8 @@ class _Kernel:
     def _store(self, rows: dict[int, Affine], column: Affine, mask: Mask | None) -> None:
         """Store elements of the result."""
         elements, form = self.elements, self.form
-        index = self._result_index(self._dot_index(rows, column))
-        root = form.path[-1] if form.path else form.dot
-        value = elements.at(root, index, self.bound.frame, mask)
+        index = index_of(elements, form.dot, self._dot_index(rows, column), form.root)
+        value = elements.at(form.root, index, self.bound.frame, mask)
         elements.store(self.bound.results[0], index, value, mask)
 
     def _lies_along_rows(self) -> bool:
@@ -305,7 +304,9 @@ class _Kernel:
             d: elements.indices.variable("0", n) for d, n in zip(dimensions, sizes, strict=True)
         }
         column = elements.indices.variable("0", max(form.geometry.n, 2))
-        index = self._result_index(self._dot_index(rows, column))
+        index = index_of(
+            self.elements, self.form.dot, self._dot_index(rows, column), self.form.root
+        )
         steps = dict(offset(self.bound.results[0].shape, index).terms)
         return steps.get(rows[wide[0]].terms[0][0]) == 1
 
@@ -340,20 +341,6 @@ class _Kernel:
         own = [rows[d] for d in form.roles.free]
         batch = [rows[d] for d in form.roles.batch]
         return tuple([*batch, *own, *free] if form.side == 0 else [*batch, *free, *own])
-
-    def _result_index(self, index: Index) -> Index:
-        """Where the result has what lies at an index of the last dot."""
-        before = self.form.dot
-        for x in self.form.path:
-            if x.opcode is Opcode.TRANSPOSE:
-                index = tuple([index[d] for d in x.attributes_as(Dimensions).dimensions])
-            elif x.opcode is Opcode.BITCAST:
-                index = bitcast_index(self.elements, index, before.shape, x.shape)
-            elif x.opcode is Opcode.RESHAPE:
-                sizes = before.shape.dimensions
-                index = reshaped(self.elements, index, sizes, x.shape.dimensions)
-            before = x
-        return index
 
     def _sum(self, at: Index, mask: Mask | None) -> Element:
         """An element of the last dot, of the row that is being finished."""

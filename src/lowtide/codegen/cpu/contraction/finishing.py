@@ -7,23 +7,22 @@ from typing import Final
 from lowtide.codegen import elementwise
 from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
+from lowtide.codegen.cpu.contraction.behind import SAME, forms_behind, index_of
 from lowtide.codegen.cpu.contraction.geometry import Geometry, runs
 from lowtide.codegen.cpu.contraction.operands import LanePosition, digits
 from lowtide.codegen.cpu.contraction.packing import tail_mask
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound, bind
-from lowtide.codegen.elements.parts import bitcast_index, reshaped
 from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Instruction, Opcode
-from lowtide.ir.attributes import NO_ATTRIBUTES, Dimensions
+from lowtide.ir.attributes import NO_ATTRIBUTES
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
-from lowtide.ops.table import TABLE
 from lowtide.records import dataclass
 
 PARAMETERS = parameters(
@@ -64,14 +63,11 @@ class Epilogue:
 
     def is_possible(self) -> bool:
         """Whether all that stands between the product and the results keeps elements apart."""
-        for result in self.results:
-            path = _path(self.dot, result)
-            if path is None:
-                if result.shape.element_count != self.dot.shape.element_count:
-                    return False
-            elif not all(_keeps_apart(x) for x in path):
-                return False
-        return True
+        forms = forms_behind(self.dot)
+        count = self.dot.shape.element_count
+        if any(x not in forms and x.shape.element_count != count for x in self.results):
+            return False
+        return all(forms.get(x, SAME) is not None for x in self.results)
 
 
 _UNSIGNED: Final = {ElementType.S32: ElementType.U32, ElementType.S64: ElementType.U64}
@@ -276,61 +272,3 @@ def store_results(
     for array, place, value in zip(bound.results, places, values, strict=True):
         elements.store(array, place, value, mask)
     elements.scopes.forget()
-
-
-# -- the way from the product to a result ----------------------------------------------------------
-
-
-def index_of(elements: Elements, dot: Instruction, index: Index, result: Instruction) -> Index:
-    """Return the index of a result where it is computed of the product at `index`."""
-    path = _path(dot, result)
-    if path is None:
-        if result.shape.dimensions == dot.shape.dimensions:
-            return index
-        return reshaped(elements, index, dot.shape.dimensions, result.shape.dimensions)
-    for step in path:
-        index = _after(elements, index, step)
-    return index
-
-
-def _path(dot: Instruction, result: Instruction) -> list[Instruction] | None:
-    """The instructions from behind the product up to a result that depends on it, or None."""
-    if result is dot:
-        return []
-    before: dict[Instruction, Instruction] = {}
-    stack = [dot]
-    for x in stack:
-        for user in x.users:
-            if user not in before:
-                before[user] = x
-                stack.append(user)
-    if result not in before:
-        return None
-    path = [result]
-    while before[path[-1]] is not dot:
-        path.append(before[path[-1]])
-    return path[::-1]
-
-
-def _keeps_apart(step: Instruction) -> bool:
-    """Whether an operation makes each of its elements of one element of the product."""
-    if step.opcode in (Opcode.RESHAPE, Opcode.BITCAST, Opcode.BROADCAST):
-        source = step.operands[0].shape
-        counts = step.shape.element_count, source.element_count
-        return counts[0] == counts[1] and source.element_type is step.shape.element_type
-    if step.opcode is Opcode.TRANSPOSE:
-        return True
-    same = any(x.shape.dimensions == step.shape.dimensions for x in step.operands)
-    return TABLE[step.opcode].elementwise and same
-
-
-def _after(elements: Elements, index: Index, step: Instruction) -> Index:
-    """Return the index behind an operation that keeps elements apart."""
-    if TABLE[step.opcode].elementwise:
-        return index
-    if step.opcode is Opcode.TRANSPOSE:
-        return tuple([index[d] for d in step.attributes_as(Dimensions).dimensions])
-    if step.opcode is Opcode.BITCAST:
-        return bitcast_index(elements, index, step.operands[0].shape, step.shape)
-    sizes = step.operands[0].shape.dimensions
-    return reshaped(elements, index, sizes, step.shape.dimensions)
