@@ -253,7 +253,8 @@ ENTRY e {
     "the same, asynchronous": _OTHER_ORDER.format(
         declared="",
         call="""
-  s = ((s32[3,7,4]{2,0,1}, s32[]), (s32[4], s32[3,7,4]{2,0,1})) fusion-start(b, i), kind=kCustom, calls=fused
+  s = ((s32[3,7,4]{2,0,1}, s32[]), (s32[4], s32[3,7,4]{2,0,1})) fusion-start(b, i),
+    kind=kCustom, calls=fused
   ROOT d = (s32[4], s32[3,7,4]{2,0,1}) fusion-done(s)""",
     ),
 }
