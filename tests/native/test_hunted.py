@@ -244,6 +244,26 @@ ENTRY e {
   ROOT t = (bf16[16,17], bf16[16,17]) tuple(c, c)
 }
 """,
+    "the first of equal elements in a window that lies otherwise": """HloModule m
+select {
+  a = s8[] parameter(0)
+  b = s8[] parameter(1)
+  ROOT c = pred[] compare(a, b), direction=GE
+}
+add {
+  a = s8[] parameter(0)
+  b = s8[] parameter(1)
+  ROOT c = s8[] add(a, b)
+}
+ENTRY e {
+  a = pred[4,17,2]{0,2,1} parameter(0)
+  b = s8[4,17,2]{0,2,1} convert(a)
+  c = s8[1,9,2]{1,2,0} parameter(1)
+  z = s8[] constant(0)
+  ROOT d = s8[4,17,2]{0,1,2} select-and-scatter(b, c, z),
+    window={size=4x4x1 stride=3x2x1 pad=0_0x2_2x0_0}, select=select, scatter=add
+}
+""",
     "an update with another result, of a fusion, where rows are no rows": _OTHER_ORDER.format(
         declared="", call=_FUSION
     ),

@@ -71,7 +71,28 @@ def _is_complex_logarithm(x: Instruction) -> bool:
 
 
 def _is_half_angle(x: Instruction) -> bool:
-    return x.opcode is Opcode.ATAN2 and x.shape.element_type is ElementType.F16
+    halves = (ElementType.F16, ElementType.BF16)
+    return x.opcode is Opcode.ATAN2 and x.shape.element_type in halves
+
+
+def _magnifies_bits(x: Instruction) -> bool:
+    """Whether bits that may be those of a subnormal number go where it is far from 0."""
+    return x.opcode in _FAR_FROM_ZERO and any(_is_of_bits(y) for y in x.operands)
+
+
+def _is_of_bits(x: Instruction) -> bool:
+    """Whether a value is bits read as a number, moved or renamed at most."""
+    while x.opcode in _IN_PLACE:
+        x = x.operands[0]
+    return x.opcode is Opcode.BITCAST_CONVERT and x.shape.element_type.is_floating
+
+
+_FAR_FROM_ZERO: Final = frozenset(
+    {
+        *(Opcode.CBRT, Opcode.COMPARE, Opcode.DIVIDE, Opcode.LOG, Opcode.POWER),
+        *(Opcode.RSQRT, Opcode.SIGN, Opcode.SQRT),
+    }
+)
 
 
 def _is_product_of_nothing(x: Instruction) -> bool:
@@ -96,8 +117,9 @@ _DIFFERENCES: Final[tuple[tuple[Callable[[Instruction], bool], str], ...]] = (
     (_chooses_in_padding, "chooses another one of equal elements in padded windows"),
     (_is_packed, "computes integers of 2 and 4 bits in 8 bits"),
     (_is_complex_logarithm, "gives a NaN for the imaginary part of a logarithm of 0"),
-    (_is_half_angle, "gives a NaN for the angle of two zeros of f16"),
+    (_is_half_angle, "gives a NaN for the angle of two zeros of 16 bits"),
     (_adds_bytes, "rounds each partial sum of floats of 8 bits"),
+    (_magnifies_bits, "takes subnormal numbers for 0"),
     (_is_product_of_nothing, "does not write a product over no elements that is added to"),
 )
 

@@ -43,7 +43,7 @@ from lowtide.transforms.layout.orders import (
     row_major_order,
     same_bytes,
 )
-from lowtide.transforms.simplify.shapes import groups_of, inverse
+from lowtide.transforms.simplify.shapes import groups_of, inverse, is_ascending
 
 Orders: TypeAlias = Sequence[Order]
 
@@ -155,6 +155,14 @@ def _along(x: Instruction, orders: Orders, wanted: Order) -> LayoutForm:
     """Concatenates and reverses: the dimensions along which they work."""
     old = x.attributes_as(Dimensions).dimensions
     return _aligned(x, wanted, Dimensions(tuple(sorted([wanted.index(d) for d in old]))))
+
+
+def _selecting(x: Instruction, orders: Orders, wanted: Order) -> LayoutForm | None:
+    """Of equal elements the first in a window is selected: its dimensions stay in their order."""
+    window = x.attributes_as(ReduceWindow).window.dimensions
+    if not is_ascending([d for d in wanted if window[d].size > 1]):
+        return None
+    return _windowed(x, orders, wanted)
 
 
 def _windowed(x: Instruction, orders: Orders, wanted: Order) -> LayoutForm:
@@ -373,7 +381,7 @@ _RULES: Final[Mapping[Opcode, Rule]] = {
     Opcode.REDUCE_WINDOW: _windowed,
     Opcode.RESHAPE: _reshape,
     Opcode.REVERSE: _along,
-    Opcode.SELECT_AND_SCATTER: _windowed,
+    Opcode.SELECT_AND_SCATTER: _selecting,
     Opcode.SLICE: _slice,
     Opcode.TRANSPOSE: _transpose,
 }
