@@ -1,20 +1,24 @@
 """Hunt for cases on which the evaluator, native code and what others compute do not agree.
 
   python benchmarks/hunt.py --state FOLDER --family NAME [--hours 3]
+  python benchmarks/hunt.py --state FOLDER --again
   python benchmarks/hunt.py --state FOLDER --report docs/validation.md
 
 Cases of a family are drawn by what has been covered least, judged in a process of their own, and
 made small where judges differ. FOLDER keeps what has run and been found, a folder for each family;
 the same command goes on from there. Without `--family` the families take turns of `--turn` minutes.
-`--report` only writes what FOLDER holds into sections of a document.
+`--again` judges what was found on the code as it is now, and notes what has an end. `--report`
+writes what FOLDER holds into sections of a document.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from functools import partial
 from pathlib import Path
 
+from lowtide.testing.hunting.again import judge_again
 from lowtide.testing.hunting.families.table import NAMES
 from lowtide.testing.hunting.hunt import Hunt
 from lowtide.testing.hunting.state import HuntState
@@ -28,9 +32,14 @@ def main() -> None:
     parser.add_argument("--family", choices=NAMES)
     parser.add_argument("--hours", type=float, default=3.0)
     parser.add_argument("--turn", type=float, default=5.0, help="minutes of a family's turn")
+    parser.add_argument("--again", action="store_true", help="judge anew what was found")
     parser.add_argument("--report", type=Path)
     options = parser.parse_args()
     names = NAMES if options.family is None else (options.family,)
+    if options.again:
+        for name in names:
+            judge_again(name, HuntState.opened(options.state / name), partial(print, name))
+        return
     if options.report is not None:
         for name in names:
             state = HuntState.opened(options.state / name)

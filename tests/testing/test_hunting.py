@@ -15,6 +15,7 @@ from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.errors import LowtideError
 from lowtide.testing.hunting import judges
 from lowtide.testing.hunting import worker as workers
+from lowtide.testing.hunting.again import judge_again
 from lowtide.testing.hunting.cells import cells_of
 from lowtide.testing.hunting.certainty import Doubt, doubts
 from lowtide.testing.hunting.coverage import CellCounts, apart, wished
@@ -375,8 +376,23 @@ def test_a_hunt_goes_on_where_it_stopped(tmp_path):
     assert (again.next_seed, again.cases) == (7, 6)
     assert again.counts.reached[("type", "add", "f32")] == 1
     assert again.findings == {"native: wrong": 2}
-    assert "| native: wrong | 2 | 3 |" in summary("modules", again)
+    assert "| native: wrong | 2 | 3 | differs |" in summary("modules", again)
     assert json.loads((tmp_path / "state.json").read_text())["next_seed"] == 7
+
+
+def test_finds_that_are_judged_again_have_an_end_or_not(tmp_path):
+    state = HuntState.opened(tmp_path)
+    mended, broken = "native: wrong [abs]", "native: ShapeError no such thing [abs]"
+    state.write_find("1-least", f"native: wrong\nwords\n{PLAIN}", GOOD)
+    state.first[mended] = "1-least"
+    bad = GOOD.replace("ROOT", "ROOT ROOT")
+    worker = JudgeWorker("modules", 60.0)
+    (finding,) = worker.judge(HuntedCase(bad, PLAIN)).findings[:1]
+    worker.close()
+    state.write_find("2-least", f"{finding.signature}\nwords\n{PLAIN}", bad)
+    state.first[broken] = "2-least"
+    judge_again("modules", state, lambda line: None)
+    assert HuntState.opened(tmp_path).ended == {mended}
 
 
 def test_a_hunt_counts_what_it_judges_and_keeps_what_it_finds(tmp_path, monkeypatch):

@@ -73,6 +73,7 @@ class Hunt:
         key = f"{finding.signature} [{self.family.words(least)}]"
         state.findings[key] += 1
         state.last[key] = seed
+        state.ended.discard(key)
         state.first.setdefault(key, f"{name}-least")
         self.say(f"{seed} {key} {finding.words}")
 

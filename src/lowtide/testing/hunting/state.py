@@ -18,7 +18,8 @@ class HuntState:
     """Counts of a hunt; `next_seed` is the first that has not run, `seconds` are of wall time.
 
     `findings` counts by signature and operations, `first` names the file that shows one first,
-    `last` the seed that showed it last; `silent` counts by judge and reason.
+    `last` the seed that showed it last; `ended` has those that their first find does not show any
+    more; `silent` counts by judge and reason.
     """
 
     folder: Path
@@ -30,6 +31,7 @@ class HuntState:
     findings: Counter[str] = field(default_factory=Counter)
     first: dict[str, str] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)
     silent: Counter[str] = field(default_factory=Counter)
     judged: Counter[str] = field(default_factory=Counter)
 
@@ -49,12 +51,14 @@ class HuntState:
         for name in _COUNTS:
             setattr(self, name, Counter(document[name]))
         self.first, self.last = dict(document["first"]), dict(document["last"])
+        self.ended = set(document.get("ended", ()))
         self.counts.read_rows(document["cells"])
 
     def save(self) -> None:
         """Write the state, all of it or nothing."""
         document: dict[str, Any] = {name: getattr(self, name) for name in (*_NUMBERS, *_COUNTS)}
-        document |= {"first": self.first, "last": self.last, "cells": self.counts.as_rows()}
+        document |= {"first": self.first, "last": self.last, "ended": sorted(self.ended)}
+        document["cells"] = self.counts.as_rows()
         write_text(self.folder / "state.json", json.dumps(document))
 
     def write_find(self, name: str, words: str, text: str) -> str:

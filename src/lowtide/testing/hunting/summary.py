@@ -48,10 +48,11 @@ def _counts(state: HuntState) -> list[str]:
 
 
 def _findings(state: HuntState) -> list[str]:
-    lines = ["| finding | cases | last seed |", "|---|--:|--:|"]
+    lines = ["| finding | cases | last seed | today |", "|---|--:|--:|---|"]
     for signature, count in sorted(state.findings.items(), key=lambda x: (-x[1], x[0])):
         text = signature.replace("|", "/").replace("<", "&lt;")
-        lines.append(f"| {text} | {count:,} | {state.last[signature]:,} |")
+        today = "no longer" if signature in state.ended else "differs"
+        lines.append(f"| {text} | {count:,} | {state.last[signature]:,} | {today} |")
     return lines if state.findings else ["No findings."]
 
 
