@@ -367,7 +367,11 @@ def _pool(draft: GraphDraft) -> Drawn:
     sizes = (*x.sizes[:2], *_windows(x.sizes[2:], kernel, strides, pads))
     operator = draft.random.choice(("MaxPool", "AveragePool"))
     ways: dict[str, Any] = {"strides": strides, "pads": pads, "kernel_shape": kernel}
-    if operator == "AveragePool":
+    if operator == "MaxPool":  # Which of a number and NaN is the greater one is open.
+        zero = draft.constant([0.0], (1,), "float32")
+        is_number = draft.node("Equal", [x, x], "bool", x.sizes)
+        x = draft.node("Where", [is_number, x, zero], x.type, x.sizes)
+    else:
         ways["count_include_pad"] = draft.random.randrange(2)
     return draft.node(operator, [x], "float32", sizes, operator == "AveragePool", **ways)
 
