@@ -20,9 +20,6 @@ from lowtide.ir import Instruction, InvalidModuleError, Module, Opcode, Shape, a
 from lowtide.ir.attributes import (
     Attributes,
     Constant,
-    Convolution,
-    DynamicSlice,
-    Gather,
     ReduceWindow,
     Slice,
 )
@@ -30,6 +27,7 @@ from lowtide.ir.clone import CloneMap, clone_module
 from lowtide.ir.literal import zero_literal
 from lowtide.ir.shape import ProgramShape
 from lowtide.ir.traversal import post_order
+from lowtide.ops.resizing import attributes_at
 from lowtide.verifier import verify
 
 Leaf = tuple[int, int, int]
@@ -178,13 +176,10 @@ def _entry_layout(layout: ProgramShape, module: Module) -> ProgramShape:
     )
 
 
-_SLICING: Final = (Slice, DynamicSlice, Gather, Constant, Convolution, ReduceWindow)
-
-
 def _attributes(x: Instruction, shape: Shape, operands: Sequence[tuple[int, ...]]) -> Attributes:
     """The attributes of an instruction whose result and operands have other sizes."""
     old = x.attributes
-    if not isinstance(old, _SLICING) or (shape is x.shape and operands == _sizes(x)):
+    if shape is x.shape and operands == _sizes(x):
         return old
     before = [] if not x.operands else x.operands[0].shape.dimensions
     if isinstance(old, Slice):
@@ -194,19 +189,10 @@ def _attributes(x: Instruction, shape: Shape, operands: Sequence[tuple[int, ...]
             for b, known, size in zip(bounds, x.shape.dimensions, shape.dimensions, strict=True)
         ]
         return replace(old, starts=tuple([b[0] for b in bounds]), limits=tuple(limits))
-    if isinstance(old, DynamicSlice):
-        return replace(old, sizes=shape.dimensions)
-    if isinstance(old, Gather):
-        rows = zip(old.slice_sizes, before, operands[0], strict=True)
-        return replace(old, slice_sizes=tuple([b if s == a else s for s, a, b in rows]))
     if isinstance(old, Constant):
         return replace(old, literal=zero_literal(shape))
-    if isinstance(old, Convolution):
-        kernel = [operands[1][d] for d in old.dimensions.kernel_spatial]
-        sized = tuple(
-            [replace(w, size=size) for w, size in zip(old.window.dimensions, kernel, strict=True)]
-        )
-        return replace(old, window=replace(old.window, dimensions=sized))
+    if not isinstance(old, ReduceWindow):
+        return attributes_at(x, operands, shape.dimensions if shape.is_array else ())
     pairs = zip(old.window.dimensions, before, operands[0], strict=True)
     moved = tuple([window_at(window, a, b) if a != b else window for window, a, b in pairs])
     return replace(old, window=replace(old.window, dimensions=moved))

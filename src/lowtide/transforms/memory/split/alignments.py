@@ -27,8 +27,9 @@ from lowtide.ir.attributes import (
     WindowDimension,
 )
 from lowtide.ops.contraction import free_dimensions
+from lowtide.ops.reducers import reducer_opcode
 from lowtide.ops.table import TABLE
-from lowtide.passes.matching import dimensions, is_plain, reducer_opcode
+from lowtide.passes.matching import dimensions, is_plain
 from lowtide.records import dataclass
 
 WHOLE: Final = -1
