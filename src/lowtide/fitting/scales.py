@@ -15,7 +15,7 @@ from typing import Final
 from lowtide.analysis.forwarding import ANNOTATIONS
 from lowtide.fitting.arrays import ModuleArrays
 from lowtide.fitting.errors import SpecializedError
-from lowtide.fitting.made_sizes import MAKING, made_sizes
+from lowtide.fitting.made_sizes import made_sizes, makes_sizes
 from lowtide.fitting.own_rows import with_own_rows
 from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import CustomCall
@@ -61,7 +61,7 @@ class Sizing:
     def __init__(self, arrays: ModuleArrays) -> None:
         self.arrays = arrays
         self.links = [link for x in arrays.nodes for link in _links(arrays, x)]
-        self.makers = [x for x in arrays.nodes if x.opcode in MAKING]
+        self.makers = [x for x in arrays.nodes if makes_sizes(x)]
         self.links_of: dict[int, list[int]] = {}
         for number, link in enumerate(self.links):
             for array in dict.fromkeys(link.arrays):

@@ -1,4 +1,4 @@
-"""What computations do that fold two values into one: plain operations, choices among them."""
+"""Reducers: computations that fold two values into one, by a plain operation or a choice."""
 
 from __future__ import annotations
 

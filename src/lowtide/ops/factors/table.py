@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from lowtide.ir.instruction import Instruction
+from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import Shape
 from lowtide.ops.factors.computing import elementwise
 from lowtide.ops.factors.record import FactorDraft, OpFactors
 from lowtide.ops.table import TABLE
+
+
+def has_factors(opcode: Opcode) -> bool:
+    """Whether operations of an opcode have factors."""
+    row = TABLE[opcode]
+    return row.elementwise or row.factors is not None
 
 
 def factors_of(x: Instruction) -> OpFactors:
