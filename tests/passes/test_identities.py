@@ -8,7 +8,8 @@ from lowtide.evaluator.evaluate import evaluate
 from lowtide.frontend.hlo_text.parser import parse_hlo
 from lowtide.ir import ElementType, Opcode
 from lowtide.ir.literal import DTYPES
-from lowtide.passes.matching import REDUCERS, identity_of
+from lowtide.ops.reducers import REDUCERS
+from lowtide.passes.matching import identity_of
 
 LOGICAL = {Opcode.AND, Opcode.OR, Opcode.XOR}
 TYPES = [x for x in DTYPES if not (x.is_floating and x.bits > 16) and x.bits <= 16]

@@ -185,7 +185,7 @@ class _Group:
             return _Kind.MIXED
         if not lost:
             return _Kind.PARALLEL
-        if any(f is None or f not in link.rule.reduced for f in lost):
+        if any(f is None or f not in link.rule.summed for f in lost):
             return _Kind.MIXED
         if not made:
             return _Kind.SUMMED

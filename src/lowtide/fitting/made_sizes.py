@@ -1,69 +1,81 @@
-"""Sizes of results that windows, padding, slices and joining make of the sizes of operands."""
+"""Sizes and attributes of operations on operands of other sizes, where no factor tells them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from lowtide.fitting.errors import SpecializedError
-from lowtide.ir import Instruction, Opcode
-from lowtide.ir.attributes import (
-    Convolution,
-    Dimensions,
-    Pad,
-    ReduceWindow,
-    Slice,
-)
+from lowtide.ir import Instruction, array_shape
+from lowtide.ir.attributes import Attributes, ReduceWindow, Slice
 from lowtide.ir.attributes.windows import WindowDimension
+from lowtide.ops.errors import ShapeError
+from lowtide.ops.factors.table import factors_of, has_factors
+from lowtide.ops.resizing import attributes_at
+from lowtide.ops.table import TABLE
 
-Sizes = Sequence[tuple[int, ...]]
-"""The sizes of the operands' arrays."""
+Sizes = tuple[int, ...]
 
 _MARGIN: Final = 8
 """A slice that leaves out fewer elements does so at any size; one of more is a part of it."""
 
 
-def made_sizes(x: Instruction, given: Sizes) -> dict[int, int]:
-    """Return, by dimension of the result, the sizes that follow from no factor; {} for most."""
-    rule = _RULES.get(x.opcode)
-    return {} if rule is None else rule(x, given)
+def makes_sizes(x: Instruction) -> bool:
+    """Whether an operation says of what size a dimension is that has no factor."""
+    is_inferred = TABLE[x.opcode].infer is not None and has_factors(x.opcode)
+    return is_inferred and x.shape.is_array and not all(factors_of(x).results[0])
 
 
-def _concatenate(x: Instruction, given: Sizes) -> dict[int, int]:
-    (dimension,) = x.attributes_as(Dimensions).dimensions
-    return {dimension: sum([sizes[dimension] for sizes in given])}
+def made_sizes(x: Instruction, operands: Sequence[Sizes]) -> dict[int, int]:
+    """Return, by dimension of the result, its sizes that are other than those of now.
+
+    {} where the operation takes no operands of these sizes, or of sizes that are not all known yet.
+    """
+    before = x.shape.dimensions
+    attributes = grown_attributes(x, operands, before)
+    types = [leaf.element_type for y in x.operands for _, leaf in y.shape.leaves()]
+    shapes = [array_shape(t, sizes) for t, sizes in zip(types, operands, strict=True)]
+    called = [y.program_shape for y in x.called_computations]
+    infer = TABLE[x.opcode].infer
+    assert infer is not None
+    try:
+        made = infer(shapes, attributes, called).dimensions
+    except ShapeError:
+        return {}
+    return {d: n for d, n in enumerate(made) if n != before[d]}
 
 
-def _pad(x: Instruction, given: Sizes) -> dict[int, int]:
-    found = {}
-    for dimension, padding in enumerate(x.attributes_as(Pad).dimensions):
-        before, size = x.operands[0].shape.dimensions[dimension], given[0][dimension]
-        if before != size:
-            inside = max(0, size - 1) * padding.interior
-            found[dimension] = size + padding.low + padding.high + inside
-    return found
+def grown_attributes(x: Instruction, operands: Sequence[Sizes], result: Sizes) -> Attributes:
+    """Return the attributes of an operation whose operands and result have other sizes.
+
+    Slices end where they did, or at their part of the operand; windows over all of it still are.
+    """
+    old = x.attributes
+    if isinstance(old, Slice):
+        bounds = _slice_bounds(x, x.operands[0].shape.dimensions, operands[0])
+        limits = [
+            size if (*b, stride) == (0, known, 1) else b[1]
+            for b, stride, known, size in zip(
+                bounds, old.strides, x.shape.dimensions, result, strict=True
+            )
+        ]
+        return replace(old, starts=tuple([b[0] for b in bounds]), limits=tuple(limits))
+    if isinstance(old, ReduceWindow):
+        rows = zip(old.window.dimensions, x.operands[0].shape.dimensions, operands[0], strict=True)
+        moved = tuple([_window_at(window, a, b) for window, a, b in rows])
+        return replace(old, window=replace(old.window, dimensions=moved))
+    return attributes_at(x, operands, result)
 
 
-def _slice(x: Instruction, given: Sizes) -> dict[int, int]:
-    found = {}
-    before = x.operands[0].shape.dimensions
-    for dimension, (start, limit, stride) in enumerate(slice_bounds(x, before, given[0])):
-        if before[dimension] != given[0][dimension]:
-            found[dimension] = -(-(limit - start) // stride)
-    return found
-
-
-def slice_bounds(
-    x: Instruction, before: Sequence[int], after: Sequence[int]
-) -> list[tuple[int, int, int]]:
-    """Return start, limit (not included) and stride of a slice of an operand of other sizes.
+def _slice_bounds(x: Instruction, before: Sizes, after: Sizes) -> list[tuple[int, int]]:
+    """Return start and limit (not included) of a slice of an operand of other sizes.
 
     Ends near those of the operand stay as far from them; others stay at their part of it.
     """
-    attributes = x.attributes_as(Slice)
-    rows = zip(before, after, attributes.starts, attributes.limits, attributes.strides, strict=True)
-    return [(_cut(x, start, a, b), _cut(x, limit, a, b), s) for a, b, start, limit, s in rows]
+    old = x.attributes_as(Slice)
+    rows = zip(before, after, old.starts, old.limits, strict=True)
+    return [(_cut(x, start, a, b), _cut(x, limit, a, b)) for a, b, start, limit in rows]
 
 
 def _cut(x: Instruction, at: int, before: int, after: int) -> int:
@@ -78,53 +90,10 @@ def _cut(x: Instruction, at: int, before: int, after: int) -> int:
     return at * after // before
 
 
-def _convolution(x: Instruction, given: Sizes) -> dict[int, int]:
-    attributes = x.attributes_as(Convolution)
-    d = attributes.dimensions
-    found = {}
-    spatial = zip(d.input_spatial, d.kernel_spatial, d.output_spatial, strict=True)
-    for (a, b, c), window in zip(spatial, attributes.window.dimensions, strict=True):
-        shapes = x.operands[0].shape.dimensions, x.operands[1].shape.dimensions
-        if (given[0][a], given[1][b]) != (shapes[0][a], shapes[1][b]):
-            found[c] = windowed(given[0][a], window, given[1][b])
-    return found
-
-
-def _windows(x: Instruction, given: Sizes) -> dict[int, int]:
-    found = {}
-    before = x.operands[0].shape.dimensions
-    for dimension, window in enumerate(x.attributes_as(ReduceWindow).window.dimensions):
-        size = given[0][dimension]
-        if size != before[dimension]:
-            changed = window_at(window, before[dimension], size)
-            found[dimension] = windowed(size, changed, changed.size)
-    return found
-
-
-def window_at(window: WindowDimension, before: int, after: int) -> WindowDimension:
+def _window_at(window: WindowDimension, before: int, after: int) -> WindowDimension:
     """Return a window along a dimension of another size: one that spans it still does."""
-    if before == 1 or window.size != before:
+    if before in (1, after) or window.size != before:
         return window
     low = after - 1 if window.padding_low == before - 1 else window.padding_low
     high = after - 1 if window.padding_high == before - 1 else window.padding_high
     return replace(window, size=after, padding_low=low, padding_high=high)
-
-
-def windowed(size: int, window: WindowDimension, window_size: int) -> int:
-    """Return how many places a window of a size has along `size` elements."""
-    spread = max(0, (size - 1) * window.base_dilation + 1) if size else 0
-    padded = spread + window.padding_low + window.padding_high
-    span = (window_size - 1) * window.window_dilation + 1
-    return 0 if padded < span else (padded - span) // window.stride + 1
-
-
-_RULES: Final[Mapping[Opcode, Callable[[Instruction, Sizes], dict[int, int]]]] = {
-    Opcode.CONCATENATE: _concatenate,
-    Opcode.CONVOLUTION: _convolution,
-    Opcode.PAD: _pad,
-    Opcode.REDUCE_WINDOW: _windows,
-    Opcode.SLICE: _slice,
-}
-
-MAKING: Final = frozenset(_RULES)
-"""The operations of which any size follows so."""

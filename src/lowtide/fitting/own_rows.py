@@ -11,7 +11,7 @@ from typing import Final
 
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Dimensions, Gather, Iota, Scatter
-from lowtide.spmd.rules.rule import DimensionFactors, OpRule
+from lowtide.ops.factors.record import DimensionFactors, OpFactors
 
 _KEEPING: Final = frozenset(
     {
@@ -26,8 +26,8 @@ _MOST: Final = 64
 """Indices made by more operations are not followed."""
 
 
-def with_own_rows(x: Instruction, rule: OpRule) -> OpRule:
-    """Return the rule of an instruction; rows picked by their own number have one factor."""
+def with_own_rows(x: Instruction, rule: OpFactors) -> OpFactors:
+    """Return the factors of an instruction; rows picked by their own number have one factor."""
     if x.opcode is Opcode.GATHER:
         g = x.attributes_as(Gather)
         return _joined(x, rule, g.index_vector_dim, g.start_index_map, g.collapsed_slice_dims)
@@ -40,11 +40,11 @@ def with_own_rows(x: Instruction, rule: OpRule) -> OpRule:
 
 def _joined(
     x: Instruction,
-    rule: OpRule,
+    rule: OpFactors,
     vector: int,
     targets: tuple[int, ...],
     single: tuple[int, ...],
-) -> OpRule:
+) -> OpFactors:
     """Give dimensions that are indexed by their own number the factor of the indices."""
     indices = x.operands[1]
     for place, dimension in enumerate(targets):

@@ -13,18 +13,13 @@ from lowtide.analysis.loop_trip_count import trip_count
 from lowtide.fitting.arrays import ModuleArrays, arrays_of_entry
 from lowtide.fitting.dimensions import NamedLeaf, module_leaves
 from lowtide.fitting.errors import SpecializedError
-from lowtide.fitting.made_sizes import slice_bounds, window_at
+from lowtide.fitting.made_sizes import grown_attributes
 from lowtide.fitting.scales import Place, Sizing, scaled_sizes
 from lowtide.fitting.unsharing import unshared
 from lowtide.ir import Instruction, InvalidModuleError, Module, Opcode, Shape, array_shape
 from lowtide.ir.attributes import (
     Attributes,
     Constant,
-    Convolution,
-    DynamicSlice,
-    Gather,
-    ReduceWindow,
-    Slice,
 )
 from lowtide.ir.clone import CloneMap, clone_module
 from lowtide.ir.literal import zero_literal
@@ -178,38 +173,13 @@ def _entry_layout(layout: ProgramShape, module: Module) -> ProgramShape:
     )
 
 
-_SLICING: Final = (Slice, DynamicSlice, Gather, Constant, Convolution, ReduceWindow)
-
-
 def _attributes(x: Instruction, shape: Shape, operands: Sequence[tuple[int, ...]]) -> Attributes:
     """The attributes of an instruction whose result and operands have other sizes."""
-    old = x.attributes
-    if not isinstance(old, _SLICING) or (shape is x.shape and operands == _sizes(x)):
-        return old
-    before = [] if not x.operands else x.operands[0].shape.dimensions
-    if isinstance(old, Slice):
-        bounds = slice_bounds(x, before, operands[0])
-        limits = [
-            size if (b[0], b[1], b[2]) == (0, known, 1) else b[1]
-            for b, known, size in zip(bounds, x.shape.dimensions, shape.dimensions, strict=True)
-        ]
-        return replace(old, starts=tuple([b[0] for b in bounds]), limits=tuple(limits))
-    if isinstance(old, DynamicSlice):
-        return replace(old, sizes=shape.dimensions)
-    if isinstance(old, Gather):
-        rows = zip(old.slice_sizes, before, operands[0], strict=True)
-        return replace(old, slice_sizes=tuple([b if s == a else s for s, a, b in rows]))
-    if isinstance(old, Constant):
-        return replace(old, literal=zero_literal(shape))
-    if isinstance(old, Convolution):
-        kernel = [operands[1][d] for d in old.dimensions.kernel_spatial]
-        sized = tuple(
-            [replace(w, size=size) for w, size in zip(old.window.dimensions, kernel, strict=True)]
-        )
-        return replace(old, window=replace(old.window, dimensions=sized))
-    pairs = zip(old.window.dimensions, before, operands[0], strict=True)
-    moved = tuple([window_at(window, a, b) if a != b else window for window, a, b in pairs])
-    return replace(old, window=replace(old.window, dimensions=moved))
+    if shape is x.shape and operands == _sizes(x):
+        return x.attributes
+    if isinstance(x.attributes, Constant):
+        return replace(x.attributes, literal=zero_literal(shape))
+    return grown_attributes(x, operands, shape.dimensions if shape.is_array else ())
 
 
 def _sizes(x: Instruction) -> list[tuple[int, ...]]:

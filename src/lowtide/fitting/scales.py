@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from math import prod
 from typing import Final
@@ -16,14 +15,13 @@ from typing import Final
 from lowtide.analysis.forwarding import ANNOTATIONS
 from lowtide.fitting.arrays import ModuleArrays
 from lowtide.fitting.errors import SpecializedError
-from lowtide.fitting.made_sizes import MAKING, made_sizes
+from lowtide.fitting.made_sizes import made_sizes, makes_sizes
 from lowtide.fitting.own_rows import with_own_rows
-from lowtide.ir import Instruction, Opcode, Shape, array_shape
+from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import CustomCall
+from lowtide.ops.factors.record import DimensionFactors, OpFactors, same_dimensions
+from lowtide.ops.factors.table import arrays_of, factors_of
 from lowtide.records import dataclass
-from lowtide.spmd.rules.movement import reshape
-from lowtide.spmd.rules.rule import DimensionFactors, OpRule, same_dimensions
-from lowtide.spmd.rules.table import arrays_of, rule_of
 
 Place = tuple[int, int]
 """An array and one of its dimensions."""
@@ -41,20 +39,20 @@ _ALIKE: Final = frozenset(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class OpLink:
-    """A rule over arrays: those of the operands, then those of the results.
+    """The factors of arrays: those of the operands, then those of the results.
 
     One that `is_alike` says only that dimensions are equal, not what is computed along them.
     """
 
     x: Instruction
-    rule: OpRule
+    rule: OpFactors
     arrays: tuple[int, ...]
     is_alike: bool = False
 
     @property
     def factors(self) -> tuple[DimensionFactors, ...]:
         """The factors of each array."""
-        return (*self.rule.operands, *self.rule.results)
+        return self.rule.arrays
 
 
 class Sizing:
@@ -63,7 +61,7 @@ class Sizing:
     def __init__(self, arrays: ModuleArrays) -> None:
         self.arrays = arrays
         self.links = [link for x in arrays.nodes for link in _links(arrays, x)]
-        self.makers = [x for x in arrays.nodes if x.opcode in MAKING]
+        self.makers = [x for x in arrays.nodes if makes_sizes(x)]
         self.links_of: dict[int, list[int]] = {}
         for number, link in enumerate(self.links):
             for array in dict.fromkeys(link.arrays):
@@ -188,7 +186,7 @@ def scaled_sizes(shape: Shape, array: int, scales: Mapping[Place, Fraction]) -> 
 
 
 def _links(arrays: ModuleArrays, x: Instruction) -> Iterator[OpLink]:
-    """Yield the rules of an instruction: that of its factors, and that of equal dimensions."""
+    """Yield the factors of an instruction, and those by which dimensions are equal."""
     operands, results = arrays.operands(x), arrays.of(x)
     shapes = [arrays.shapes[array] for array in (*operands, *results)]
     if not all(shape.is_array for shape in shapes) or not results:
@@ -203,32 +201,14 @@ def _links(arrays: ModuleArrays, x: Instruction) -> Iterator[OpLink]:
             yield OpLink(x, rule, numbers, is_alike=True)
 
 
-def _rule(x: Instruction) -> OpRule:
-    if x.opcode is Opcode.BITCAST:
-        return _bitcast(x)
+def _rule(x: Instruction) -> OpFactors:
     if x.opcode is Opcode.CUSTOM_CALL and x.attributes_as(CustomCall).target in ANNOTATIONS:
         return same_dimensions([x.operands[0].shape], [x.shape]).done()
-    return with_own_rows(x, rule_of(x))
+    return with_own_rows(x, factors_of(x))
 
 
-def _bitcast(x: Instruction) -> OpRule:
-    """The rule of a bitcast: a reshape of the elements as they lie in memory."""
-    shapes = [x.operands[0].shape, x.shape]
-    orders = [shape.physical_order for shape in shapes]
-    lying = [
-        array_shape(shape.element_type, tuple([shape.dimensions[d] for d in order]))
-        for shape, order in zip(shapes, orders, strict=True)
-    ]
-    rule = reshape(x, lying[:1], lying[1:])
-    operand, result = [
-        tuple([factors[order.index(d)] for d in range(len(order))])
-        for factors, order in zip((rule.operands[0], rule.results[0]), orders, strict=True)
-    ]
-    return replace(rule, operands=(operand,), results=(result,))
-
-
-def _alike(results: Sequence[Shape], operands: Sequence[Shape]) -> OpRule:
-    """The rule that what has the shape of the first result grows as it does."""
+def _alike(results: Sequence[Shape], operands: Sequence[Shape]) -> OpFactors:
+    """The factors by which what has the shape of the first result grows as it does."""
     alike = [shape for shape in results if shape.dimensions == results[0].dimensions]
     draft = same_dimensions(operands, alike if len(alike) == len(results) else results[:1])
     draft.results += [[[] for _ in shape.dimensions] for shape in results[len(draft.results) :]]

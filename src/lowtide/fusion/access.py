@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from math import prod
 from typing import Final, TypeAlias
 
-from lowtide.ir import Instruction, Opcode
-from lowtide.ir.attributes import Dimensions
+from lowtide.ir import Instruction
+from lowtide.ops.factors.record import FactorKind, OpFactors
+from lowtide.ops.factors.table import factors_of, has_factors
 from lowtide.ops.table import TABLE
 
 Access: TypeAlias = "tuple[int, ...] | None"
@@ -49,7 +51,7 @@ def inverse(access: Access, space: tuple[int, ...]) -> Access:
 
 
 def access_of(instruction: Instruction, number: int) -> Access:
-    """Return how an operation that is no reduction, dot or update reads operand `number`."""
+    """Return how an operation reads operand `number`, if it is elementwise or only moves it."""
     operand = instruction.operands[number]
     if not operand.shape.is_array:
         return None
@@ -58,41 +60,21 @@ def access_of(instruction: Instruction, number: int) -> Access:
     if TABLE[instruction.opcode].elementwise:
         same = operand.shape.dimensions == instruction.shape.dimensions
         return identity(operand.shape.dimensions) if same else None
-    rule = _RULES.get(instruction.opcode)
-    return None if rule is None else rule(instruction)
-
-
-def _broadcast(instruction: Instruction) -> Access:
-    at = instruction.attributes_as(Dimensions).dimensions
-    return _without_ones(instruction.operands[0], at)
-
-
-def _transpose(instruction: Instruction) -> Access:
-    """Result dimension j is dimension permutation[j] of the operand."""
-    permutation = instruction.attributes_as(Dimensions).dimensions
-    at = tuple([permutation.index(i) for i in range(len(permutation))])
-    return _without_ones(instruction.operands[0], at)
-
-
-def _reshape(instruction: Instruction) -> Access:
-    """A reshape that only drops or inserts dimensions of size 1 keeps the others in order."""
-    operand = instruction.operands[0].shape.dimensions
-    result = instruction.shape.dimensions
-    kept = [i for i, size in enumerate(result) if size != 1]
-    if [size for size in operand if size != 1] != [result[i] for i in kept]:
+    if len(instruction.operands) != 1 or not has_factors(instruction.opcode):
         return None
-    places = iter(kept)
-    return tuple([FIRST if size == 1 else next(places) for size in operand])
+    return _moved(operand.shape.dimensions, instruction.shape.dimensions, factors_of(instruction))
 
 
-def _without_ones(operand: Instruction, at: tuple[int, ...]) -> Access:
-    sizes = operand.shape.dimensions
-    return tuple([FIRST if size == 1 else d for size, d in zip(sizes, at, strict=True)])
-
-
-_RULES: Final = {
-    Opcode.BROADCAST: _broadcast,
-    Opcode.TRANSPOSE: _transpose,
-    Opcode.RESHAPE: _reshape,
-    Opcode.BITCAST: _reshape,
-}
+def _moved(sizes: tuple[int, ...], made: tuple[int, ...], factors: OpFactors) -> Access:
+    """Return how one operand is read; None where a dimension of it or the result is in pieces."""
+    is_passed = all(kind is FactorKind.PASSED for kind in factors.kinds)
+    if not is_passed or len(factors.results) != 1:
+        return None
+    (operand,), (result,) = factors.operands, factors.results
+    places = {own: i for i, own in enumerate(result) if own}
+    if any(prod([factors.sizes[f] for f in own]) != n for own, n in zip(result, made, strict=True)):
+        return None
+    pairs = list(zip(sizes, operand, strict=True))
+    if any(size != 1 and (len(own) != 1 or own not in places) for size, own in pairs):
+        return None
+    return tuple([FIRST if size == 1 else places[own] for size, own in pairs])

@@ -20,6 +20,7 @@ from lowtide.ops.checks import (
 )
 from lowtide.ops.definition import UNLIMITED, OpDefinition
 from lowtide.ops.errors import ShapeError
+from lowtide.ops.factors import windows
 from lowtide.ops.quantities import Cost, bytes_touched
 from lowtide.ops.windows import slide, taps
 
@@ -131,5 +132,6 @@ OPERATIONS: Final = (
         infer=_infer,
         cost=_cost,
         free_element_type=True,
+        factors=windows.convolution,
     ),
 )

@@ -27,6 +27,7 @@ from lowtide.ops.checks import (
 )
 from lowtide.ops.definition import UNLIMITED, OpDefinition
 from lowtide.ops.errors import ShapeError
+from lowtide.ops.factors import movement
 from lowtide.ops.quantities import NO_COST, Cost, flop_per_element, moves_all
 
 Shapes = Sequence[Shape]
@@ -245,6 +246,7 @@ OPERATIONS: Final = (
         attributes=Dimensions,
         verify=_verify_broadcast,
         cost=moves_all,
+        factors=movement.broadcast,
     ),
     OpDefinition(
         Opcode.RESHAPE,
@@ -254,6 +256,7 @@ OPERATIONS: Final = (
         verify=_verify_reshape,
         cost=moves_all,
         declared=True,
+        factors=movement.reshape,
     ),
     OpDefinition(
         Opcode.DYNAMIC_RESHAPE,
@@ -271,6 +274,7 @@ OPERATIONS: Final = (
         attributes=Dimensions,
         infer=_infer_transpose,
         cost=_transpose_cost,
+        factors=movement.transpose,
     ),
     OpDefinition(
         Opcode.REVERSE,
@@ -279,6 +283,7 @@ OPERATIONS: Final = (
         attributes=Dimensions,
         infer=_infer_reverse,
         cost=moves_all,
+        factors=movement.listed,
     ),
     OpDefinition(
         Opcode.BITCAST,
@@ -286,6 +291,7 @@ OPERATIONS: Final = (
         "the same bytes under another shape and layout",
         verify=_verify_bitcast,
         declared=True,
+        factors=movement.bitcast,
     ),
     OpDefinition(
         Opcode.BITCAST_CONVERT,
@@ -295,6 +301,7 @@ OPERATIONS: Final = (
         cost=flop_per_element,
         declared=True,
         elementwise=True,
+        factors=movement.bitcast_convert,
     ),
     OpDefinition(
         Opcode.CONCATENATE,
@@ -304,6 +311,7 @@ OPERATIONS: Final = (
         attributes=Dimensions,
         infer=_infer_concatenate,
         cost=moves_all,
+        factors=movement.listed,
     ),
     OpDefinition(
         Opcode.PAD,
@@ -313,6 +321,7 @@ OPERATIONS: Final = (
         attributes=Pad,
         infer=_infer_pad,
         cost=moves_all,
+        factors=movement.pad,
     ),
     OpDefinition(
         Opcode.CONSTANT,
@@ -333,5 +342,6 @@ OPERATIONS: Final = (
         verify=_verify_iota,
         cost=moves_all,
         declared=True,
+        factors=movement.iota,
     ),
 )

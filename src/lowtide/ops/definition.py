@@ -1,7 +1,8 @@
 """OpDefinition: what one operation of HLO means, as data and small functions.
 
 The functions see shapes and attributes only, never instructions, so that one answer serves all
-instructions of the same signature.
+instructions of the same signature. Only `factors` sees the instruction: its called computation
+tells whether parts of a sum can be combined.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, Final
 from lowtide.ir.attributes import Attributes
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import ProgramShape, Shape, ShapeIndex
+from lowtide.ops.factors.record import FactorRule
 from lowtide.ops.quantities import CostRule, no_cost
 from lowtide.records import dataclass
 
@@ -63,6 +65,7 @@ class OpDefinition:
     infer: Infer | None = None
     verify: Verify = accept_any
     cost: CostRule = no_cost
+    factors: FactorRule | None = None
     declared: bool = False
     exact_type: bool = False
     free_element_type: bool = False

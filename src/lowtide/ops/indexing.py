@@ -29,6 +29,7 @@ from lowtide.ops.checks import (
 )
 from lowtide.ops.definition import UNLIMITED, OpDefinition
 from lowtide.ops.errors import ShapeError
+from lowtide.ops.factors import indexing, movement
 from lowtide.ops.quantities import Cost, moves_all
 from lowtide.ops.reduction import reducer_types
 
@@ -311,6 +312,7 @@ OPERATIONS: Final = (
         infer=_infer_slice,
         cost=_slice_cost,
         declared=True,
+        factors=movement.slices,
     ),
     OpDefinition(
         Opcode.DYNAMIC_SLICE,
@@ -321,6 +323,7 @@ OPERATIONS: Final = (
         infer=_infer_dynamic_slice,
         cost=_dynamic_slice_cost,
         declared=True,
+        factors=indexing.dynamic_slice,
     ),
     OpDefinition(
         Opcode.DYNAMIC_UPDATE_SLICE,
@@ -331,6 +334,7 @@ OPERATIONS: Final = (
         cost=_dynamic_update_slice_cost,
         declared=True,
         in_place=((0, ()),),
+        factors=indexing.dynamic_update_slice,
     ),
     OpDefinition(
         Opcode.GATHER,
@@ -340,6 +344,7 @@ OPERATIONS: Final = (
         attributes=Gather,
         infer=_infer_gather,
         cost=_dynamic_slice_cost,
+        factors=indexing.gather,
     ),
     OpDefinition(
         Opcode.SCATTER,
@@ -350,6 +355,7 @@ OPERATIONS: Final = (
         calls=("to_apply",),
         infer=_infer_scatter,
         cost=_scatter_cost,
+        factors=indexing.scatter,
     ),
     OpDefinition(
         Opcode.GET_DIMENSION_SIZE,

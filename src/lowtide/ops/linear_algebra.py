@@ -27,6 +27,7 @@ from lowtide.ops.checks import (
 )
 from lowtide.ops.definition import OpDefinition
 from lowtide.ops.errors import ShapeError
+from lowtide.ops.factors import computing
 from lowtide.ops.quantities import Cost, bytes_touched, moves_all
 
 Shapes = Sequence[Shape]
@@ -191,6 +192,7 @@ OPERATIONS: Final = (
         infer=_infer_fft,
         verify=_verify_fft,
         cost=_fft_cost,
+        factors=computing.batches,
     ),
     OpDefinition(
         Opcode.CHOLESKY,
@@ -199,6 +201,7 @@ OPERATIONS: Final = (
         attributes=Cholesky,
         infer=_infer_cholesky,
         cost=_cholesky_cost,
+        factors=computing.batches,
     ),
     OpDefinition(
         Opcode.TRIANGULAR_SOLVE,
@@ -208,6 +211,7 @@ OPERATIONS: Final = (
         attributes=TriangularSolve,
         infer=_infer_triangular_solve,
         cost=_triangular_solve_cost,
+        factors=computing.batches,
     ),
     OpDefinition(
         Opcode.BATCH_NORM_TRAINING,
@@ -217,6 +221,7 @@ OPERATIONS: Final = (
         attributes=BatchNorm,
         infer=_infer_batch_norm_training,
         cost=moves_all,
+        factors=computing.batch_norm,
     ),
     OpDefinition(
         Opcode.BATCH_NORM_INFERENCE,
@@ -226,6 +231,7 @@ OPERATIONS: Final = (
         attributes=BatchNorm,
         infer=_infer_batch_norm_inference,
         cost=moves_all,
+        factors=computing.batch_norm,
     ),
     OpDefinition(
         Opcode.BATCH_NORM_GRAD,
@@ -235,5 +241,6 @@ OPERATIONS: Final = (
         attributes=BatchNorm,
         infer=_infer_batch_norm_grad,
         cost=moves_all,
+        factors=computing.batch_norm,
     ),
 )

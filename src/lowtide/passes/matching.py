@@ -9,7 +9,7 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
-from lowtide.ir import Computation, ElementType, Instruction, Opcode, Shape, array_shape
+from lowtide.ir import ElementType, Instruction, Opcode, Shape, array_shape
 from lowtide.ir.attributes import Constant, Dimensions
 from lowtide.ir.literal import DTYPES
 
@@ -144,44 +144,6 @@ _ALL: Final = slice(None)
 
 
 # -- reductions --------------------------------------------------------------------------------
-
-_OF_TRUTH_VALUES: Final[Mapping[Opcode, Opcode]] = {
-    Opcode.ADD: Opcode.OR,
-    Opcode.MAXIMUM: Opcode.OR,
-    Opcode.MULTIPLY: Opcode.AND,
-    Opcode.MINIMUM: Opcode.AND,
-}
-REDUCERS: Final = frozenset(
-    {
-        Opcode.ADD,
-        Opcode.AND,
-        Opcode.MAXIMUM,
-        Opcode.MINIMUM,
-        Opcode.MULTIPLY,
-        Opcode.OR,
-        Opcode.XOR,
-    }
-)
-"""The associative and commutative operations of two numbers."""
-
-
-def reducer_opcode(computation: Computation) -> Opcode | None:
-    """Return the operation of `REDUCERS` that a computation of two scalars is, or None.
-
-    Of truth values it is one of AND, OR and XOR, however it is written.
-    """
-    parameters = computation.parameters
-    root = computation.root
-    if len(parameters) != 2 or root.opcode not in REDUCERS:
-        return None
-    if set(root.operands) != set(parameters):
-        return None
-    shape = parameters[0].shape
-    if shape.rank or parameters[1].shape is not shape or root.shape is not shape:
-        return None
-    if shape.element_type is ElementType.PRED:
-        return _OF_TRUTH_VALUES.get(root.opcode, root.opcode)
-    return root.opcode
 
 
 def identity_of(opcode: Opcode, element_type: ElementType) -> Any:

@@ -134,7 +134,7 @@ def _reached(relation: Relation, cell: int, dimension: int) -> Mapping[int, int]
     """The dimensions that lie along the first factor of one, by cell; None where it has none."""
     rule = relation.rule
     numbers = (*relation.operands, *relation.results)
-    factors = (*rule.operands, *rule.results)
+    factors = rule.arrays
     found: dict[int, int] = {}
     has_factor = False
     for number, own in zip(numbers, factors, strict=True):

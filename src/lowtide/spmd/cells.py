@@ -10,6 +10,8 @@ from lowtide.ir.attributes import CustomCall, GetTupleElement
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling, dividing, replicated
 from lowtide.ir.traversal import post_order
+from lowtide.ops.factors.record import OpFactors, same_dimensions
+from lowtide.ops.factors.table import arrays_of
 from lowtide.records import dataclass
 from lowtide.spmd.annotations import (
     CONSTRAINT_TARGETS,
@@ -18,8 +20,7 @@ from lowtide.spmd.annotations import (
     ModuleShardings,
     TilingWish,
 )
-from lowtide.spmd.rules.rule import OpRule, same_dimensions
-from lowtide.spmd.rules.table import arrays_of, rule_of
+from lowtide.spmd.factor_axes import device_factors
 
 
 @dataclass(slots=True)
@@ -43,13 +44,13 @@ class ArrayCell:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A rule over cells: those of the operands, then those of the results.
+    """Factors over cells: those of the operands, then those of the results.
 
     `step` is the round of propagation from which the relation works in full; before that it works
     backward only, or not at all.
     """
 
-    rule: OpRule
+    rule: OpFactors
     operands: tuple[int, ...]
     results: tuple[int, ...]
     opcode: Opcode
@@ -61,7 +62,7 @@ class ArrayCells:
     """The cells of a module by instruction, one number for each leaf of its shape.
 
     `groups` has the first member of each group of values that are to lie alike. Without `halos`,
-    no rule has tiles that exchange rows.
+    no factor is split whose tiles exchange rows.
     """
 
     grid: DeviceGrid
@@ -71,10 +72,9 @@ class ArrayCells:
     groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
     halos: bool = True
 
-    def rule(self, x: Instruction) -> OpRule:
-        """Return the rule of an instruction."""
-        found = rule_of(x)
-        return found if self.halos else found.without_halos()
+    def rule(self, x: Instruction) -> OpFactors:
+        """Return the factors of an instruction that are split."""
+        return device_factors(x, halos=self.halos)
 
     def of(self, x: Instruction) -> list[ArrayCell]:
         """Return the cells of the leaves of an instruction."""

@@ -12,11 +12,19 @@ from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Convolution, Dot
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling
+from lowtide.ops.factors.record import OpFactors
 from lowtide.records import dataclass
 from lowtide.spmd.emitter import array_of
+from lowtide.spmd.factor_axes import (
+    FactorAxes,
+    axes_of,
+    chosen_axes,
+    legal_axes,
+    term_axes,
+    tiling_of,
+)
 from lowtide.spmd.placed import PlacedArray
 from lowtide.spmd.resharding import WholeArray, bytes_between, local_bytes
-from lowtide.spmd.rules.rule import FactorAxes, OpRule
 
 _BYTES_PER_PRODUCT: Final = 1 / 500
 """Bytes that a link carries while a device multiplies two numbers."""
@@ -52,7 +60,7 @@ class OperationSplit:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is to be split: the instruction, its rule, its operands, where results are wanted.
+    """What is to be split: the instruction, its factors, its operands, where results are wanted.
 
     None is wanted of a result that may lie as is best. `read_once` tells of each operand whether
     nothing else reads it. Without `weighs_memory`, what an operation
@@ -62,7 +70,7 @@ class Question:
 
     grid: DeviceGrid
     instruction: Instruction
-    rule: OpRule
+    rule: OpFactors
     operands: Sequence[PlacedArray]
     wanted: Sequence[Tiling | None]
     read_once: Sequence[bool]
@@ -104,7 +112,7 @@ def _candidates(q: Question) -> Iterator[FactorAxes]:
     ]  # fmt: skip
     lost: set[int] = set()
     for factors, tiling, shape in arrays:
-        axes = q.rule.project(q.grid, factors, tiling)
+        axes = axes_of(q.rule, q.grid, factors, tiling)
         covered = {axis for own in axes.values() for axis in own}
         lost |= {axis for own in tiling.axes for axis in own} - covered
         if axes and all(axes != known for _, known in seeds):
@@ -115,12 +123,12 @@ def _candidates(q: Question) -> Iterator[FactorAxes]:
     yield {}
     for count in range(1, len(chosen) + 1):
         for order in itertools.permutations(chosen, count):
-            joined = q.rule.legal(q.grid, _joined(q, order))
+            joined = legal_axes(q.rule, q.grid, _joined(q, order))
             yield joined
             if lost:
-                yield q.rule.legal(q.grid, _with_lost(q, joined, lost))
+                yield legal_axes(q.rule, q.grid, _with_lost(q, joined, lost))
     if lost:
-        yield q.rule.legal(q.grid, _with_lost(q, {}, lost))
+        yield legal_axes(q.rule, q.grid, _with_lost(q, {}, lost))
 
 
 def _joined(q: Question, order: Sequence[FactorAxes]) -> dict[int, tuple[int, ...]]:
@@ -145,7 +153,7 @@ def _with_lost(q: Question, axes: FactorAxes, lost: set[int]) -> FactorAxes:
     taken = {axis for own in axes.values() for axis in own}
     for axis in sorted(lost - taken):
         order = sorted(
-            [f for f in range(len(q.rule.sizes)) if f not in q.rule.reduced],
+            [f for f in range(len(q.rule.sizes)) if f not in q.rule.summed],
             key=lambda f: -q.rule.sizes[f] / q.grid.extent(found.get(f, ())),
         )
         for factor in order:
@@ -166,7 +174,7 @@ def _term_choices(q: Question, axes: FactorAxes) -> list[tuple[tuple[int, ...], 
             placed = q.operands[number]
             if placed.is_term and placed.tiling.reduction is Opcode.ADD:
                 terms.update(placed.tiling.partial)
-        reduces = q.rule.partial_axes(axes)
+        reduces = term_axes(q.rule, axes)
         if terms and not terms & used and (not reduces or q.rule.reduction is Opcode.ADD):
             choice = operands, tuple(sorted(terms))
             # Of equal ways, a sum that nothing else reads is left to what comes behind.
@@ -179,27 +187,27 @@ def _split(
     q: Question, axes: FactorAxes, terms: tuple[tuple[int, ...], tuple[int, ...]]
 ) -> OperationSplit:
     rule, grid = q.rule, q.grid
-    own = rule.partial_axes(axes)
+    own = term_axes(rule, axes)
     linear, shared = terms
+    reduction = (rule.reduction if own else None) or Opcode.ADD
     operands = []
     nbytes = 0.0
     for number, (factors, placed) in enumerate(zip(rule.operands, q.operands, strict=True)):
         partial = shared if number in linear else ()
         if number in rule.once:
             partial = tuple(sorted({*partial, *own}))
-        tiles = rule.tiling(grid, factors, axes)
-        tiling = Tiling(tiles.axes, partial, rule.reduction if partial and own else Opcode.ADD)
+        tiles = tiling_of(rule, grid, factors, axes)
+        tiling = Tiling(tiles.axes, partial, reduction if partial else Opcode.ADD)
         operands.append(tiling)
         nbytes += placed.bytes_to(tiling, q.instruction.name)
     nbytes += _halo_bytes(q, axes, operands)
     bytes_in = nbytes
     results = []
     partial = tuple(sorted({*own, *shared}))
-    reduction = rule.reduction if own else Opcode.ADD
     for factors, wanted, shape in zip(rule.results, q.wanted, _results(q), strict=True):
-        tiling = Tiling(rule.tiling(grid, factors, axes).axes, partial, reduction)
+        tiling = Tiling(tiling_of(rule, grid, factors, axes).axes, partial, reduction)
         results.append(tiling)
-        gathered = grid.extent(rule.staged_axes(axes))
+        gathered = grid.extent(chosen_axes(rule, axes))
         nbytes += local_bytes(grid, shape, tiling) * (gathered - 1)
         if wanted is not None:
             nbytes += bytes_between(grid, shape, tiling, wanted)

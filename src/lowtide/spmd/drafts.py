@@ -10,6 +10,7 @@ from lowtide.ir import Module, Opcode
 from lowtide.ir.attributes import Parameter
 from lowtide.ir.tilings.tiling import Tiling, dividing
 from lowtide.ir.traversal import computation_post_order
+from lowtide.ops.factors.table import factors_of
 from lowtide.records import dataclass
 from lowtide.spmd.annotations import ModuleShardings
 from lowtide.spmd.cells import ArrayCells, cells_of
@@ -17,7 +18,6 @@ from lowtide.spmd.emitter import DeviceProgram, Emitter
 from lowtide.spmd.leaves import in_order, local_tree, off_order, placed_leaves, tree
 from lowtide.spmd.placed import PlacedArray
 from lowtide.spmd.propagation import propagate
-from lowtide.spmd.rules.table import rule_of
 from lowtide.spmd.walk import (
     DraftFindings,
     Follows,
@@ -89,7 +89,7 @@ def cheapest(task: Task) -> Draft:
 
 def _has_halos(task: Task) -> bool:
     return any(
-        rule_of(x).halos
+        factors_of(x).halos
         for computation in computation_post_order(task.source)
         for x in computation.instructions.values()
     )

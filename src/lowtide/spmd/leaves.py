@@ -8,10 +8,10 @@ from lowtide.ir import Instruction, Opcode, Shape, tuple_shape
 from lowtide.ir.attributes import GetTupleElement
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling
+from lowtide.ops.factors.table import arrays_of
 from lowtide.spmd.annotations import TilingWish
 from lowtide.spmd.emitter import Emitter, local_shape
 from lowtide.spmd.placed import PlacedArray
-from lowtide.spmd.rules.table import arrays_of
 
 
 def local_tree(shape: Shape, tilings: Sequence[Tiling], grid: DeviceGrid) -> Shape:

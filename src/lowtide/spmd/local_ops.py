@@ -23,6 +23,7 @@ from lowtide.ir.attributes import (
 )
 from lowtide.passes.matching import identity_of
 from lowtide.spmd.emitter import Emitter
+from lowtide.spmd.factor_axes import chosen_axes
 from lowtide.spmd.local_op import LocalOp
 from lowtide.spmd.local_windows import convolution, reduce_window
 
@@ -35,20 +36,10 @@ def write(emitter: Emitter, op: LocalOp) -> Instruction:
     special = _SPECIAL.get(op.instruction.opcode)
     if special is not None:
         return special(emitter, op)
-    return emitter.like(op.instruction, op.operands, op.shape)
+    return emitter.like(op.instruction, op.operands, op.shape, op.attributes())
 
 
 # -- attributes --------------------------------------------------------------------------------
-
-
-def _slice(emitter: Emitter, op: LocalOp) -> Instruction:
-    a = op.instruction.attributes_as(Slice)
-    whole = op.instruction.operands[0].shape.dimensions
-    limits = list(a.limits)
-    for d, size in enumerate(op.operands[0].shape.dimensions):
-        if size != whole[d]:
-            limits[d] = size
-    return emitter.like(op.instruction, op.operands, op.shape, replace(a, limits=tuple(limits)))
 
 
 def _custom_call(emitter: Emitter, op: LocalOp) -> Instruction:
@@ -241,14 +232,8 @@ def _gather(emitter: Emitter, op: LocalOp) -> Instruction:
     source, indices = op.operands
     whole = op.instruction.operands[0].shape.dimensions
     local = source.shape.dimensions
-    sizes = tuple(
-        [
-            have if size == all_ and d not in a.collapsed_slice_dims else size
-            for d, (size, all_, have) in enumerate(zip(a.slice_sizes, whole, local, strict=True))
-        ]
-    )
     split = [d for d in a.collapsed_slice_dims if d in a.start_index_map and op.axes_of(0, d)]
-    attributes = replace(a, slice_sizes=sizes)
+    attributes = op.attributes()
     if not split:
         return emitter.like(op.instruction, op.operands, op.shape, attributes)
     indices = _index(emitter, indices)
@@ -338,7 +323,7 @@ def _scatter(emitter: Emitter, op: LocalOp) -> Instruction:
 def _reduce(emitter: Emitter, op: LocalOp) -> Instruction:
     """Return the reduction of the tile, or of what all devices make of their tiles."""
     made = emitter.like(op.instruction, op.operands, op.shape)
-    axes = op.rule.staged_axes(op.split.axes)
+    axes = chosen_axes(op.rule, op.split.axes)
     if not axes:
         return made
     leaves = op.shape.tuple_shapes if op.shape.is_tuple else (op.shape,)
@@ -363,5 +348,4 @@ _SPECIAL: Final[dict[Opcode, Callable[[Emitter, LocalOp], Instruction]]] = {
     Opcode.REDUCE: _reduce,
     Opcode.REDUCE_WINDOW: reduce_window,
     Opcode.SCATTER: _scatter,
-    Opcode.SLICE: _slice,
 }

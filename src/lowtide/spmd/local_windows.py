@@ -13,21 +13,20 @@ from lowtide.ir.attributes import (
     ReduceWindow,
     Slice,
     Window,
+    WindowDimension,
 )
+from lowtide.ops.factors.record import Halo
+from lowtide.ops.reducers import reducer_opcode
 from lowtide.passes.matching import identity_of
 from lowtide.spmd.emitter import Emitter
 from lowtide.spmd.local_op import LocalOp
-from lowtide.spmd.reducers import plain_reduction
-from lowtide.spmd.rules.rule import TileHalo
-from lowtide.spmd.rules.windows import tile_window
 
 
 def convolution(emitter: Emitter, op: LocalOp) -> Instruction:
     """Add a convolution of tiles, with fewer groups where features are split."""
-    a = op.instruction.attributes_as(Convolution)
-    d = a.dimensions
+    whole = op.instruction.attributes_as(Convolution)
+    d, rows = whole.dimensions, list(whole.window.dimensions)
     lhs, rhs = op.operands
-    rows = list(a.window.dimensions)
     for place, (spatial, kernel, out) in enumerate(
         zip(d.input_spatial, d.kernel_spatial, d.output_spatial, strict=True)
     ):
@@ -36,15 +35,12 @@ def convolution(emitter: Emitter, op: LocalOp) -> Instruction:
         if op.axes_of(0, spatial):
             size, length = rhs.shape.dimensions[kernel], lhs.shape.dimensions[spatial]
             result = op.shape.dimensions[out]
-            rows[place] = tile_window(rows[place], size, left, left + length + right, result)
+            rows[place] = _tile_window(rows[place], size, left, left + length + right, result)
         if halo:
             lhs = _extended(emitter, lhs, halo, op.axes_of(0, spatial), None)
-    output = emitter.grid.extent(op.split.results[0].axes[d.output_feature])
-    attributes = replace(a, window=Window(tuple(rows)))
-    if a.feature_group_count > 1:
-        attributes = replace(attributes, feature_group_count=a.feature_group_count // output)
-    elif a.batch_group_count > 1:
-        attributes = replace(attributes, batch_group_count=a.batch_group_count // output)
+    attributes = op.attributes()
+    assert isinstance(attributes, Convolution)
+    attributes = replace(attributes, window=Window(tuple(rows)))
     return emitter.like(op.instruction, (lhs, rhs), op.shape, attributes)
 
 
@@ -54,7 +50,7 @@ def reduce_window(emitter: Emitter, op: LocalOp) -> Instruction:
     inputs, starts = list(op.operands[:count]), op.operands[count:]
     rows = list(op.instruction.attributes_as(ReduceWindow).window.dimensions)
     result = op.shape.tuple_shapes[0] if op.shape.is_tuple else op.shape
-    reduction = plain_reduction(op.instruction.called_computations[0])
+    reduction = reducer_opcode(op.instruction.called_computations[0])
     for place, row in enumerate(rows):
         axes = op.axes_of(0, place)
         if not axes:
@@ -62,7 +58,7 @@ def reduce_window(emitter: Emitter, op: LocalOp) -> Instruction:
         halo = _halo_at(op, place)
         left, right = (halo.left, halo.right) if halo else (0, 0)
         length = left + inputs[0].shape.dimensions[place] + right
-        rows[place] = tile_window(row, row.size, left, length, result.dimensions[place])
+        rows[place] = _tile_window(row, row.size, left, length, result.dimensions[place])
         if halo and reduction is not None:
             beyond = emitter.constant(identity_of(reduction, inputs[0].shape.element_type))
             inputs = [_extended(emitter, inputs[0], halo, axes, beyond)]
@@ -70,7 +66,21 @@ def reduce_window(emitter: Emitter, op: LocalOp) -> Instruction:
     return emitter.like(op.instruction, (*inputs, *starts), op.shape, attributes)
 
 
-def _halo_at(op: LocalOp, place: int) -> TileHalo | None:
+def _tile_window(
+    window: WindowDimension, size: int, left: int, length: int, result: int
+) -> WindowDimension:
+    """Return the window, of `size` elements, over a tile of `length` rows with its halo.
+
+    `left` of them stand before the tile; `result` is the size of the tile of the result.
+    """
+    base = window.base_dilation
+    low = window.padding_low - left * base
+    covered = (result - 1) * window.stride + (size - 1) * window.window_dilation + 1
+    high = covered - low - ((length - 1) * base + 1)
+    return replace(window, size=size, padding_low=low, padding_high=high)
+
+
+def _halo_at(op: LocalOp, place: int) -> Halo | None:
     """Return the halo along a dimension of the window, None where it is not split or needs none."""
     for halo in op.rule.halos:
         if halo.window == place and op.split.axes.get(halo.factor):
@@ -81,7 +91,7 @@ def _halo_at(op: LocalOp, place: int) -> TileHalo | None:
 def _extended(
     emitter: Emitter,
     x: Instruction,
-    halo: TileHalo,
+    halo: Halo,
     axes: tuple[int, ...],
     beyond: Instruction | None,
 ) -> Instruction:

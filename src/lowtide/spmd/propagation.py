@@ -15,6 +15,7 @@ from lowtide.ir import Opcode
 from lowtide.ir.tilings.tiling import Tiling
 from lowtide.ops.table import TABLE
 from lowtide.spmd.cells import ArrayCell, ArrayCells, Relation
+from lowtide.spmd.factor_axes import axes_of, tiling_of
 
 _MOVING: Final = frozenset({Opcode.RESHAPE, Opcode.TRANSPOSE, Opcode.COPY})
 _SPREADING: Final = frozenset({Opcode.BROADCAST})
@@ -51,9 +52,9 @@ def _relate(cells: ArrayCells, relation: Relation, step: int) -> list[int]:
     """Make the arrays of one relation agree as far as they can; return the cells that change."""
     rule, grid = relation.rule, cells.grid
     numbers = (*relation.operands, *relation.results)
-    factors = (*rule.operands, *rule.results)
+    factors = rule.arrays
     found = [
-        rule.project(grid, one, cells.cells[number].tiling)
+        axes_of(rule, grid, one, cells.cells[number].tiling)
         for number, one in zip(numbers, factors, strict=True)
     ]
     best = _agreed(cells, relation, found, step)
@@ -67,7 +68,7 @@ def _relate(cells: ArrayCells, relation: Relation, step: int) -> list[int]:
         for factor, axes in best.items():
             if own.get(factor, ()) == axes[: len(own.get(factor, ()))]:
                 own[factor] = axes
-        wanted = rule.tiling(grid, factors[place], own)
+        wanted = tiling_of(rule, grid, factors[place], own)
         if _extend(cells, cell, wanted, relation.where):
             changed.append(number)
     return changed
@@ -83,11 +84,12 @@ def _agreed(
     numbers = (*relation.operands, *relation.results)
     sizes = [math.prod(cells.cells[number].shape.dimensions) for number in numbers]
     order = sorted(range(len(numbers)), key=lambda i: -sizes[i])
+    late = relation.rule.summed
     best: dict[int, tuple[int, ...]] = {}
     taken: set[int] = set()
     for place in order:
         for factor, axes in found[place].items():
-            if factor in relation.rule.reduced and step < 2:
+            if factor in late and step < 2:
                 continue
             have = best.get(factor, ())
             if axes[: len(have)] == have and not taken.intersection(axes[len(have) :]):

@@ -22,6 +22,8 @@ from lowtide.ir.tilings.sharding_forms import sharding_of
 from lowtide.ir.tilings.tiling import Tiling, replicated
 from lowtide.ir.traversal import post_order
 from lowtide.ops.effects import has_side_effect
+from lowtide.ops.factors.table import arrays_of
+from lowtide.ops.reducers import sum_of
 from lowtide.ops.table import TABLE
 from lowtide.records import dataclass
 from lowtide.spmd.annotations import (
@@ -41,8 +43,6 @@ from lowtide.spmd.local_ops import write
 from lowtide.spmd.loop_states import accumulated, unchanged
 from lowtide.spmd.manual import border_wishes, is_entrance, is_exit
 from lowtide.spmd.placed import PlacedArray, TilingRequest
-from lowtide.spmd.reducers import sum_of
-from lowtide.spmd.rules.table import arrays_of
 
 _DRAWN: Final = (Opcode.RNG, Opcode.RNG_GET_AND_UPDATE_STATE)
 """Operations that draw random numbers from a state of the device."""

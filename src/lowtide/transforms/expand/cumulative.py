@@ -8,8 +8,9 @@ from typing import Final
 from lowtide.builder.values import Op
 from lowtide.ir import Computation, ElementType, Instruction, Module, Opcode, array_shape
 from lowtide.ir.attributes import ReduceWindow, Scan, WindowDimension
+from lowtide.ops.reducers import reducer_opcode
 from lowtide.passes.interface import Pass
-from lowtide.passes.matching import identity_of, reducer_opcode
+from lowtide.passes.matching import identity_of
 from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.expand.support import (
     applied,

@@ -8,7 +8,8 @@ from typing import Final
 from lowtide.builder.values import Op, SubComputation
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Gather
-from lowtide.passes.matching import are_plain, is_all, reducer_opcode
+from lowtide.ops.reducers import reducer_opcode
+from lowtide.passes.matching import are_plain, is_all
 from lowtide.passes.rewriting import Rewriter, rule
 from lowtide.transforms.simplify.broadcast import ELEMENTWISE
 from lowtide.transforms.simplify.conversion import holds_all

@@ -10,13 +10,13 @@ from typing import Any, Final, NamedTuple
 
 from lowtide.builder.values import Op, SubComputation
 from lowtide.ir import Computation, ElementType, Instruction, Opcode
+from lowtide.ops.reducers import reducer_opcode
 from lowtide.passes.matching import (
     are_plain,
     dimensions,
     has_one_user,
     identity_of,
     is_uniform,
-    reducer_opcode,
     scalar_value,
 )
 from lowtide.passes.rewriting import Rewriter

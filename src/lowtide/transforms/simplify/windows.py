@@ -7,7 +7,8 @@ from typing import Final
 from lowtide.builder.values import SubComputation
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import ReduceWindow, Window, WindowDimension
-from lowtide.passes.matching import has_one_user, is_uniform, reducer_opcode, scalar_value
+from lowtide.ops.reducers import reducer_opcode
+from lowtide.passes.matching import has_one_user, is_uniform, scalar_value
 from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.simplify.pad import padding_of
 from lowtide.transforms.simplify.support import Made, arrays, spread

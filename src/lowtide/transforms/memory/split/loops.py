@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, final
 
@@ -11,9 +11,10 @@ import numpy as np
 from lowtide.builder import Builder
 from lowtide.builder.values import Op, SubComputation
 from lowtide.ir import Computation, ElementType, Instruction, Opcode, Shape, array_shape
-from lowtide.ir.attributes import Attributes, Constant, DynamicSlice, Gather, Slice
+from lowtide.ir.attributes import Constant
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.shape import tuple_shape
+from lowtide.ops.resizing import attributes_at
 from lowtide.passes.call_sites import mark
 from lowtide.passes.matching import identity_of
 from lowtide.transforms.control_flow.while_unroller import KEPT
@@ -164,8 +165,9 @@ class _Body:
         elif how.terms is not None:
             shape = _wide(x.shape)
         called = [SubComputation(y) for y in x.called_computations]
+        attributes = attributes_at(x, [y.shape.dimensions for y in operands], shape.dimensions)
         with build.annotations(**_stamps(x)):
-            return build.emit(x.opcode, operands, self._attributes(x, how), called, shape, x.name)
+            return build.emit(x.opcode, operands, attributes, called, shape, x.name)
 
     def _counted(self, x: Instruction, dimension: int) -> Op:
         """The part of an iota; numbers are rounded once only."""
@@ -174,10 +176,6 @@ class _Body:
         offset = build.broadcast(self._offset(sizes[dimension]), sizes, ())
         number = build.iota(array_shape(ElementType.S32, sizes), dimension) + offset
         return build.convert(number, x.shape.element_type)
-
-    def _attributes(self, x: Instruction, how: Alignment) -> Attributes:
-        fit = _SIZES.get(x.opcode)
-        return x.attributes if fit is None or how.folds else fit(x, how, self.parts)
 
     # -- operands ------------------------------------------------------------------------------
 
@@ -233,32 +231,3 @@ def _part_shape(shape: Shape, dimension: int, parts: int) -> Shape:
 
 def _smaller(sizes: tuple[int, ...], dimension: int, parts: int) -> tuple[int, ...]:
     return (*sizes[:dimension], sizes[dimension] // parts, *sizes[dimension + 1 :])
-
-
-# -- attributes that have sizes ----------------------------------------------------------------
-
-
-def _slice(x: Instruction, how: Alignment, parts: int) -> Attributes:
-    attributes = x.attributes_as(Slice)
-    return replace(attributes, limits=_smaller(attributes.limits, how.result, parts))
-
-
-def _dynamic_slice(x: Instruction, how: Alignment, parts: int) -> Attributes:
-    sizes = x.attributes_as(DynamicSlice).sizes
-    return DynamicSlice(_smaller(sizes, how.result, parts))
-
-
-def _gather(x: Instruction, how: Alignment, parts: int) -> Attributes:
-    """Slices are smaller where a dimension of the operand is split that they contain."""
-    attributes = x.attributes_as(Gather)
-    if how.result not in attributes.offset_dims:
-        return attributes
-    sizes = _smaller(attributes.slice_sizes, how.operands[0], parts)
-    return replace(attributes, slice_sizes=sizes)
-
-
-_SIZES: Final[Mapping[Opcode, Callable[[Instruction, Alignment, int], Attributes]]] = {
-    Opcode.DYNAMIC_SLICE: _dynamic_slice,
-    Opcode.GATHER: _gather,
-    Opcode.SLICE: _slice,
-}

@@ -1,20 +1,29 @@
-"""Rules of what moves a window: convolution, reduce-window, select-and-scatter."""
+"""Factors of what moves a window: convolution, reduce-window, select-and-scatter."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import Final
 
-from lowtide.ir import Instruction, Shape
 from lowtide.ir.attributes import Convolution, ReduceWindow, WindowDimension
-from lowtide.spmd.reducers import plain_reduction
-from lowtide.spmd.rules.rule import OpRule, RuleDraft
+from lowtide.ir.instruction import Instruction
+from lowtide.ir.opcode import Opcode
+from lowtide.ir.shape import Shape
+from lowtide.ops.factors.record import FactorDraft, FactorKind, OpFactors
+from lowtide.ops.reducers import reducer_opcode
+
+_SINGLE: Final = WindowDimension(1)
+
+
+def _kind(window: WindowDimension) -> FactorKind:
+    """Return the kind of a dimension along which a window moves; one of an element does nothing."""
+    return FactorKind.PASSED if window == _SINGLE else FactorKind.WINDOWED
 
 
 def reach(window: WindowDimension, size: int, result: int) -> tuple[int, int] | None:
-    """Return how many rows before and behind its own a tile of the result needs.
+    """Return how many rows before and behind its own a part of the result needs.
 
-    None where tiles of the array, of `size` rows, and of the result do not lie beside each other,
+    None where parts of the array, of `size` rows, and of the result do not lie beside each other,
     or where the window reaches further than half of the array.
     """
     base = window.base_dilation
@@ -29,9 +38,9 @@ def reach(window: WindowDimension, size: int, result: int) -> tuple[int, int] | 
 def kernel_reach(
     window: WindowDimension, size: int, kernel: int, result: int
 ) -> tuple[int, int] | None:
-    """Return the rows before and behind its own that a tile needs where the kernel is split too.
+    """Return the rows before and behind its own that a part needs where the kernel is split too.
 
-    None where tiles of the array and of the kernel do not lie beside each other.
+    None where parts of the array and of the kernel do not lie beside each other.
     """
     dilation = window.window_dilation
     is_plain = window.base_dilation == 1 and not window.reversal
@@ -42,27 +51,13 @@ def kernel_reach(
     return (left, right) if 2 * max(left, right) <= size else None
 
 
-def tile_window(
-    window: WindowDimension, size: int, left: int, length: int, result: int
-) -> WindowDimension:
-    """Return the window, of `size` elements, over a tile of `length` rows with its halo.
+def convolution(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpFactors:
+    """Return the factors of convolution: batch and features, by groups where there are some.
 
-    `left` of them stand before the tile; `result` is the size of the tile of the result.
+    A spatial dimension goes with the result, or with a kernel that is as long, as that of a
+    gradient is; parts need what the window reaches beyond them.
     """
-    base = window.base_dilation
-    low = window.padding_low - left * base
-    covered = (result - 1) * window.stride + (size - 1) * window.window_dilation + 1
-    high = covered - low - ((length - 1) * base + 1)
-    return replace(window, size=size, padding_low=low, padding_high=high)
-
-
-def convolution(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
-    """Return the rule of convolution: batch and features, by groups where there are some.
-
-    A spatial dimension is split with the result, or with a kernel that is as long, as that of a
-    gradient is; tiles exchange what the window reaches beyond them.
-    """
-    draft = RuleDraft.of(operands, results)
+    draft = FactorDraft.of(operands, results)
     attributes = x.attributes_as(Convolution)
     d = attributes.dimensions
     lhs, rhs, out = operands[0].dimensions, operands[1].dimensions, results[0].dimensions
@@ -72,19 +67,25 @@ def convolution(x: Instruction, operands: Sequence[Shape], results: Sequence[Sha
             groups,
             {0: d.input_feature, 1: d.kernel_output_feature},
             {0: d.output_feature},
+            FactorKind.PLACED,
         )
     elif batches > 1:
-        draft.join(batches, {0: d.input_batch, 1: d.kernel_output_feature}, {0: d.output_feature})
+        draft.join(
+            batches,
+            {0: d.input_batch, 1: d.kernel_output_feature},
+            {0: d.output_feature},
+            FactorKind.PLACED,
+        )
         draft.join(
             lhs[d.input_feature],
             {0: d.input_feature, 1: d.kernel_input_feature},
-            is_reduced=True,
+            kind=FactorKind.SUMMED,
         )
     else:
         draft.join(
             lhs[d.input_feature],
             {0: d.input_feature, 1: d.kernel_input_feature},
-            is_reduced=True,
+            kind=FactorKind.SUMMED,
         )
         draft.join(
             rhs[d.kernel_output_feature], {1: d.kernel_output_feature}, {0: d.output_feature}
@@ -97,21 +98,21 @@ def convolution(x: Instruction, operands: Sequence[Shape], results: Sequence[Sha
         along = kernel_reach(window, lhs[a], rhs[b], out[c])
         if along is not None:
             draft.halo((0,), a, along, place)
-            draft.join(rhs[b], {0: a, 1: b}, is_reduced=True)
+            draft.join(rhs[b], {0: a, 1: b}, kind=FactorKind.WINDOWED)
             continue
         along = reach(window, lhs[a], out[c])
         if along is not None:
             draft.halo((0,), a, along, place)
-            draft.join(min(lhs[a], out[c]), {0: a}, {0: c})
-    return draft.done(linear=((0,), (1,)), why="a spatial dimension")
+            draft.join(min(lhs[a], out[c]), {0: a}, {0: c}, _kind(window))
+    return draft.done(((0,), (1,)), Opcode.ADD, "a spatial dimension")
 
 
-def reduce_window(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
-    """Return the rule of reduce-window: tiles exchange what the window reaches beyond them."""
-    draft = RuleDraft.of(operands, results)
+def reduce_window(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpFactors:
+    """Return the factors of reduce-window: parts need what the window reaches beyond them."""
+    draft = FactorDraft.of(operands, results)
     inputs = tuple(range(len(results)))
     # What stands beyond the ends of the array must change no window.
-    is_plain = len(inputs) == 1 and plain_reduction(x.called_computations[0]) is not None
+    is_plain = len(inputs) == 1 and reducer_opcode(x.called_computations[0]) is not None
     for dimension, window in enumerate(x.attributes_as(ReduceWindow).window.dimensions):
         size, made = operands[0].dimensions[dimension], results[0].dimensions[dimension]
         along = reach(window, size, made)
@@ -119,18 +120,18 @@ def reduce_window(x: Instruction, operands: Sequence[Shape], results: Sequence[S
             continue
         draft.halo(inputs, dimension, along, dimension)
         given = dict.fromkeys(inputs, dimension)
-        draft.join(min(size, made), given, given)
+        draft.join(min(size, made), given, given, _kind(window))
     return draft.done(why="a dimension along which a window moves")
 
 
 def select_and_scatter(
     x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]
-) -> OpRule:
-    """Return the rule of select-and-scatter: dimensions are split whose windows stand apart."""
-    draft = RuleDraft.of(operands, results)
+) -> OpFactors:
+    """Return the factors of select-and-scatter: dimensions have one whose windows stand apart."""
+    draft = FactorDraft.of(operands, results)
     for dimension, window in enumerate(x.attributes_as(ReduceWindow).window.dimensions):
         size, source = operands[0].dimensions[dimension], operands[1].dimensions[dimension]
         is_apart = window.size == window.stride and window.window_dilation == 1
         if is_apart and reach(window, size, source) == (0, 0) and not window.padding_low:
-            draft.join(source, {0: dimension, 1: dimension}, {0: dimension})
+            draft.join(source, {0: dimension, 1: dimension}, {0: dimension}, _kind(window))
     return draft.done(why="a dimension along which a window moves")

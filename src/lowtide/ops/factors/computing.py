@@ -1,11 +1,10 @@
-"""Rules of what computes: elementwise operations, dot, convolution, reductions, sorts."""
+"""Factors of what computes: elementwise operations, dot, reductions, sorts, batches."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import (
     BatchNorm,
     Dimensions,
@@ -13,8 +12,11 @@ from lowtide.ir.attributes import (
     Fft,
     Sort,
 )
-from lowtide.spmd.reducers import plain_reduction, selects
-from lowtide.spmd.rules.rule import OpRule, RuleDraft, same_dimensions
+from lowtide.ir.instruction import Instruction
+from lowtide.ir.opcode import Opcode
+from lowtide.ir.shape import Shape
+from lowtide.ops.factors.record import FactorDraft, FactorKind, OpFactors, same_dimensions
+from lowtide.ops.reducers import reducer_opcode, selects
 
 _BATCHES: Final = "num_batch_dims"
 """The frontend attribute by which a custom call says how many dimensions are batches."""
@@ -32,8 +34,8 @@ _LINEAR: Final[dict[Opcode, tuple[tuple[int, ...], ...]]] = {
 }
 
 
-def elementwise(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
-    """Return the rule of operations on single elements."""
+def elementwise(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpFactors:
+    """Return the factors of operations on single elements."""
     linear = _LINEAR.get(x.opcode, ())
     if x.opcode is Opcode.DIVIDE and results[0].element_type.is_integer:
         linear = ()
@@ -48,9 +50,9 @@ def _widens(source: Shape, result: Shape) -> bool:
     return a.is_floating and b.is_floating and a.bits < b.bits
 
 
-def dot(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
-    """Return the rule of dot: contracted dimensions are reduced."""
-    draft = RuleDraft.of(operands, results)
+def dot(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpFactors:
+    """Return the factors of dot: contracted dimensions are summed."""
+    draft = FactorDraft.of(operands, results)
     numbers = x.attributes_as(Dot).dimensions
     lhs, rhs = operands[0].dimensions, operands[1].dimensions
     place = 0
@@ -67,16 +69,16 @@ def dot(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> 
                 draft.join(size, {number: dimension}, {0: place})
                 place += 1
     for a, b in zip(numbers.lhs_contracting, numbers.rhs_contracting, strict=True):
-        draft.join(lhs[a], {0: a, 1: b}, is_reduced=True)
-    return draft.done(linear=((0,), (1,)))
+        draft.join(lhs[a], {0: a, 1: b}, kind=FactorKind.SUMMED)
+    return draft.done(((0,), (1,)), Opcode.ADD)
 
 
-def reduce(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
-    """Return the rule of reduce: reduced dimensions are split where one plain operation does it."""
-    draft = RuleDraft.of(operands, results)
+def reduce(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpFactors:
+    """Return the factors of reduce; a reduced dimension has one where parts can be combined."""
+    draft = FactorDraft.of(operands, results)
     reduced = x.attributes_as(Dimensions).dimensions
     inputs = range(len(results))
-    reduction = plain_reduction(x.called_computations[0]) if len(results) == 1 else None
+    reduction = reducer_opcode(x.called_computations[0]) if len(results) == 1 else None
     place = 0
     for dimension, size in enumerate(operands[0].dimensions):
         given = dict.fromkeys(inputs, dimension)
@@ -84,28 +86,28 @@ def reduce(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) 
             draft.join(size, given, dict.fromkeys(inputs, place))
             place += 1
         elif reduction is not None:
-            draft.join(size, given, is_reduced=True)
+            draft.join(size, given, kind=FactorKind.SUMMED)
         elif selects(x.called_computations[0]):
-            draft.join(size, given, is_staged=True)
+            draft.join(size, given, kind=FactorKind.CHOSEN)
     # The initial value is added once: a sum of terms may be reduced where it is a term too.
     linear = ((0, 1),) if reduction is Opcode.ADD else ()
-    return draft.done(linear, reduction or Opcode.ADD, "a reduced dimension", once=(1,))
+    return draft.done(linear, reduction, "a reduced dimension", once=(1,))
 
 
-def sort(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
-    """Return the rule of sort: all but the sorted dimension are split."""
+def sort(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpFactors:
+    """Return the factors of sort: all but the sorted dimension have one."""
     return _but(x, operands, results, x.attributes_as(Sort).dimension, "the sorted dimension")
 
 
-def top_k(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
-    """Return the rule of topk: all but the last dimension are split."""
+def top_k(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpFactors:
+    """Return the factors of topk: all but the last dimension have one."""
     return _but(x, operands, results, operands[0].rank - 1, "the dimension that topk sorts")
 
 
 def _but(
     x: Instruction, operands: Sequence[Shape], results: Sequence[Shape], whole: int, why: str
-) -> OpRule:
-    draft = RuleDraft.of(operands, results)
+) -> OpFactors:
+    draft = FactorDraft.of(operands, results)
     for dimension, size in enumerate(operands[0].dimensions):
         if dimension != whole:
             given = dict.fromkeys(range(len(operands)), dimension)
@@ -113,9 +115,9 @@ def _but(
     return draft.done(why=why)
 
 
-def batches(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
-    """Return the rule of operations on matrices or signals in the last dimensions."""
-    draft = RuleDraft.of(operands, results)
+def batches(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpFactors:
+    """Return the factors of operations on matrices or signals in the last dimensions."""
+    draft = FactorDraft.of(operands, results)
     last = len(x.attributes.length) if isinstance(x.attributes, Fft) else 2
     for dimension in range(results[0].rank - last):
         given = dict.fromkeys(range(len(operands)), dimension)
@@ -123,9 +125,9 @@ def batches(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape])
     return draft.done(why="the dimensions of a matrix or signal")
 
 
-def custom_call(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
-    """Return the rule of custom-call: the leading dimensions that it says are batches are split."""
-    draft = RuleDraft.of(operands, results)
+def custom_call(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpFactors:
+    """Return the factors of custom-call: the leading dimensions that it says are batches."""
+    draft = FactorDraft.of(operands, results)
     given = dict(x.annotations.frontend_attributes).get(_BATCHES, "0")
     arrays = (*operands, *results)
     count = min([int(given) if given.isdecimal() else 0, *[shape.rank for shape in arrays]])
@@ -141,9 +143,9 @@ def custom_call(x: Instruction, operands: Sequence[Shape], results: Sequence[Sha
     return draft.done(why="what a custom call does not say to be a batch")
 
 
-def batch_norm(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
-    """Return the rule of batch-norm operations: features are split."""
-    draft = RuleDraft.of(operands, results)
+def batch_norm(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpFactors:
+    """Return the factors of batch-norm operations: features have one."""
+    draft = FactorDraft.of(operands, results)
     feature = x.attributes_as(BatchNorm).feature_index
     rank = operands[0].rank
 

@@ -1,50 +1,52 @@
-"""Rules of what addresses data by numbers: dynamic slices and their updates, gather, scatter."""
+"""Factors of what addresses data by numbers: dynamic slices and their updates, gather, scatter."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import Gather, Scatter
-from lowtide.spmd.reducers import plain_reduction, sum_of
-from lowtide.spmd.rules.rule import OpRule, RuleDraft
+from lowtide.ir.instruction import Instruction
+from lowtide.ir.opcode import Opcode
+from lowtide.ir.shape import Shape
+from lowtide.ops.factors.record import FactorDraft, FactorKind, OpFactors
+from lowtide.ops.reducers import reducer_opcode, sum_of
 
 
-def dynamic_slice(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
-    """Return the rule of dynamic-slice.
+def dynamic_slice(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpFactors:
+    """Return the factors of dynamic-slice.
 
-    A cut dimension of the operand is split too: each device gives what it has of the slice, and
-    zeros elsewhere, whose sum is the slice.
+    A cut dimension of the operand has one too: parts give what they have of the slice, and zeros
+    elsewhere, whose sum is the slice.
     """
-    draft = RuleDraft.of(operands, results)
+    draft = FactorDraft.of(operands, results)
     for dimension, size in enumerate(operands[0].dimensions):
         if results[0].dimensions[dimension] == size:
             draft.join(size, {0: dimension}, {0: dimension})
         else:
-            draft.join(size, {0: dimension}, is_reduced=True)
+            draft.join(size, {0: dimension}, kind=FactorKind.PICKED)
     return draft.done(((0,),), sum_of(results[0]), "a cut dimension")
 
 
 def dynamic_update_slice(
     x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]
-) -> OpRule:
-    """Return the rule of dynamic-update-slice: each device writes its part of a cut dimension."""
-    draft = RuleDraft.of(operands, results)
+) -> OpFactors:
+    """Return the factors of dynamic-update-slice: parts take what of the update falls into them."""
+    draft = FactorDraft.of(operands, results)
     for dimension, size in enumerate(operands[0].dimensions):
-        given = {0: dimension}
-        if operands[1].dimensions[dimension] == size:
-            given[1] = dimension
-        draft.join(size, given, {0: dimension})
+        is_whole = operands[1].dimensions[dimension] == size
+        given = {0: dimension, 1: dimension} if is_whole else {0: dimension}
+        kind = FactorKind.PASSED if is_whole else FactorKind.PLACED
+        draft.join(size, given, {0: dimension}, kind)
     return draft.done(linear=((0, 1),), why="an updated dimension")
 
 
-def gather(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
-    """Return the rule of gather.
+def gather(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpFactors:
+    """Return the factors of gather.
 
-    Split are batch dimensions of the indices, dimensions of the operand that slices take whole,
-    and those of which a slice takes one element: devices give zeros for rows that others have.
+    One have batch dimensions of the indices, dimensions of the operand that slices take whole, and
+    those of which a slice takes one element: parts give zeros for rows that others have.
     """
-    draft = RuleDraft.of(operands, results)
+    draft = FactorDraft.of(operands, results)
     g = x.attributes_as(Gather)
     shape, indices, result = operands[0].dimensions, operands[1].dimensions, results[0].dimensions
     batch = [d for d in range(len(indices)) if d != g.index_vector_dim]
@@ -62,22 +64,22 @@ def gather(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) 
             draft.join(shape[dimension], {0: dimension}, {0: place})
     for dimension in g.collapsed_slice_dims:
         if dimension in g.start_index_map:
-            draft.join(shape[dimension], {0: dimension}, is_reduced=True)
+            draft.join(shape[dimension], {0: dimension}, kind=FactorKind.PICKED)
     why = "dimensions of which slices take a part"
     return draft.done(((0,),), sum_of(results[0]), why)
 
 
-def scatter(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpRule:
-    """Return the rule of scatter.
+def scatter(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpFactors:
+    """Return the factors of scatter.
 
-    Split are dimensions of the operand that updates cover, those of which an update takes one
-    element (each device writes the rows that it has), and batch dimensions of the updates, which
-    devices apply to terms of the result.
+    One have dimensions of the operand that updates cover, those of which an update takes one
+    element (each part takes the rows that fall into it), and batch dimensions of the updates, which
+    are applied part by part.
     """
-    draft = RuleDraft.of(operands, results)
+    draft = FactorDraft.of(operands, results)
     s = x.attributes_as(Scatter)
     count = len(results)
-    reduction = plain_reduction(x.called_computations[0]) if count == 1 else None
+    reduction = reducer_opcode(x.called_computations[0]) if count == 1 else None
     shape, indices = operands[0].dimensions, operands[count].dimensions
     updates = operands[count + 1].dimensions
     batch = [d for d in range(len(indices)) if d != s.index_vector_dim]
@@ -89,8 +91,8 @@ def scatter(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape])
         if dimension in batching:
             own = dict.fromkeys(all_results, batching[dimension])
             draft.join(indices[dimension], {**given, **own}, own)
-        elif reduction is not None:
-            draft.join(indices[dimension], given, is_reduced=True)
+        else:
+            draft.join(indices[dimension], given, kind=FactorKind.APPLIED)
     left_out = (*s.inserted_window_dims, *s.input_batching_dims)
     windows = [d for d in range(len(shape)) if d not in left_out]
     for dimension, place in zip(windows, s.update_window_dims, strict=True):
@@ -101,8 +103,7 @@ def scatter(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape])
     for dimension in s.inserted_window_dims:
         if dimension in s.scatter_dims_to_operand_dims:
             own = dict.fromkeys(all_results, dimension)
-            draft.join(shape[dimension], own, own)
-    adds = reduction is Opcode.ADD
-    linear = ((0, 2),) if adds else ()
+            draft.join(shape[dimension], own, own, FactorKind.PLACED)
+    linear = ((0, 2),) if reduction is Opcode.ADD else ()
     why = "dimensions that updates cover in part"
-    return draft.done(linear, reduction or Opcode.ADD, why, once=(0,))
+    return draft.done(linear, reduction, why, once=(0,))

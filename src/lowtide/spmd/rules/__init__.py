@@ -1,1 +1,0 @@
-"""Rules of operations: which dimensions of operands and results are split together."""

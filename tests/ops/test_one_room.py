@@ -1,0 +1,68 @@
+"""An operation whose row says its factors is split by all that split; nothing else knows it."""
+
+from dataclasses import replace
+
+import pytest
+from tests.spmd.equal_results import partitioned_text
+
+from lowtide.fitting.errors import SpecializedError
+from lowtide.fitting.resizing import ResizableModule
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.fusion.access import access_of
+from lowtide.ir import Opcode
+from lowtide.ops.factors import table
+from lowtide.ops.factors.record import FactorDraft
+from lowtide.ops.table import TABLE
+from lowtide.spmd.wire import wire_traffic
+from lowtide.transforms.memory.split.alignments import Alignment, alignments
+
+TEXT = """HloModule m, num_partitions=4,
+    allow_spmd_sharding_propagation_to_output={true}
+ENTRY e {
+  x = f32[8,1,12] parameter(0), sharding={devices=[4,1,1]<=[4]}
+  ROOT t = (f32[8,1,3], s32[8,1,3]) topk(x), k=3, largest=true
+}
+"""
+ONE = """HloModule m
+ENTRY e {
+  x = f32[8,1] parameter(0)
+  ROOT r = f32[8,1] reverse(x), dimensions={1}
+}
+"""
+
+
+def rows(x, operands, results):
+    """The factors of what works on the rows of matrices one by one."""
+    draft = FactorDraft.of(operands, results)
+    draft.join(operands[0].dimensions[0], {0: 0}, dict.fromkeys(range(len(results)), 0))
+    return draft.done(why="a row")
+
+
+def put(monkeypatch, opcode, factors):
+    monkeypatch.setattr(table, "TABLE", {**TABLE, opcode: replace(TABLE[opcode], factors=factors)})
+
+
+def test_without_factors_all_is_whole(monkeypatch):
+    put(monkeypatch, Opcode.TOPK, None)
+    module = parse_hlo(TEXT)
+    assert "all-gather" in wire_traffic(partitioned_text(TEXT).module).collectives
+    assert alignments(module.entry.root) == ()
+    with pytest.raises(SpecializedError):
+        ResizableModule(module, [(0, 0, 0)]).at(24)
+
+
+def test_with_factors_each_stage_splits_it(monkeypatch):
+    put(monkeypatch, Opcode.TOPK, rows)
+    module = parse_hlo(TEXT)
+    assert not wire_traffic(partitioned_text(TEXT).module).collectives
+    assert alignments(module.entry.root) == (Alignment(0, (0,)),)
+    grown = ResizableModule(module, [(0, 0, 0)]).at(24)
+    assert [s.dimensions for s in grown.entry.root.shape.tuple_shapes] == [(24, 1, 3)] * 2
+
+
+def test_with_factors_fusion_knows_what_is_read(monkeypatch):
+    x = parse_hlo(ONE).entry.root
+    put(monkeypatch, Opcode.REVERSE, None)
+    assert access_of(x, 0) is None
+    put(monkeypatch, Opcode.REVERSE, rows)
+    assert access_of(x, 0) == (0, -1)
