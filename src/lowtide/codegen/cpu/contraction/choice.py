@@ -27,7 +27,10 @@ DIRECT_ROWS: Final = 64
 packing would take as long as multiplying."""
 
 NEAR_BYTES: Final = 1024
-"""Rows of a matrix so close together are read like a packed panel."""
+"""Steps of k so close together are read like a packed panel."""
+
+NEAR_ROWS: Final = 224
+"""Rows for which packing such a panel takes as long as it saves."""
 
 SET_BYTES: Final = 2048
 """Rows so far apart, or multiples of it, fall into the same lines of a first cache."""
@@ -118,8 +121,9 @@ def _columns_way(
     most = DIRECT_ROWS // 2 if apart % SET_BYTES == 0 else DIRECT_ROWS
     if apart % PAGE_BYTES == 0:
         most = min(most, DIRECT_TILES * direct.rows)
-    is_direct = apart <= NEAR_BYTES or shape.m <= most
-    return ColumnUnits.DIRECT if is_direct else ColumnUnits.ALONG_COLUMNS
+    if apart <= NEAR_BYTES:
+        most = NEAR_ROWS
+    return ColumnUnits.DIRECT if shape.m <= most else ColumnUnits.ALONG_COLUMNS
 
 
 def _tiles(

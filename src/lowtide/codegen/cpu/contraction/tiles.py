@@ -17,8 +17,9 @@ PORTS: Final = 2
 FAR: Final = 1 / 24
 """Cycles in which a byte comes from a second cache while others are multiplied."""
 
-_PER_LOAD: Final = 0.1
-"""Cycles by which a load holds up multiplications while columns come from a second cache."""
+_PER_LOADED_BYTE: Final = 0.1 / 64
+"""Cycles by which a load holds up multiplications, for each of its bytes, while columns come from a
+second cache."""
 
 _PER_LINE: Final = 2.0
 """Cycles in which a line of 64 bytes is packed; a step of a panel touches one more than it fills."""
@@ -172,4 +173,4 @@ def _step(rows: int, vectors: int, planes: int, panel: PanelCost) -> float:
     if panel.is_near(vectors * planes):
         return max(multiplications, least)
     coming = vectors * planes * panel.vector_bytes * FAR
-    return max(multiplications, least, coming) + _PER_LOAD * loads
+    return max(multiplications, least, coming) + _PER_LOADED_BYTE * panel.vector_bytes * loads
