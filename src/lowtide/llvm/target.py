@@ -41,6 +41,14 @@ class Target:
         """The number of vector registers."""
         return 32 if self.vector_bytes == 64 or self.triple.startswith("aarch64") else 16
 
+    @property
+    def near_bytes(self) -> int:
+        """Bytes that stay in a core's first cache while as much as fits comes and goes beside them.
+
+        Caches are those of the smaller cores that have such vectors: 48 KiB, and 32 KiB.
+        """
+        return 32 << 10 if self.vector_bytes == 64 else 24 << 10
+
 
 _NEWER: Final = ("avx512", "avx10", "amx", "prefer-256-bit", "evex512", "avxvnni")
 """How the features begin that processors with AVX2 need not have: wide vectors, tiles, and more."""

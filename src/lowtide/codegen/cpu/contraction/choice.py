@@ -12,12 +12,14 @@ from lowtide.codegen.cpu.contraction.inner import MOST_ROWS
 from lowtide.codegen.cpu.contraction.matrix_tile import MOST, SIDE
 from lowtide.codegen.cpu.contraction.operands import OperandSide
 from lowtide.codegen.cpu.contraction.scheme import (
+    NEAR_LONGEST,
+    STREAMED_ROWS,
     ColumnUnits,
     ContractionScheme,
     RowUnits,
     scheme_of,
 )
-from lowtide.codegen.cpu.contraction.tiles import RegisterTile, best_tiles
+from lowtide.codegen.cpu.contraction.tiles import PanelCost, RegisterTile, best_tiles
 from lowtide.llvm.target import Target
 
 DIRECT_ROWS: Final = 64
@@ -25,10 +27,20 @@ DIRECT_ROWS: Final = 64
 packing would take as long as multiplying."""
 
 NEAR_BYTES: Final = 1024
-"""Rows of a matrix so close together are read like a packed panel."""
+"""Steps of k so close together are read like a packed panel."""
+
+NEAR_ROWS: Final = 224
+"""Rows for which packing such a panel takes as long as it saves."""
 
 SET_BYTES: Final = 2048
 """Rows so far apart, or multiples of it, fall into the same lines of a first cache."""
+
+PAGE_BYTES: Final = 4096
+"""Steps of k so far apart, or multiples of it, fall into one line of a first cache: what a tile has
+read is gone when the next tile of rows reads it."""
+
+DIRECT_TILES: Final = 3
+"""Tiles of rows for which columns are read as they lie all the same."""
 
 FAR_BYTES: Final = 3072
 """Steps of k so far apart fall into few lines of a second cache, each of them in another page."""
@@ -97,10 +109,8 @@ def _columns_way(
     """Columns that lie side by side are not packed for few rows, or where they are near anyway."""
     if columns.lies_along_k:
         return ColumnUnits.ALONG_K
-    if (
-        how.group == 1
-        and shape.m <= _tiles(shape, without_pairs(how), rows, target, is_packed=False)[0].rows
-    ):
+    direct = _tiles(shape, without_pairs(how), rows, target, is_packed=False)[0]
+    if how.group == 1 and shape.m <= direct.rows:
         return ColumnUnits.DIRECT
     if how.group > 1 or not columns.is_plain(how) or columns.view is None:
         return ColumnUnits.ALONG_COLUMNS
@@ -109,8 +119,11 @@ def _columns_way(
         return ColumnUnits.ALONG_COLUMNS
     apart = step * columns.type.nbytes
     most = DIRECT_ROWS // 2 if apart % SET_BYTES == 0 else DIRECT_ROWS
-    is_direct = apart <= NEAR_BYTES or shape.m <= most
-    return ColumnUnits.DIRECT if is_direct else ColumnUnits.ALONG_COLUMNS
+    if apart % PAGE_BYTES == 0:
+        most = min(most, DIRECT_TILES * direct.rows)
+    if apart <= NEAR_BYTES:
+        most = NEAR_ROWS
+    return ColumnUnits.DIRECT if shape.m <= most else ColumnUnits.ALONG_COLUMNS
 
 
 def _tiles(
@@ -127,12 +140,14 @@ def _tiles(
     lanes = _lanes(shape, how, target)
     steps = -(-shape.k // how.group)
     if not is_packed:
-        steps *= 2
+        steps = 2 * (steps if shape.m <= STREAMED_ROWS else min(steps, NEAR_LONGEST))
+    vector_bytes = lanes * how.unit_bytes // how.planes
+    panel = PanelCost(steps, vector_bytes, target.near_bytes, is_packed)
 
     def fits(rows: int, vectors: int) -> bool:
         return how.fits(rows, vectors, target)
 
-    return best_tiles(shape.m, shape.n, lanes, how.planes, most, steps, fits)
+    return best_tiles(shape.m, shape.n, lanes, how.planes, most, panel, fits)
 
 
 def _lanes(shape: Geometry, how: Arithmetic, target: Target) -> int:

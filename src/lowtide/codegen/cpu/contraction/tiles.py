@@ -14,14 +14,15 @@ LATENCY: Final = 4
 PORTS: Final = 2
 """Multiplications, and loads, that begin in a cycle."""
 
-NEAR_VECTORS: Final = 512
-"""Vectors of a panel that stays in a first cache: two thirds of one of 48 KiB."""
+FAR: Final = 1 / 24
+"""Cycles in which a byte comes from a second cache while others are multiplied."""
 
-FAR: Final = 8 / 3
-"""Cycles in which a vector comes from a second cache while others are multiplied."""
+_PER_LOADED_BYTE: Final = 0.1 / 64
+"""Cycles by which a load holds up multiplications, for each of its bytes, while columns come from a
+second cache."""
 
-_PER_LOAD: Final = 0.1
-"""Cycles by which a load holds up multiplications while columns come from a second cache."""
+_PER_LINE: Final = 2.0
+"""Cycles in which a line of 64 bytes is packed; a step of a panel touches one more than it fills."""
 
 _PER_TILE: Final = 24
 """Cycles around a tile: the call, and filling and emptying the pipeline."""
@@ -82,20 +83,41 @@ class RegisterTile:
         return self.vectors * self.lanes
 
 
+@dataclass(frozen=True, slots=True)
+class PanelCost:
+    """A panel that tiles read: `steps` vectors of `vector_bytes` for each vector of its columns.
+
+    One of more than `near_bytes` comes from a second cache, for each tile again. It may have to be
+    packed before.
+    """
+
+    steps: int
+    vector_bytes: int
+    near_bytes: int
+    is_packed: bool
+
+    def is_near(self, vectors: int) -> bool:
+        """Whether a panel of some vectors stays in a first cache."""
+        return vectors * self.vector_bytes * self.steps <= self.near_bytes
+
+    def packing(self, vectors: int) -> float:
+        """Cycles that it takes to pack a step of a panel of some vectors."""
+        return _PER_LINE * (1 + vectors * self.vector_bytes / 64) if self.is_packed else 0.0
+
+
 def best_tiles(
     m: int,
     n: int,
     lanes: int,
     planes: int,
     most_rows: int,
-    steps: int,
+    panel: PanelCost,
     fits: Callable[[int, int], bool],
 ) -> list[RegisterTile]:
     """Return the best tile of each number of vectors, those first that take fewer cycles.
 
-    That is cycles for each step along k of m x n results. A panel has `steps` vectors of each of
-    its columns; a long one comes from a second cache. `fits` says whether registers hold a tile of
-    some rows and vectors.
+    That is cycles for each step along k of m x n results. `fits` says whether registers hold a tile
+    of some rows and vectors.
     """
     rows_at_most = min(m, most_rows)
     vectors_at_most = -(-n // lanes)
@@ -105,7 +127,7 @@ def best_tiles(
             if not fits(rows, vectors):
                 break
             tile = RegisterTile(rows, vectors, lanes)
-            found = (_cycles(m, n, tile, planes, steps), rows, tile)
+            found = (_cycles(m, n, tile, planes, panel), rows, tile)
             if vectors not in best or found[:2] < best[vectors][:2]:
                 best[vectors] = found
     return [tile for *_, tile in sorted(best.values(), key=lambda x: x[:2])]
@@ -118,7 +140,7 @@ _STEPS: Final = 64
 """Steps along k over which the cost around a tile is spread in the estimate."""
 
 
-def _cycles(m: int, n: int, tile: RegisterTile, planes: int, steps: int) -> float:
+def _cycles(m: int, n: int, tile: RegisterTile, planes: int, panel: PanelCost) -> float:
     """Cycles of one step along k over all tiles."""
     rows, columns = cut(m, tile.rows), cut(n, tile.columns)
     heights = [(rows.longest, rows.longer or rows.parts)]
@@ -127,9 +149,12 @@ def _cycles(m: int, n: int, tile: RegisterTile, planes: int, steps: int) -> floa
     last = -(-(n - (columns.parts - 1) * tile.columns) // tile.lanes)
     widths = [(tile.vectors, columns.parts - 1), (max(1, last), 1)]
     kinds = (1 + bool(rows.longer)) * (1 + (last != tile.vectors))
-    return (1 + _PER_KERNEL * kinds) * sum(
+    packing = columns.parts * panel.packing(tile.vectors)
+    return packing + (1 + _PER_KERNEL * kinds) * sum(
         [
-            count * times * (_step(height, width, planes, steps) + _around(height, width, steps))
+            count
+            * times
+            * (_step(height, width, planes, panel) + _around(height, width, panel.steps))
             for height, count in heights
             for width, times in widths
         ]
@@ -141,10 +166,11 @@ def _around(rows: int, vectors: int, steps: int) -> float:
     return _PER_TILE / _STEPS + rows * (vectors + 1) / max(1, steps)
 
 
-def _step(rows: int, vectors: int, planes: int, steps: int) -> float:
+def _step(rows: int, vectors: int, planes: int, panel: PanelCost) -> float:
     multiplications = rows * vectors * planes * planes / PORTS
     loads = (rows + vectors) * planes
     least = max(loads / PORTS, LATENCY * planes)
-    if vectors * planes * steps <= NEAR_VECTORS:
+    if panel.is_near(vectors * planes):
         return max(multiplications, least)
-    return max(multiplications, least, vectors * planes * FAR) + _PER_LOAD * loads
+    coming = vectors * planes * panel.vector_bytes * FAR
+    return max(multiplications, least, coming) + _PER_LOADED_BYTE * panel.vector_bytes * loads
