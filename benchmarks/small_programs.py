@@ -2,11 +2,13 @@
 
     python benchmarks/small_programs.py [--only NAME,...] [--threads N] [--seconds S]
     python benchmarks/small_programs.py --document docs/performance.md
+    python benchmarks/small_programs.py --plugin [--only NAME,...] [--seconds S]
 
 The programs are those of `small_jax_programs.py`. Both sides get NumPy's arrays or those of JAX as
 they want them, and take turns in slices; the time is the least of all slices, per call. Compiling
 is time of the processor, once a first, tiny program has been compiled on either side, with an empty
-cache. Memory is what is planned beyond arguments.
+cache. Memory is what is planned beyond arguments. With `--plugin` both sides are called by
+`jax.jit`, on JAX's plugin and on XLA:CPU, each until its results are there.
 """
 
 from __future__ import annotations
@@ -92,6 +94,39 @@ def _distance(a: Any, b: Any) -> float:
     return float(np.max(np.abs(a - b), initial=0) / max(np.max(np.abs(b), initial=0), 1e-30))
 
 
+def measure_plugin(name: str, seconds: float) -> tuple[float, float]:
+    """Return the seconds of a call by `jax.jit` on the plugin and on XLA:CPU, results awaited."""
+    import jax
+
+    from small_jax_programs import PROGRAMS
+
+    function, arguments = PROGRAMS[name]()
+    sides = []
+    for platform in ("lowtide", "cpu"):
+        given = jax.device_put(arguments, jax.devices(platform)[0])
+        jitted = jax.jit(function)
+        sides.append(lambda f=jitted, given=given: jax.block_until_ready(f(*given)))
+    ours, theirs = alternating(sides, seconds, 0.005)
+    return ours, theirs
+
+
+def plugin_table(times: dict[str, tuple[float, float]]) -> list[str]:
+    """Return the table of times through the plugin in Markdown, and the means above it."""
+    speeds = {name: theirs / ours for name, (ours, theirs) in times.items()}
+    least = min(speeds, key=lambda x: speeds[x])
+    return [
+        f"Through `jax.jit`: geometric mean {geometric_mean(speeds.values()):.2f}, "
+        f"least {speeds[least]:.2f} ({least}), {sum([x < 1 for x in speeds.values()])} below 1.",
+        "",
+        "| program | ours us | XLA us | speed |",
+        "|---|--:|--:|--:|",
+        *[
+            f"| {name} | {ours * 1e6:.1f} | {theirs * 1e6:.1f} | {speeds[name]:.2f} |"
+            for name, (ours, theirs) in times.items()
+        ],
+    ]
+
+
 def table(rows: list[Row], threads: int) -> list[str]:
     """Return the table in Markdown, and the means above it."""
     speeds = [x.theirs / x.ours for x in rows]
@@ -121,17 +156,23 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=0.5)
     parser.add_argument("--document", type=Path)
+    parser.add_argument("--plugin", action="store_true")
     options = parser.parse_args()
     threads = options.threads or len(os.sched_getaffinity(0))
     if threads == 1:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    os.environ["JAX_PLATFORMS"] = "cpu"
+    os.environ["JAX_PLATFORMS"] = "lowtide,cpu" if options.plugin else "cpu"
     import lowtide
     from small_jax_programs import PROGRAMS
 
+    names = options.only.split(",") if options.only else list(PROGRAMS)
+    if options.plugin:
+        times = {name: measure_plugin(name, options.seconds) for name in names}
+        print("\n".join(plugin_table(times)))
+        return
     lowtide.compile(lowtide.parse_hlo(TINY), cache=False)
     rows = []
-    for name in options.only.split(",") if options.only else PROGRAMS:
+    for name in names:
         rows.append(measure(name, threads, options.seconds))
         print(f"{name}: {rows[-1].theirs / rows[-1].ours:.2f}", file=sys.stderr)
     lines = table(rows, threads)

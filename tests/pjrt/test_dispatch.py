@@ -227,3 +227,82 @@ def test_a_loop_of_steps_has_one_arena_and_bounded_arrays(tmp_path: Path) -> Non
     assert after["bytes_in_use"] <= 12 << 20, after
     """
     run(script, tmp_path)
+
+
+BUSY = (
+    SLOW
+    + """
+def is_done_at_once(call):
+    # Whether a call is done when it returns, while the worker has one for a long time.
+    busy = step(x)
+    y = call()
+    found = y.is_ready()
+    assert not busy.is_ready()
+    busy.block_until_ready()
+    y.block_until_ready()
+    return found
+"""
+)
+
+
+def test_a_short_loop_of_known_length_runs_on_the_thread_that_calls(tmp_path: Path) -> None:
+    script = (
+        BUSY
+        + """
+short = jax.jit(lambda y: jax.lax.fori_loop(0, 50, lambda i, z: z * 0.5 + 1, y))
+short = short.lower(1.0).compile()
+one = jnp.float32(1)
+assert is_done_at_once(lambda: short(one))
+assert not is_done_at_once(lambda: step(x))
+np.testing.assert_allclose(short(one), 2)
+"""
+    )
+    run(script, tmp_path)
+
+
+def test_a_loop_of_unknown_length_runs_where_its_last_run_says(tmp_path: Path) -> None:
+    """At first nothing is known. What turns out long goes on where it is, and is done then.
+
+    What a short run takes depends on the machine's load, and so it is set here.
+    """
+    script = (
+        BUSY
+        + """
+import gc
+from lowtide.pjrt.launching import UNKNOWN, LaunchedProgram
+rolled = jax.jit(lambda y, n: jax.lax.fori_loop(0, n, lambda i, z: jnp.roll(z, 1) + 1, y))
+rolled = rolled.lower(jnp.zeros(20_000), 1).compile()
+zeros, few, many = jnp.zeros(20_000), jnp.int32(2), jnp.int32(20_000)
+assert not is_done_at_once(lambda: rolled(zeros, few))
+blocks = [x.block for x in gc.get_objects() if isinstance(x, LaunchedProgram)]
+(block,) = [x for x in blocks if x.argument_count == 2]
+for _ in range(2):
+    assert 0 < block.expected < UNKNOWN
+    block.expected = 4_000_000
+    assert is_done_at_once(lambda: rolled(zeros, few))
+    block.expected = 6_000_000
+    assert not is_done_at_once(lambda: rolled(zeros, few))
+    block.expected = 4_000_000
+    y = rolled(zeros, many)
+    assert y.is_ready()
+    np.testing.assert_array_equal(y, np.full(20_000, 20_000))
+    assert not is_done_at_once(lambda: rolled(zeros, many))
+    rolled(zeros, many).block_until_ready()
+"""
+    )
+    run(script, tmp_path)
+
+
+def test_a_loop_waits_for_arguments_that_are_still_to_come(tmp_path: Path) -> None:
+    script = (
+        SLOW
+        + """
+short = jax.jit(lambda y: jax.lax.fori_loop(0, 50, lambda i, z: z * 0.5 + 1, y[0, 0]))
+expected = float(short(slow(x)))
+for _ in range(3):
+    z = short(step(x))
+    assert not z.is_ready()
+    np.testing.assert_allclose(float(z), expected, rtol=1e-5)
+"""
+    )
+    run(script, tmp_path)

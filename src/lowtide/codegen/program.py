@@ -20,6 +20,7 @@ from lowtide.ir.thunk import (
     Thunk,
     WhileThunk,
 )
+from lowtide.ops.backend_config import known_trip_count
 
 NO_CODE: Final = frozenset(
     {
@@ -244,7 +245,8 @@ class _Writer:
         if not done[body]:
             return  # The state stays as it is: the loop does not run, or would never end.
         test = self.leaves(condition, self.sites[condition].computation.root)
-        yield WhileThunk(instruction.name, done[condition], test[0], done[body])
+        trips = known_trip_count(instruction)
+        yield WhileThunk(instruction.name, done[condition], test[0], done[body], trips)
 
     def conditional(
         self, number: int, instruction: Instruction, done: Mapping[int, tuple[Thunk, ...]]

@@ -65,12 +65,16 @@ class CopyThunk:
 
 @dataclass(frozen=True, slots=True)
 class WhileThunk:
-    """While `condition` leaves a byte other than 0 in `predicate`, `body` runs."""
+    """While `condition` leaves a byte other than 0 in `predicate`, `body` runs.
+
+    So often it is said to run, for estimates only: `trips`, None where nothing is known.
+    """
 
     name: str
     condition: tuple[Thunk, ...]
     predicate: BufferSlice
     body: tuple[Thunk, ...]
+    trips: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,9 +199,10 @@ class Launch(Counted):
     """The way a program is run, counted.
 
     `frames` have arenas of their own; the one of `bare` gets the arena of the queue. `is_native`
-    says that no Python is needed, `elsewhere` that Python says where the results are, `is_inline`
-    that a thread which calls loses nothing by running it, `is_shared` that several devices run it
-    together; `moved` is how many bytes of pages results take out of the arena.
+    says that no Python is needed, `elsewhere` that Python says where the results are, `is_shared`
+    that several devices run it together; `moved` is how many bytes of pages results take out of the
+    arena. A run takes `expected` nanoseconds: by an estimate, or, where `is_timed`, as the last run
+    did.
     """
 
     device: HandleCell
@@ -212,8 +213,9 @@ class Launch(Counted):
     donated_count: int
     donated: NativeItems[int]
     is_native: int
-    is_inline: int
     is_shared: int
+    is_timed: int
+    expected: Atomic[int]
     arena_bytes: int
     place_count: int
     places: NativeRecords[ArenaPlace]

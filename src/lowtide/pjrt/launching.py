@@ -30,9 +30,8 @@ from lowtide.runtime.cpu.launch import LaunchPlan
 from lowtide.runtime.cpu.pages import give
 from lowtide.runtime.cpu.results import Made
 
-INLINE_SECONDS: Final = 5e-3
-"""Work below that, as estimated for one thread, runs on the thread that calls: to hand it to a
-worker and to wake who waits for it takes 50 to 100 us, which may be more than 3% of it."""
+UNKNOWN: Final = 1 << 62
+"""The nanoseconds that a run is expected to take where nothing says how long it is."""
 
 OWN_ARENA: Final = 1 << 20
 """Arenas of so many bytes, or less, are the program's own, so that any thread can run it."""
@@ -56,7 +55,7 @@ class LaunchedProgram:
         self.block: Any = make(Launch, refs=1, held=HELD_LAUNCH, device=program.device.address)
         runs_here = self.calls_python and not program.is_shared
         self.block.elsewhere = runs_here or not program.is_usual
-        self.block.is_inline = runs_here
+        self.block.expected = 0 if runs_here else UNKNOWN
         self.block.is_shared = program.is_shared
         self.block.argument_count = program.argument_count
         self.block.result_count = len(program.results)
@@ -88,7 +87,8 @@ class LaunchedProgram:
         self.block.arena_bytes = plan.arena.nbytes
         self.block.moved = sum([x.inner_bytes for x in records if x.fill == MOVE])
         self.block.run = plan.run
-        self.block.is_inline = plan.seconds < INLINE_SECONDS
+        self.block.expected = int(min(plan.seconds * 1e9, UNKNOWN))
+        self.block.is_timed = plan.has_loops
         if plan.arena.nbytes > OWN_ARENA:
             self.block.bare = self._frame(plan.frame(NO_ARENA))
             return

@@ -54,6 +54,7 @@ from lowtide.pjrt.native_objects import (
     unlock,
 )
 from lowtide.runtime.cpu.entry import Fill
+from lowtide.runtime.cpu.looking import monotonic_time
 
 LINE: Final = 64
 """What the address of a result is a multiple of."""
@@ -245,7 +246,10 @@ def run_job(job: QueuedCall, frame: RunFrame) -> int:
             if result.fill == MOVE:
                 refill(queue, result, source_of(result, bases))
     account(queue, launch.arena_bytes)
+    begin = monotonic_time() if launch.is_timed else 0
     launch.run(frame.table, bases, frame.control)
+    if launch.is_timed:
+        launch.expected.store(monotonic_time() - begin, RELAXED)
     account(queue, -launch.arena_bytes)
     for number in range(job.result_count):
         result, storage = launch.results[number], job.outputs[number]

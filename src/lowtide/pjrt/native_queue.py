@@ -36,6 +36,11 @@ from lowtide.pjrt.native_python import EXECUTE, python_of, run_nested, state
 MOST_JOBS: Final = 32
 """How many calls of a device may wait before the next one waits to be accepted."""
 
+INLINE_NANOSECONDS: Final = 5_000_000
+"""Work that is expected to take less runs on the thread that calls: to hand it to a worker and to
+wake who waits for it takes 50 to 100 us, which may be more than 3% of it. What takes longer than
+expected goes on where it is, and the call returns once it is done."""
+
 FREE_JOBS: Final = 2
 """How many may wait however many bytes they need: one runs, and the next one is there."""
 
@@ -147,7 +152,7 @@ def launch_of(a: ExecuteCall) -> Launch | None:
 def start(queue: Queue, job: QueuedCall) -> None:
     """Run a job at once, or have it wait; the worker itself must not wait for itself."""
     launch = job.launch
-    if launch.is_inline and not job.waits:
+    if not job.waits and launch.expected.load(RELAXED) < INLINE_NANOSECONDS:
         if launch.is_native:
             if fits(job) and run_here(queue, job):
                 return

@@ -49,7 +49,7 @@ def everything() -> NativeProgram:
         CopyThunk("small", odd, small),
         kernel(LESS, a, b, flag),
         ConditionalThunk("choose", flag, True, branches[:1] + branches[:1]),
-        WhileThunk("loop", (kernel(LESS, a, b, flag),), flag, (kernel(ADD, a, one, a),)),
+        WhileThunk("loop", (kernel(LESS, a, b, flag),), flag, (kernel(ADD, a, one, a),), 3),
     ]
     return draft.program(thunks, threads=2, structure=(0, (1, None, (2, 3))))
 

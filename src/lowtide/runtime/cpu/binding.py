@@ -50,7 +50,8 @@ class Binding:
         table = self.linked.table
         wake = program.threads - 1 if table.shared_seconds >= WAKE_SECONDS else 0
         team = 0 if self.pool is None else self.pool.block
-        lock = (0, 0, 0, 0) if table.seconds < LOCKED_SECONDS else _lock_functions()
+        is_short = table.seconds < LOCKED_SECONDS and not table.has_loops
+        lock = (0, 0, 0, 0) if is_short else _lock_functions()
         table_address = self._store(table.words)
 
         def context(made: Sequence[Made]) -> tuple[int, ...]:

@@ -42,8 +42,8 @@ class LaunchPlan:
     """The way machine code runs a program on row-major arrays, if `is_native`; else Python has to.
 
     `run` is the address of a function that takes the three words at `Frame.address`. The results
-    are made as in calls that consume. `seconds` is the time on one thread as it is estimated,
-    infinite where there are loops.
+    are made as in calls that consume. `seconds` is the time on one thread as it is estimated; with
+    `has_loops` only a run tells how long it takes.
     """
 
     arguments: tuple[LaunchArgument, ...]
@@ -51,6 +51,7 @@ class LaunchPlan:
     arena: ArenaPlan
     run: int
     seconds: float
+    has_loops: bool
     is_native: bool
     frames: FramePlan
 
@@ -84,6 +85,7 @@ def launch_plan(binding: Binding, thunks: Sequence[Thunk]) -> LaunchPlan:
         binding.arena,
         binding.native.library["unlocked"],
         binding.linked.table.seconds,
+        binding.linked.table.has_loops,
         plain and here and _need_no_python(thunks),
         binding.frames,
     )

@@ -42,7 +42,7 @@ from lowtide.runtime.cpu.program import (
 )
 
 MARK: Final = b"lowtide program\n"
-VERSION: Final = 4
+VERSION: Final = 5
 """Raised with each change of what is written here, of thunks, or of what kernels are given."""
 
 ALIGNMENT: Final = 64
@@ -173,9 +173,9 @@ def _thunk(thunk: Thunk) -> list[Any]:
             return ["kernel", name, kernel, [_slice(x) for x in buffers], results, _slice(scratch)]
         case CopyThunk(name, source, target):
             return ["copy", name, _slice(source), _slice(target)]
-        case WhileThunk(name, condition, predicate, body):
+        case WhileThunk(name, condition, predicate, body, trips):
             parts = [[_thunk(x) for x in part] for part in (condition, body)]
-            return ["while", name, parts[0], _slice(predicate), parts[1]]
+            return ["while", name, parts[0], _slice(predicate), parts[1], trips]
         case ConditionalThunk(name, selector, is_predicate, branches):
             parts = [[_thunk(x) for x in branch] for branch in branches]
             return ["conditional", name, _slice(selector), is_predicate, parts]
@@ -251,8 +251,10 @@ def _thunk_of(kind: str, name: str, *rest: Any) -> Thunk:
     if kind == "copy":
         return CopyThunk(name, BufferSlice(*rest[0]), BufferSlice(*rest[1]))
     if kind == "while":
-        condition, predicate, body = rest
-        return WhileThunk(name, _thunks_of(condition), BufferSlice(*predicate), _thunks_of(body))
+        condition, predicate, body, trips = rest
+        test, step = _thunks_of(condition), _thunks_of(body)
+        count = None if trips is None else int(trips)
+        return WhileThunk(name, test, BufferSlice(*predicate), step, count)
     if kind == "host":
         return HostCallThunk(name, _call_of(rest[0]), tuple([BufferSlice(*x) for x in rest[1]]))
     if kind == "exchange":

@@ -24,6 +24,7 @@ from lowtide.ir.thunk import (
     Thunk,
     WhileThunk,
     all_thunks,
+    sequences_within,
     unbundled,
 )
 from lowtide.records import dataclass
@@ -71,13 +72,16 @@ class Table:
     """A program's words, and how many words of workspace a run needs.
 
     `shared_seconds` of the work are shared out; all of it takes `seconds` on one thread, which is
-    infinite where there are loops. `names` are those of the thunks by the numbers in stamps.
+    infinite where nothing says how often a loop runs, or how long others are waited for. With
+    `has_loops` it is so only where what is said of trip counts is true. `names` are those of the
+    thunks by the numbers in stamps.
     """
 
     words: npt.NDArray[np.int64]
     workspace: int
     shared_seconds: float
     seconds: float
+    has_loops: bool
     names: tuple[str, ...]
 
 
@@ -109,6 +113,7 @@ def build_table(
         max(builder.workspace, 1),
         builder.shared_seconds,
         builder.seconds,
+        builder.has_loops,
         tuple(builder.names),
     )
 
@@ -139,6 +144,7 @@ class _Builder:
         self.workspace = 0
         self.shared_seconds = 0.0
         self.seconds = 0.0
+        self.has_loops = False
         self.repeats = 1
         self.unseen = 0.0
         self.ends: list[int] = []
@@ -200,7 +206,7 @@ class _Builder:
 
     def loop(self, thunk: WhileThunk) -> None:
         start = len(self.words)
-        self.seconds = inf
+        before, self.seconds, self.has_loops = self.seconds, 0.0, True
         self.repeats *= LOOP_TRIPS
         self.sequence(thunk.condition)
         self.words += [Step.UNLESS.value, *self.place(thunk.predicate), 0]
@@ -209,6 +215,7 @@ class _Builder:
         self.look(start)
         self.words[hole] = len(self.words)
         self.repeats //= LOOP_TRIPS
+        self.seconds = before + _repeated(self.seconds, thunk)
 
     def conditional(self, thunk: ConditionalThunk) -> None:
         count = len(thunk.branches)
@@ -246,11 +253,28 @@ class _Builder:
         self.words += [Step.BIND.value, len(slots), *[x for slot in slots for x in slot]]
 
     def bundle(self, thunk: BundleThunk) -> None:
-        has_loops = any(isinstance(x, WhileThunk) for x in all_thunks(thunk.parts))
-        self.seconds += inf if has_loops else thunk.seconds
+        if any(isinstance(x, WhileThunk) for x in all_thunks(thunk.parts)):
+            self.has_loops = True
+            self.seconds += self.seconds_of(thunk.parts)
+        else:
+            self.seconds += thunk.seconds
         self.unseen += thunk.seconds
         self.words += [Step.BUNDLE.value, self.address(thunk.function), 0]
         self.ends.append(len(self.words) - 1)
+
+    def seconds_of(self, thunks: Sequence[Thunk]) -> float:
+        """Return about how long thunks take one after the other; nests as loops do."""
+        total = 0.0
+        for thunk in thunks:
+            if isinstance(thunk, KernelThunk):
+                phases = self.kernels[thunk.kernel].phases
+                total += sum([x.units * x.unit_seconds for x in phases])
+            elif isinstance(thunk, CopyThunk):
+                total += thunk.source.nbytes / COPY_BYTES_PER_SECOND
+            else:
+                inner = sum([self.seconds_of(x) for x in sequences_within(thunk)])
+                total += _repeated(inner, thunk) if isinstance(thunk, WhileThunk) else inner
+        return total
 
     def work(self, thunk: Any) -> ThunkWork:
         number = self.named(thunk.name)
@@ -333,6 +357,13 @@ class _Builder:
         if place.allocation < 0:
             return self.nothing, 0
         return place.allocation, place.offset
+
+
+def _repeated(seconds: float, loop: WhileThunk) -> float:
+    """The time of all trips of a loop, of which one takes so long."""
+    if loop.trips is None:
+        return inf
+    return loop.trips * max(seconds, LEAST_LOOK) if loop.trips else 0.0
 
 
 def _longest_first(
