@@ -176,8 +176,15 @@ def test_a_result_that_is_not_waited_for_is_found(
 def test_memory_that_is_not_there(wide: Any) -> None:
     _, program, _ = wide
     driver = EmulatedDriver(faults=DeviceFaults(memory=10_000))
-    with pytest.raises(DeviceMemoryError, match=r"bytes free of 10,000, and [\d,]+ are needed"):
+    with pytest.raises(
+        DeviceMemoryError, match=r"10,000 bytes free of 10,000; wide takes 1\d,\d+ .*: no"
+    ):
         LoadedGpuProgram(program, driver)
+    room = sum([x.nbytes for x in program.interface.memories]) - 1
+    with pytest.raises(
+        DeviceMemoryError, match=r"--memory 5,?119 makes a plan that fits, if there"
+    ):
+        LoadedGpuProgram(program, EmulatedDriver(faults=DeviceFaults(memory=room)))
     driver.allocate(10_000)  # What the program had taken is given back.
 
 

@@ -90,6 +90,9 @@ class EmulatedDriver:
         """What the device is called."""
         return "an emulated device"
 
+    def use(self) -> None:
+        """Do nothing: it is that of all threads."""
+
     def load(self, program: GpuProgram) -> Mapping[str, int]:
         """Return the functions of a program's kernels, by symbol."""
         if not program.kernels:
@@ -101,17 +104,17 @@ class EmulatedDriver:
             self._functions[number] = kernels, function
         return found
 
+    def room(self) -> tuple[int, int]:
+        """Return how many bytes are free, and how many there are."""
+        return self._faults.memory - self._taken, self._faults.memory
+
     # -- memory --------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int) -> int:
         """Return the address of new memory, full of poison; raises DeviceMemoryError."""
         self._check()
-        free = self._faults.memory - self._taken
-        if nbytes > free:
-            raise DeviceMemoryError(
-                f"{self.name} has {free:,} bytes free of {self._faults.memory:,}, and {nbytes:,} "
-                "are needed at once"
-            )
+        if nbytes > self.room()[0]:
+            raise DeviceMemoryError(f"{nbytes:,} bytes are not free")
         whole = np.full(nbytes + 2 * _ZONE + ALIGNMENT, _GUARD, np.uint8)
         first = -whole.ctypes.data % ALIGNMENT + _ZONE
         whole[first : first + nbytes] = _POISON
