@@ -78,16 +78,19 @@ class LoadedGpuProgram:
     def __call__(self, *arrays: Any) -> Any:
         """Run the program; raises InputError for arguments that do not fit, DriverError."""
         with self._lock:
-            self.place(*arrays)
+            self._place(arrays)
             self._run(self.program.thunks)
             return self.fetch()
 
     def place(self, *arrays: Any) -> None:
         """Copy arguments to the device, the first third of a call; raises as a call does."""
+        self._place(arrays)
+        self.wait()  # The bytes of the caller are read by then.
+
+    def _place(self, arrays: Sequence[Any]) -> None:
         self.driver.use()
         given = self._given(arrays)
         self._run_steps([self._upload(allocation, data) for allocation, data in given])
-        self.wait()  # The bytes of the caller are read by then.
 
     def run(self) -> None:
         """Start what a call does between its copies, on arguments that are there or what is left.
