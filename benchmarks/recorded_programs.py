@@ -1,6 +1,7 @@
-"""Programs with recorded results of XLA:CPU, run by the evaluator and natively.
+"""Programs with recorded results of XLA:CPU: the evaluator, native code, an emulated GPU.
 
     python benchmarks/recorded_programs.py [--every N] [--write docs/validation.md]
+    python benchmarks/recorded_programs.py --ways gpu --every 5 --write docs/gpu.md
 
 A process of its own runs the programs, so that one that never ends or dies takes nothing with it.
 Prints each miss with its reason, then the rates; `--write` puts both into a section of a document.
@@ -13,7 +14,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.literal import Array
 from lowtide.testing.asked_process import AskedProcess, NoAnswerError
 from lowtide.testing.conformance import run
+from lowtide.testing.emulated_gpu import run_emulated
 from lowtide.testing.native import run_native
 from sections import replace_section
 
@@ -32,6 +34,7 @@ DEADLINE_SECONDS = 60.0
 WAYS: dict[str, Callable[[str, Sequence[Array]], list[Array]]] = {
     "evaluator": run,
     "native": run_native,
+    "gpu": run_emulated,
 }
 
 
@@ -39,8 +42,8 @@ WAYS: dict[str, Callable[[str, Sequence[Array]], list[Array]]] = {
 class Rates:
     """How many programs were run, and why some fail, by the way they were run."""
 
+    misses: dict[str, dict[str, str]]
     count: int = 0
-    misses: dict[str, dict[str, str]] = field(default_factory=lambda: {way: {} for way in WAYS})
 
 
 class Record:
@@ -101,14 +104,14 @@ _REASONS = {
 }
 
 
-def rates(every: int) -> Rates:
-    """Run each `every`-th program both ways."""
-    record, found = Record(), Rates()
+def rates(every: int, ways: Sequence[str]) -> Rates:
+    """Run each `every`-th program in some ways."""
+    record, found = Record(), Rates({x: {} for x in ways})
     process = AskedProcess(serve, DEADLINE_SECONDS)
     positions = range(0, len(record.items), every)
     for done, position in enumerate(positions):
         found.count += 1
-        for way in WAYS:
+        for way in ways:
             if words := reason(process, position, way):
                 name = record.items[position]["id"]
                 found.misses[way][name] = words
@@ -134,9 +137,13 @@ def to_markdown(found: Rates) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--ways", default="evaluator,native", help=f"of {', '.join(WAYS)}")
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
-    text = to_markdown(rates(options.every))
+    ways = options.ways.split(",")
+    if unknown := [x for x in ways if x not in WAYS]:
+        parser.error(f"--ways: no way {unknown[0]!r}; there are {', '.join(WAYS)}")
+    text = to_markdown(rates(options.every, ways))
     print(text)
     if options.write is not None:
         replace_section(options.write, "recorded", text)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Iterator
 from enum import IntEnum
 from pathlib import Path
+from threading import Thread, get_ident
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,10 @@ from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.launch import GridLaunch
-from lowtide.runtime.gpu import cuda
-from lowtide.runtime.gpu.assembling import Cubin
-from lowtide.runtime.gpu.cuda import CudaDriver, architecture_for
+from lowtide.runtime.gpu import cuda, cuda_calls
+from lowtide.runtime.gpu.assembling import AssemblerError, Cubin
+from lowtide.runtime.gpu.cuda import CudaDriver
+from lowtide.runtime.gpu.cuda_calls import architecture_for
 from lowtide.runtime.gpu.driver import DeviceMemoryError, DriverError
 from lowtide.runtime.gpu.emulator.running import HostKernels
 from lowtide.runtime.gpu.execution import LoadedGpuProgram
@@ -46,27 +47,48 @@ ENTRY e {
 class Result(IntEnum):
     SUCCESS = 0
     CUDA_ERROR_OUT_OF_MEMORY = 2
+    CUDA_ERROR_NO_BINARY_FOR_GPU = 209
+    CUDA_ERROR_ILLEGAL_ADDRESS = 700
     CUDA_ERROR_LAUNCH_FAILED = 719
 
 
 class Kinds(IntEnum):
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76
+    CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16
+    CU_DEVICE_ATTRIBUTE_CLOCK_RATE = 13
+    CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE = 38
     CU_STREAM_NON_BLOCKING = 1
     CU_EVENT_DISABLE_TIMING = 2
 
 
 class PlayedDriver:
-    """The functions of the package as they are called, on memory of the host, all done at once."""
+    """The functions of the package as they are called, on memory of the host, all done at once.
+
+    Machine code that was `assembled` is the number of a program.
+    """
 
     CUdevice_attribute = CUstream_flags = CUevent_flags = Kinds
 
-    def __init__(self, program: GpuProgram, room: int = 1 << 30) -> None:
-        self.kernels, self.room = HostKernels(program), room
-        self.counts = {x.function: k.buffers + 1 for k in program.kernels for x in k.launches}
+    def __init__(self, room: int = 1 << 30) -> None:
+        self.room, self.version = room, 13000
+        self.programs: list[GpuProgram] = []
+        self.kernels: dict[str, HostKernels] = {}
+        self.counts: dict[str, int] = {}
         self.memory: dict[int, np.ndarray[Any, Any]] = {}
         self.launches = 0
         self.fails_at = 0
+        self.fails_with = Result.CUDA_ERROR_LAUNCH_FAILED
+        self.refuses_code = False
+        self.given_back: list[str] = []
+
+    def assembled(self, program: GpuProgram, _: object = None) -> Cubin:
+        """Stand for `GpuProgram.assembled`."""
+        self.programs.append(program)
+        return Cubin(f"code {len(self.programs) - 1}".encode(), {})
+
+    def cuDriverGetVersion(self) -> tuple[Any, ...]:
+        return Result.SUCCESS, self.version
 
     def cuInit(self, flags: int) -> tuple[Any, ...]:
         return (Result.SUCCESS,)
@@ -87,12 +109,31 @@ class PlayedDriver:
         return Result.SUCCESS, b"Played\0\0"
 
     def cuDeviceGetAttribute(self, kind: int, device: int) -> tuple[Any, ...]:
-        return Result.SUCCESS, 9 if kind == 75 else 0
+        return Result.SUCCESS, {75: 9, 76: 0}.get(kind, 1000)
 
     def cuModuleLoadData(self, image: int) -> tuple[Any, ...]:
-        return Result.SUCCESS, image
+        text = ctypes.string_at(image, 8)
+        if text.startswith(b"code "):
+            if self.refuses_code:
+                return (Result.CUDA_ERROR_NO_BINARY_FOR_GPU,)
+            program = self.programs[int(text[5:].split(b"\0")[0])]
+        else:
+            assert text.startswith(b"//"), "PTX begins with a comment of LLVM's"
+            program = self.programs[-1]
+        kernels = HostKernels(program)
+        for kernel in program.kernels:
+            for launch in kernel.launches:
+                self.kernels[launch.function] = kernels
+                self.counts[launch.function] = kernel.buffers + 1
+        return Result.SUCCESS, "module"
 
-    def cuModuleGetFunction(self, module: int, name: bytes) -> tuple[Any, ...]:
+    def cuModuleUnload(self, module: str) -> tuple[Any, ...]:
+        self.given_back.append(module)
+        return (Result.SUCCESS,)
+
+    cuStreamDestroy = cuEventDestroy = cuModuleUnload
+
+    def cuModuleGetFunction(self, module: str, name: bytes) -> tuple[Any, ...]:
         return Result.SUCCESS, name.decode()
 
     def cuMemAlloc(self, nbytes: int) -> tuple[Any, ...]:
@@ -135,11 +176,11 @@ class PlayedDriver:
         assert (y, z, ty, tz, shared, stream, extra) == (1, 1, 1, 1, 0, "stream 1", 0)
         self.launches += 1
         if self.launches == self.fails_at:
-            return (Result.CUDA_ERROR_LAUNCH_FAILED,)
+            return (self.fails_with,)
         count = self.counts[function]
         places = (ctypes.c_void_p * count).from_address(parameters)
         addresses = [ctypes.c_uint64.from_address(x or 0).value for x in places]
-        self.kernels.launch(GridLaunch(function, blocks, threads), addresses)
+        self.kernels[function].launch(GridLaunch(function, blocks, threads), addresses)
         return (Result.SUCCESS,)
 
     def cuStreamSynchronize(self, stream: str) -> tuple[Any, ...]:
@@ -155,11 +196,12 @@ def program() -> GpuProgram:
 
 
 @pytest.fixture
-def played(program: GpuProgram, monkeypatch: pytest.MonkeyPatch) -> Iterator[PlayedDriver]:
-    driver = PlayedDriver(program)
-    monkeypatch.setattr(cuda, "_bindings", lambda: driver)
-    monkeypatch.setattr(GpuProgram, "assembled", lambda *_: Cubin(b"machine code", {}))
-    yield driver
+def played(monkeypatch: pytest.MonkeyPatch) -> PlayedDriver:
+    driver = PlayedDriver()
+    monkeypatch.setattr(cuda_calls, "_bindings", lambda: driver)
+    monkeypatch.setattr(cuda, "assembler", lambda: "ptxas")
+    monkeypatch.setattr(GpuProgram, "assembled", lambda *x: driver.assembled(*x))
+    return driver
 
 
 def arguments() -> list[np.ndarray[Any, Any]]:
@@ -182,13 +224,79 @@ def test_a_program_runs_by_these_calls(program: GpuProgram, played: PlayedDriver
 
 def test_errors_of_the_driver_are_one_line(program: GpuProgram, played: PlayedDriver) -> None:
     played.fails_at = 1
-    with pytest.raises(DriverError, match=r"^cuLaunchKernel: launch_failed$"):
+    with pytest.raises(DriverError, match=r"^cuLaunchKernel: launch_failed: a kernel fails: "):
         LoadedGpuProgram(program, CudaDriver(None))(*arguments())
-    played.room = 100
-    with pytest.raises(DeviceMemoryError, match=r"Played has 100 bytes free of .* --memory 100"):
-        LoadedGpuProgram(program, CudaDriver(None))
+    played.launches, played.fails_with = 0, Result.CUDA_ERROR_ILLEGAL_ADDRESS
+    with pytest.raises(DriverError, match=r"memory that is not there, \w+ was started last$"):
+        LoadedGpuProgram(program, CudaDriver(None))(*arguments())
     with pytest.raises(DriverError, match="no device 1: the driver has 1"):
         CudaDriver(None, 1)
+    played.version = 11080
+    with pytest.raises(DriverError, match=r"the NVIDIA driver is for CUDA 11\.8, 12\.0 is the old"):
+        CudaDriver(None)
+    played.cuInit = lambda _: (Named("CUDA_ERROR_NO_DEVICE"),)
+    with pytest.raises(DriverError, match=r"that runs: the driver finds no device; --target cuda:"):
+        CudaDriver(None)
+
+
+class Named(int):
+    """A result by its name."""
+
+    def __new__(cls, name: str) -> Named:
+        made = super().__new__(cls, 100)
+        made.name = name
+        return made
+
+    name: str
+
+
+def test_a_device_that_is_too_small(program: GpuProgram, played: PlayedDriver) -> None:
+    played.room = 100
+    with pytest.raises(DeviceMemoryError, match=r"Played has 100 bytes free of .*: no plan fits$"):
+        LoadedGpuProgram(program, CudaDriver(None))
+
+
+def test_code_that_the_driver_does_not_know(program: GpuProgram, played: PlayedDriver) -> None:
+    """Machine code of a newer ptxas, or none at all: the driver assembles the kernels itself."""
+    played.refuses_code = True
+    x, y, b = arguments()
+    (found,) = flat(LoadedGpuProgram(program, CudaDriver(None))(x, y, b))
+    assert np.allclose(found, (x @ y) * b, atol=1e-5)
+
+
+def test_without_ptxas(
+    program: GpuProgram, played: PlayedDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing() -> str:
+        raise AssemblerError("there is no ptxas")
+
+    monkeypatch.setattr(cuda, "assembler", missing)
+    played.programs.append(program)
+    x, y, b = arguments()
+    (found,) = flat(LoadedGpuProgram(program, CudaDriver(None))(x, y, b))
+    assert np.allclose(found, (x @ y) * b, atol=1e-5)
+
+
+def test_what_was_made_is_given_back(program: GpuProgram, played: PlayedDriver) -> None:
+    driver = CudaDriver(None)
+    device = LoadedGpuProgram(program, driver, streams=2)
+    device(*arguments())
+    device.close()
+    driver.close()
+    assert played.given_back.count("module") == 1
+    assert played.given_back.count("stream 1") == 2
+    assert "event 2" in played.given_back
+
+
+def test_calls_from_another_thread(program: GpuProgram, played: PlayedDriver) -> None:
+    """Each thread makes the context its own before it does anything."""
+    made: list[int] = []
+    played.cuCtxSetCurrent = lambda _: made.append(get_ident()) or (Result.SUCCESS,)
+    device = LoadedGpuProgram(program, CudaDriver(None))
+    worker = Thread(target=device, args=arguments())
+    worker.start()
+    worker.join()
+    assert len(set(made)) == 2
 
 
 @pytest.mark.parametrize(
@@ -218,11 +326,11 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_package_has_all_names_that_are_called() -> None:
     driver = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
-    text = Path(cuda.__file__).read_text()
+    text = "".join([Path(x.__file__).read_text() for x in (cuda, cuda_calls)])
     called = set(re.findall(r'"(cu[A-Z]\w+)"', text))
     assert len(called) > 15
     assert not [x for x in sorted(called) if not hasattr(driver, x)]
-    for kinds, name in re.findall(r"self\._cuda\.(CU\w+_flags)\.(\w+)", text):
+    for kinds, name in re.findall(r"self\.calls\.cuda\.(CU\w+_flags)\.(\w+)", text):
         assert hasattr(getattr(driver, kinds), name)
 
 

@@ -31,6 +31,12 @@ class Driver(Protocol):
     def name(self) -> str:
         """What the device is called."""
 
+    def use(self) -> None:
+        """Make the device that of this thread, ahead of what it does next."""
+
+    def room(self) -> tuple[int, int]:
+        """Return how many bytes are free, and how many there are; 0 where that is not known."""
+
     def load(self, program: GpuProgram) -> Mapping[str, int]:
         """Return the functions of a program's kernels, by symbol."""
 

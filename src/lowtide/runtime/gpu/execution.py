@@ -12,14 +12,14 @@ from typing import Any, Final, NamedTuple, TypeAlias, final
 
 import numpy as np
 
-from lowtide.ir.buffer import BufferSlice
+from lowtide.ir.buffer import AllocationKind, BufferSlice
 from lowtide.ir.errors import InputError
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.shape import Shape
 from lowtide.ir.thunk import ConditionalThunk, CopyThunk, KernelThunk, Thunk, WhileThunk
 from lowtide.runtime.cpu.arguments import as_array, in_memory_order, major_to_minor
 from lowtide.runtime.cpu.program import Bytes, nested
-from lowtide.runtime.gpu.driver import Driver
+from lowtide.runtime.gpu.driver import DeviceMemoryError, Driver
 from lowtide.runtime.gpu.program import GpuProgram
 from lowtide.runtime.gpu.streams import StreamStep, Touched, in_streams
 
@@ -47,15 +47,20 @@ class LoadedGpuProgram:
 
     def __init__(self, program: GpuProgram, driver: Driver, streams: int = STREAMS) -> None:
         self.program, self.driver = program, driver
+        driver.use()
         self._functions = driver.load(program)
         self._streams = [driver.stream() for _ in range(streams)]
         self._bases: list[int] = []
         self._events: list[int] = []
         self._planned: dict[tuple[int, int], _Planned] = {}
+        self._seen: Callable[[KernelThunk | CopyThunk, list[Bytes]], None] | None = None
         self._lock = Lock()
         try:
             for memory in program.interface.memories:
                 self._bases.append(driver.allocate(memory.nbytes) if memory.nbytes else 0)
+        except DeviceMemoryError:
+            self.close()
+            raise DeviceMemoryError(_too_little(program, driver)) from None
         except BaseException:
             self.close()
             raise
@@ -65,6 +70,7 @@ class LoadedGpuProgram:
 
     def close(self) -> None:
         """Give the memory on the device back."""
+        self.driver.use()
         for base in filter(None, self._bases):
             self.driver.free(base)
         self._bases = []
@@ -72,23 +78,54 @@ class LoadedGpuProgram:
     def __call__(self, *arrays: Any) -> Any:
         """Run the program; raises InputError for arguments that do not fit, DriverError."""
         with self._lock:
-            interface = self.program.interface
-            given = self._given(arrays)
-            made = [np.empty(x.place.nbytes, np.uint8) for x in interface.results]
-            start = [self._upload(allocation, data) for allocation, data in given]
-            self._run_steps([*start])
+            self._place(arrays)
             self._run(self.program.thunks)
-            self._run_steps(
-                [
-                    self._download(data, x.place)
-                    for x, data in zip(interface.results, made, strict=True)
-                    if x.place.nbytes
-                ]
-            )
-            for stream in self._streams:
-                self.driver.synchronize(stream)
+            return self.fetch()
+
+    def place(self, *arrays: Any) -> None:
+        """Copy arguments to the device, the first third of a call; raises as a call does."""
+        self._place(arrays)
+        self.wait()  # The bytes of the caller are read by then.
+
+    def _place(self, arrays: Sequence[Any]) -> None:
+        self.driver.use()
+        given = self._given(arrays)
+        self._run_steps([self._upload(allocation, data) for allocation, data in given])
+
+    def run(self) -> None:
+        """Start what a call does between its copies, on arguments that are there or what is left.
+
+        It does not wait for the end; a program that overwrites its arguments goes on with that.
+        """
+        self._run(self.program.thunks)
+
+    def run_in_turn(self, seen: Callable[[KernelThunk | CopyThunk, list[Bytes]], None]) -> None:
+        """Do what `run` does step by step, each after all is done; show what each has written."""
+        self._seen = seen
+        try:
+            self._run(self.program.thunks)
+        finally:
+            self._seen = None
+
+    def fetch(self) -> Any:
+        """Return the results of what was run last, nested as a call returns them."""
+        interface = self.program.interface
+        made = [np.empty(x.place.nbytes, np.uint8) for x in interface.results]
+        self._run_steps(
+            [
+                self._download(data, x.place)
+                for x, data in zip(interface.results, made, strict=True)
+                if x.place.nbytes
+            ]
+        )
+        self.wait()
         results = [_array(data, x.shape) for x, data in zip(interface.results, made, strict=True)]
         return nested(interface.structure, results)
+
+    def wait(self) -> None:
+        """Return once all that was started is done; raises DriverError for what failed."""
+        for stream in self._streams:
+            self.driver.synchronize(stream)
 
     def _given(self, arrays: Sequence[Any]) -> list[tuple[int, Bytes]]:
         """The allocation and the bytes of each argument that the program reads."""
@@ -129,6 +166,12 @@ class LoadedGpuProgram:
                     raise AssertionError(thunk)
 
     def _run_stretch(self, thunks: Sequence[Thunk], start: int, end: int) -> None:
+        if self._seen is not None:
+            for thunk in thunks[start:end]:
+                assert isinstance(thunk, KernelThunk | CopyThunk)
+                self._step(thunk).start(self._streams[0])
+                self._seen(thunk, [self._read(x) for x in written_by(thunk)])
+            return
         key = id(thunks), start  # The program holds its thunks, so that none take their place.
         planned = self._planned.get(key)
         if planned is None:
@@ -222,6 +265,8 @@ class LoadedGpuProgram:
     def _read(self, place: BufferSlice) -> Bytes:
         """The bytes of a place once all that was started is done."""
         data = np.empty(place.nbytes, np.uint8)
+        if not place.nbytes:
+            return data
         self.driver.download(data, self._address(place), self._streams[0])
         self.driver.synchronize(self._streams[0])
         return data
@@ -233,6 +278,27 @@ class LoadedGpuProgram:
         number = int(selector.view(np.int32)[0])
         last = len(thunk.branches) - 1
         return number if 0 <= number <= last else last
+
+
+def written_by(thunk: KernelThunk | CopyThunk) -> tuple[BufferSlice, ...]:
+    """Return the slices that a step writes, its scratch left out."""
+    return thunk.buffers[thunk.results :] if isinstance(thunk, KernelThunk) else (thunk.target,)
+
+
+def _too_little(program: GpuProgram, driver: Driver) -> str:
+    """What to tell of a program that does not fit."""
+    given = (AllocationKind.ARGUMENT, AllocationKind.CONSTANT)
+    memories = program.interface.memories
+    fixed = sum([x.nbytes for x in memories if x.kind in given])
+    arena = sum([x.nbytes for x in memories if x.kind not in given])
+    free, whole = driver.room()
+    said = (
+        f"{driver.name} has {free:,} bytes free of {whole:,}; {program.name} takes {fixed:,} for "
+        f"arguments and constants and {arena:,} for its arena"
+    )
+    if fixed >= free:
+        return f"{said}: no plan fits"
+    return f"{said}; --memory {free - fixed} makes a plan that fits, if there is one"
 
 
 def _array(data: Bytes, shape: Shape) -> Any:

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from lowtide.ir.errors import LowtideError
-from lowtide.runtime.gpu.emulator.host_text import SLOTS, StateField, Wait
-from lowtide.runtime.gpu.emulator.races import race_in
+from lowtide.runtime.gpu.emulator.races import race_in, unwritten_in
+from lowtide.runtime.gpu.emulator.shadow import EmulationError
+from lowtide.runtime.gpu.emulator.state import SLOTS, StateField, Wait
 from lowtide.runtime.gpu.emulator.warp import WARP, Lanes, bfloat_product, exchange, half_product
 
 _STACK_BYTES: Final = 1 << 16
@@ -33,10 +33,6 @@ _TOGETHER: Final[dict[int, Callable[[Lanes], None]]] = {
 """What a warp does all of whose threads wait for it."""
 
 
-class EmulationError(LowtideError):
-    """A kernel does what a device leaves undefined: a race, or a wait that never ends."""
-
-
 @cache
 def _libc() -> Any:
     library = ctypes.CDLL(None)
@@ -56,6 +52,8 @@ class Fibers:
         pointer = ctypes.cast(state, ctypes.POINTER(ctypes.c_int64))
         self.state = np.ctypeslib.as_array(pointer, (len(StateField),))
         self._log = np.zeros((_LOGGED, 2), np.uint64)
+        self._written = np.zeros(0, np.uint64)
+        """The addresses in shared memory that the block had written at its last barrier."""
         self._main = np.zeros(_CONTEXT_BYTES // 8, np.uint64)
         self._contexts = np.zeros((0, _CONTEXT_BYTES // 8), np.uint64)
         self._stacks = np.zeros((0, _STACK_BYTES), np.uint8)
@@ -83,7 +81,8 @@ class Fibers:
             self._stacks = np.zeros((threads, _STACK_BYTES), np.uint8)
             self._lanes = np.zeros((threads, SLOTS), np.int32)
             self.state[StateField.LANES] = self._lanes.ctypes.data
-        self.state[StateField.LOGGED] = 0
+        self.state[StateField.LOGGED] = self.state[StateField.PASSED] = 0
+        self._written = np.zeros(0, np.uint64)
         for thread in range(threads):
             context = self._contexts[thread]
             libc.getcontext(context.ctypes.data)
@@ -116,6 +115,7 @@ class Fibers:
             return found
         if (waits == Wait.BARRIER).all():
             self._check_log(name)
+            self.state[StateField.PASSED] += 1
             return range(len(waits))
         text = ", ".join([f"{int((waits == x).sum())} {x.name.lower()}" for x in Wait])
         raise EmulationError(f"{name}: threads of a block wait for different things: {text}")
@@ -126,9 +126,17 @@ class Fibers:
         if count > _LOGGED:
             raise EmulationError(f"{name}: {count} accesses to shared memory without a barrier")
         race = race_in(self._log[:count])
+        unwritten, self._written = unwritten_in(self._log[:count], self._written)
         self.state[StateField.LOGGED] = 0
+        if self.state[StateField.FAULT]:
+            return  # An earlier access is wrong already.
         if race is not None:
             raise EmulationError(
                 f"{name}: a race in shared memory: threads {race.first} and {race.second} access "
                 f"byte {race.place}, and one of them writes it, without a barrier between"
+            )
+        if unwritten is not None:
+            raise EmulationError(
+                f"{name}: thread {unwritten.thread} reads byte {unwritten.place} of shared memory, "
+                "which no thread of the block has written"
             )

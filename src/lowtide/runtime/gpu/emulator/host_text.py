@@ -9,46 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from enum import IntEnum
 from typing import Final
 
 from lowtide.ir.launch import LaunchedKernel
 from lowtide.llvm.ptx import joined, without_prefetches
-
-SLOTS: Final = 10
-"""Words in which a thread hands values to its warp, and gets some back."""
-
-
-class StateField(IntEnum):
-    """The places in `@gpu_state`, each an i64."""
-
-    THREAD = 0
-    BLOCK = 1
-    ARGUMENTS = 2
-    """The address of the addresses that the kernel takes."""
-    FIBER = 3
-    SCHEDULER = 4
-    """Where the contexts of the running thread and of the scheduler are kept."""
-    WAITS_FOR = 5
-    """The `Wait` of the thread that stopped last."""
-    LANES = 6
-    """The address of `SLOTS` words for each thread."""
-    LOG = 7
-    """The address of two i64 for each access to shared memory."""
-    LOGGED = 8
-    CAPACITY = 9
-    """How many accesses are there, and for how many there is room; more are counted only."""
-
-
-class Wait(IntEnum):
-    """What a thread waits for: nothing, as it has ended, or other threads."""
-
-    ENDED = 0
-    BARRIER = 1
-    EXCHANGE = 2
-    BFLOAT_PRODUCT = 3
-    HALF_PRODUCT = 4
-
+from lowtide.runtime.gpu.emulator.shadow_text import Fault, watch_support
+from lowtide.runtime.gpu.emulator.state import SLOTS, StateField, Wait, field
+from lowtide.runtime.gpu.emulator.watching import watched
 
 WAITING: Final = (
     "llvm.nvvm.barrier.cta.sync.aligned.all",
@@ -61,10 +28,6 @@ WAITING: Final = (
 _FLOATS: Final = "{ float, float, float, float }"
 
 
-def _field(field: StateField) -> str:
-    return f"getelementptr (i64, ptr @gpu_state, i64 {int(field)})"
-
-
 _SUPPORT: Final = f"""
 @gpu_state = internal global [{len(StateField)} x i64] zeroinitializer
 declare i32 @swapcontext(ptr, ptr)
@@ -72,17 +35,17 @@ define ptr @gpu_state_address() {{
   ret ptr @gpu_state
 }}
 define internal i32 @gpu_thread() {{
-  %t = load i32, ptr {_field(StateField.THREAD)}
+  %t = load i32, ptr {field(StateField.THREAD)}
   ret i32 %t
 }}
 define internal i32 @gpu_block() {{
-  %t = load i32, ptr {_field(StateField.BLOCK)}
+  %t = load i32, ptr {field(StateField.BLOCK)}
   ret i32 %t
 }}
 define internal void @gpu_wait(i64 %kind) noinline {{
-  store i64 %kind, ptr {_field(StateField.WAITS_FOR)}
-  %fiber = load ptr, ptr {_field(StateField.FIBER)}
-  %scheduler = load ptr, ptr {_field(StateField.SCHEDULER)}
+  store i64 %kind, ptr {field(StateField.WAITS_FOR)}
+  %fiber = load ptr, ptr {field(StateField.FIBER)}
+  %scheduler = load ptr, ptr {field(StateField.SCHEDULER)}
   %ok = call i32 @swapcontext(ptr %fiber, ptr %scheduler)
   ret void
 }}
@@ -91,8 +54,8 @@ define internal void @gpu_barrier(i32 %number) noinline {{
   ret void
 }}
 define internal ptr @gpu_lane() {{
-  %t = load i64, ptr {_field(StateField.THREAD)}
-  %lanes = load ptr, ptr {_field(StateField.LANES)}
+  %t = load i64, ptr {field(StateField.THREAD)}
+  %lanes = load ptr, ptr {field(StateField.LANES)}
   %place = mul i64 %t, {SLOTS}
   %lane = getelementptr i32, ptr %lanes, i64 %place
   ret ptr %lane
@@ -106,18 +69,27 @@ define internal i32 @gpu_exchange(i32 %all, i32 %value, i32 %distance, i32 %last
   %found = load i32, ptr %lane
   ret i32 %found
 }}
-define internal void @gpu_note(ptr %at, i64 %nbytes, i64 %is_write) {{
-  %count = load i64, ptr {_field(StateField.LOGGED)}
+define internal void @gpu_note(ptr %at, i64 %nbytes, i64 %is_write, i64 %align) {{
+  %address = ptrtoint ptr %at to i64
+  %low = sub i64 %align, 1
+  %rest = and i64 %address, %low
+  %crooked = icmp ne i64 %rest, 0
+  br i1 %crooked, label %fault, label %log
+fault:
+  call void @gpu_fault(i64 {int(Fault.MISALIGNED)}, i64 %address, i64 %align)
+  br label %log
+log:
+  %count = load i64, ptr {field(StateField.LOGGED)}
   %next = add i64 %count, 1
-  store i64 %next, ptr {_field(StateField.LOGGED)}
-  %most = load i64, ptr {_field(StateField.CAPACITY)}
+  store i64 %next, ptr {field(StateField.LOGGED)}
+  %most = load i64, ptr {field(StateField.CAPACITY)}
   %fits = icmp ult i64 %count, %most
   br i1 %fits, label %note, label %done
 note:
-  %log = load ptr, ptr {_field(StateField.LOG)}
-  %entry = getelementptr [2 x i64], ptr %log, i64 %count
+  %log.at = load ptr, ptr {field(StateField.LOG)}
+  %entry = getelementptr [2 x i64], ptr %log.at, i64 %count
   %second = getelementptr i64, ptr %entry, i64 1
-  %t = load i64, ptr {_field(StateField.THREAD)}
+  %t = load i64, ptr {field(StateField.THREAD)}
   %thread = shl i64 %t, 16
   %bytes = shl i64 %nbytes, 1
   %with = or i64 %thread, %bytes
@@ -133,11 +105,11 @@ start:
   br label %block
 block:
   %b = phi i64 [ 0, %start ], [ %b.next, %after ]
-  store i64 %b, ptr {_field(StateField.BLOCK)}
+  store i64 %b, ptr {field(StateField.BLOCK)}
   br label %thread
 thread:
   %t = phi i64 [ 0, %block ], [ %t.next, %thread ]
-  store i64 %t, ptr {_field(StateField.THREAD)}
+  store i64 %t, ptr {field(StateField.THREAD)}
   call void %entry()
   %t.next = add i64 %t, 1
   %t.more = icmp ult i64 %t.next, %threads
@@ -202,7 +174,7 @@ _DECLARED: Final = re.compile(r"^declare .*@llvm\.nvvm\..*\n", re.MULTILINE)
 _INTRINSIC: Final = re.compile(r"@(llvm\.nvvm\.[\w.]+)")
 _SHARED: Final = re.compile(
     r"^  (?:(?P<result>%\S+) = load (?P<loaded>[^,]+)|store (?P<stored><[^>]+>|\w+) [^,]+), "
-    r"ptr addrspace\(3\) (?P<pointer>[^ ,]+),",
+    r"ptr addrspace\(3\) (?P<pointer>[^ ,]+), align (?P<align>\d+)",
     re.MULTILINE,
 )
 _SPACE: Final = re.compile(r" addrspace\(\d\)")
@@ -215,7 +187,8 @@ def host_text(texts: Sequence[str], kernels: Sequence[LaunchedKernel]) -> str:
     `void enter_KERNEL()` calls a kernel with the addresses at `StateField.ARGUMENTS`.
     """
     text = without_prefetches(joined(texts))
-    text = _SHARED.sub(_noted, text)
+    text = watched(_SHARED.sub(_noted, text), type_bytes)
+    support = watch_support(text)
     text = _DECLARED.sub("", f"{text}\n")
     text = _INTRINSIC.sub(lambda x: f"@{_FUNCTIONS[x[1]]}", text)
     text = _SPACE.sub("", text).replace("define ptx_kernel ", "define ")
@@ -227,18 +200,22 @@ def host_text(texts: Sequence[str], kernels: Sequence[LaunchedKernel]) -> str:
         for kernel in kernels
         for launch in kernel.launches
     ]
-    return "\n".join([text, _SUPPORT, products, *dict.fromkeys(entries)])
+    return "\n".join([text, _SUPPORT, support, products, *dict.fromkeys(entries)])
 
 
 def _noted(access: re.Match[str]) -> str:
     """An access to shared memory after a note of it."""
     type_ = access["loaded"] or access["stored"]
     note = f"  call void @gpu_note(ptr {access['pointer']}, i64 {type_bytes(type_)}, i64"
-    return f"{note} {int(access['stored'] is not None)})\n{access[0]}"
+    what = int(access["stored"] is not None)
+    anywhere = f"{access[0].removesuffix(access['align'])}1"
+    return f"{note} {what}, i64 {access['align']})\n{anywhere}"
 
 
 def type_bytes(type_: str) -> int:
     """Return the bytes of a number or of a vector of numbers in LLVM's IR."""
+    if type_ == "ptr":
+        return 8
     found = _TYPE.fullmatch(type_)
     assert found is not None, type_
     lanes, bits, is_half, is_float, is_double = found.groups()
@@ -248,7 +225,7 @@ def type_bytes(type_: str) -> int:
 
 def _entry(kernel: str, count: int) -> str:
     """The function that calls a kernel with what lies at `StateField.ARGUMENTS`."""
-    lines = [f"  %all = load ptr, ptr {_field(StateField.ARGUMENTS)}"]
+    lines = [f"  %all = load ptr, ptr {field(StateField.ARGUMENTS)}"]
     for number in range(count):
         lines.append(f"  %p{number} = getelementptr ptr, ptr %all, i64 {number}")
         lines.append(f"  %a{number} = load ptr, ptr %p{number}")

@@ -11,6 +11,9 @@ Log = npt.NDArray[np.uint64]
 """Of each access its address, and thread * 65536 + bytes * 2 + (1 where it writes)."""
 
 
+Addresses = npt.NDArray[np.uint64]
+
+
 @dataclass(frozen=True, slots=True)
 class Race:
     """A byte of shared memory that `first` and `second`, two threads, accessed; one of them wrote.
@@ -21,6 +24,14 @@ class Race:
     place: int
     first: int
     second: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unwritten:
+    """A byte of shared memory that a thread reads and nobody has written; see `Race.place`."""
+
+    place: int
+    thread: int
 
 
 def race_in(log: Log) -> Race | None:
@@ -49,6 +60,32 @@ def race_in(log: Log) -> Race | None:
         return None
     place = int(found[0])
     return Race(place, int(lowest[place]), int(highest[place]))
+
+
+def unwritten_in(log: Log, known: Addresses) -> tuple[Unwritten | None, Addresses]:
+    """Return a read of what was not written, or None, and the addresses written by now, in order.
+
+    The log is that between two barriers, each thread's accesses in turn; `known` are the addresses
+    that were written before.
+    """
+    if not len(log):
+        return None, known
+    nbytes = (log[:, 1] >> np.uint64(1)).astype(np.int64) & 0x7FFF
+    is_write = (log[:, 1] & np.uint64(1)).astype(bool)
+    places = np.repeat(log[:, 0].astype(np.int64), nbytes) + _counted(nbytes)
+    writes, number = np.repeat(is_write, nbytes), np.repeat(np.arange(len(log)), nbytes)
+    start = int(places.min())
+    first = np.full(int(places.max()) - start + 1, len(log))
+    np.minimum.at(first, places[writes] - start, number[writes])
+    before = known.astype(np.int64) - start
+    first[before[(before >= 0) & (before < len(first))]] = -1
+    missing = np.flatnonzero(~writes & (first[places - start] >= number))
+    after = np.union1d(known, places[writes].astype(np.uint64))
+    if not len(missing):
+        return None, after
+    worst = int(missing[0])
+    thread = int(log[number[worst], 1] >> np.uint64(16))
+    return Unwritten(int(places[worst]) - start, thread), after
 
 
 def _counted(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

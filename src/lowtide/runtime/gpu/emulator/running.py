@@ -14,7 +14,9 @@ from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.ptx import joined
 from lowtide.llvm.target import host_target
 from lowtide.runtime.gpu.emulator.blocks import Fibers
-from lowtide.runtime.gpu.emulator.host_text import StateField, host_text, waiting_kernels
+from lowtide.runtime.gpu.emulator.host_text import host_text, waiting_kernels
+from lowtide.runtime.gpu.emulator.shadow import Moment, Shadow
+from lowtide.runtime.gpu.emulator.state import StateField
 from lowtide.runtime.gpu.program import GpuProgram
 
 _RUN: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -42,10 +44,49 @@ class HostKernels:
         `addresses` are those of the host, of the operands' arrays, the results', and the scratch.
         """
         given = np.array(addresses, np.uint64)
-        self._fibers.state[StateField.ARGUMENTS] = given.ctypes.data
+        state = self._fibers.state
+        state[StateField.ARGUMENTS] = given.ctypes.data
+        state[StateField.PASSED] = state[StateField.FAULT] = 0
         entry = self._library[f"enter_{launch.function}"]
         if launch.function not in self._waiting:
             self._run_all(entry, launch.blocks, launch.threads)
             return
         for block in range(launch.blocks):
             self._fibers.run_block(launch.function, entry, block, launch.threads)
+
+    def launch_watched(
+        self,
+        launch: GridLaunch,
+        addresses: Sequence[int],
+        shadow: Shadow,
+        bases: Sequence[int],
+        moment: Moment,
+    ) -> None:
+        """Do what `launch` does, where only the allocations at `bases` may be accessed.
+
+        Raises EmulationError for other accesses, misaligned ones, and races.
+        """
+        state, ranges = self._fibers.state, shadow.ranges(bases)
+        for place, value in (
+            (StateField.WORK, moment.number),
+            (StateField.STREAMS, shadow.streams.ctypes.data),
+            (StateField.CLOCK, moment.clock.ctypes.data),
+            (StateField.RANGES, ranges.ctypes.data),
+            (StateField.RANGE_COUNT, len(ranges)),
+        ):
+            state[place] = value
+        try:
+            self.launch(launch, addresses)
+        finally:
+            state[StateField.RANGE_COUNT] = 0
+        kind, at, other, me = [
+            int(state[x])
+            for x in (
+                StateField.FAULT,
+                StateField.FAULT_AT,
+                StateField.FAULT_OTHER,
+                StateField.FAULT_ME,
+            )
+        ]
+        if kind:
+            shadow.raise_fault(kind, at, other % (1 << 64), me % (1 << 64), moment)

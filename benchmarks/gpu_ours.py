@@ -1,0 +1,289 @@
+"""The process of `gpu.py` that runs our kernels: on the card, or on the emulated device.
+
+It answers requests one after another. A card that a kernel has made useless is so for the whole
+process, which is ended after any error then: the next request gets a new one.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpu_cases import SMALL_PROGRAMS, Case, cases
+from lowtide.backends.build import Build
+from lowtide.cli.inputs import generated
+from lowtide.client.gpu import built_for_gpu
+from lowtide.evaluator import Token, evaluate, value_leaves
+from lowtide.evaluator.evaluate import parameter_leaves
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.inspection.side_by_side import without_aliases
+from lowtide.ir import Module
+from lowtide.ir.errors import UnsupportedOpError
+from lowtide.ir.gpu_names import EMULATED, GPU_PREFIX
+from lowtide.options import Options
+from lowtide.runtime.gpu.driver import Driver
+from lowtide.runtime.gpu.emulator.device import EmulatedDriver, on_emulated_device
+from lowtide.runtime.gpu.execution import LoadedGpuProgram
+from lowtide.runtime.gpu.program import GpuProgram
+from lowtide.testing.gpu_kernels import apart, first_difference
+from lowtide.testing.jax_programs import jax_programs
+
+Answer = dict[str, Any]
+
+
+def serve(pipe: Connection) -> None:
+    """Answer (what, target, others) by what was found, or an error in one line."""
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    while True:
+        try:
+            what, target, others = pipe.recv()
+        except EOFError:
+            return
+        try:
+            pipe.send(REQUESTS[what](target, *others))
+        except UnsupportedOpError as error:
+            pipe.send({"refused": _line(error)})
+        except Exception as error:
+            pipe.send({"error": f"{type(error).__name__}: {_line(error)}"})
+
+
+def _line(error: Exception) -> str:
+    return (str(error).splitlines() or [""])[0][:300]
+
+
+# -- the device ------------------------------------------------------------------------------------
+
+
+@cache
+def driver_of(target: str) -> Driver:
+    if target == EMULATED:
+        return EmulatedDriver()
+    from lowtide.backends.kept import kept
+    from lowtide.runtime.gpu.cuda import CudaDriver
+
+    return CudaDriver(kept("cubins", Options()))
+
+
+@cache
+def architecture(target: str) -> str:
+    """What programs are compiled for."""
+    driver: Any = driver_of(target)
+    return target if target != GPU_PREFIX else f"{GPU_PREFIX}:{driver.architecture}"
+
+
+def device(target: str) -> Answer:
+    """What is known of the device, and of what makes its code."""
+    driver: Any = driver_of(target)
+    free, whole = driver.room()
+    found = {
+        "name": driver.name,
+        "bytes": whole,
+        "free_bytes": free,
+        "target": architecture(target),
+    }
+    if target != EMULATED:
+        calls = driver.calls
+        found["cuda"] = calls.version
+        found["multiprocessors"] = calls.attribute("MULTIPROCESSOR_COUNT")
+        found["kilohertz"] = calls.attribute("CLOCK_RATE")
+        found["l2_bytes"] = calls.attribute("L2_CACHE_SIZE")
+    try:
+        from lowtide.runtime.gpu.assembling import assembler_version
+
+        found["ptxas"] = assembler_version()
+    except Exception:
+        found["ptxas"] = "none: the driver assembles kernels"
+    return found
+
+
+def device_copy(target: str, nbytes: int, seconds: float) -> Answer:
+    """The speed of copies within the device, bytes read and written counted."""
+    driver = driver_of(target)
+    stream = driver.stream()
+    one, other = driver.allocate(nbytes), driver.allocate(nbytes)
+    try:
+        driver.upload(one, np.zeros(nbytes, np.uint8), stream)
+        driver.synchronize(stream)
+        took = timed(
+            lambda: driver.copy(other, one, nbytes, stream),
+            lambda: driver.synchronize(stream),
+            seconds,
+        )
+    finally:
+        driver.free(one)
+        driver.free(other)
+    return {"seconds": took, "bytes": 2 * nbytes}
+
+
+def timed(run: Callable[[], None], wait: Callable[[], None], seconds: float) -> float:
+    """The least seconds of a run in three rounds of about so many seconds; one run warms up."""
+    run()
+    wait()
+    start = time.perf_counter()
+    run()
+    wait()
+    once = max(time.perf_counter() - start, 1e-6)
+    count = max(1, min(1000, round(seconds / 3 / once)))
+    best = float("inf")
+    for _ in range(3 if seconds else 1):
+        start = time.perf_counter()
+        for _ in range(count):
+            run()
+        wait()
+        best = min(best, (time.perf_counter() - start) / count)
+    return best
+
+
+def loaded(module: Module, target: str) -> tuple[Build[GpuProgram], LoadedGpuProgram, float]:
+    """A module on the device, and the seconds that its compilation took."""
+    start = time.perf_counter()
+    options = Options(target=target, cache=True)
+    built = built_for_gpu(module, architecture(target), options)
+    program = LoadedGpuProgram(built.program, driver_of(target))
+    return built, program, time.perf_counter() - start
+
+
+# -- single programs -------------------------------------------------------------------------------
+
+
+def case(target: str, is_toy: bool, name: str, seconds: float) -> Answer:
+    """A case by its part and name: whether its result is right, and the time of a run."""
+    found = next(x for x in cases(is_toy) if f"{x.part}: {x.name}" == name)
+    module = parse_hlo(found.text)
+    arguments = drawn(module)
+    _, program, compiling = loaded(module, target)
+    try:
+        got = flat(program(*arguments))
+        program.place(*arguments)
+        took = timed(program.run, program.wait, seconds)
+    finally:
+        program.close()
+    return {
+        "seconds": took,
+        "compile_seconds": compiling,
+        "bytes": found.nbytes,
+        "operations": found.operations,
+        "kernels": sorted({x.template for x in program.program.kernels}),
+        "apart": distance(found, module, arguments, got),
+        "allowed": found.allowed,
+    }
+
+
+def distance(found: Case, module: Module, arguments: Sequence[Any], got: list[Any]) -> float:
+    """How far the results are from the evaluator's; of products, of some of the rows."""
+    if found.part != "products":
+        pairs = zip(got, flat(evaluate(module, arguments)), strict=True)
+        return max([apart(x, y) for x, y in pairs])
+    x, y = arguments
+    rows = np.random.default_rng(0).choice(len(x), min(len(x), 16), replace=False)
+    wide = np.int64 if x.dtype.kind == "i" else np.float64
+    wanted = x[rows].astype(wide) @ y.astype(wide)
+    return apart(got[0][rows].astype(wide), wanted)
+
+
+def drawn(module: Module) -> list[Any]:
+    return generated(list(parameter_leaves(module)), 0)
+
+
+def flat(result: Any) -> list[Any]:
+    found = [x for x in value_leaves(result) if x is not None and not isinstance(x, Token)]
+    return [np.asarray(x) for x in found]
+
+
+# -- whole programs --------------------------------------------------------------------------------
+
+
+@cache
+def registered(file: str, scale: str) -> dict[str, Any]:
+    """The programs of a file by name; they are lowered when they are asked for."""
+    return {x.name: x for x in jax_programs(Path(file), scale)} if file else dict(SMALL_PROGRAMS)
+
+
+def program_of(file: str, scale: str, name: str) -> tuple[Module, list[Any], float]:
+    """Module, arguments and allowed error of a program."""
+    found = registered(file, scale)[name]
+    if not file:
+        module = parse_hlo(found)
+        return module, drawn(module), 2e-5
+    return found.module(), found.arguments(), max(found.tolerance, 2e-5)
+
+
+def names(target: str, file: str, scale: str) -> Answer:
+    """The names of the programs that there are."""
+    return {"names": list(registered(file, scale))}
+
+
+def right(target: str, file: str, scale: str, name: str) -> Answer:
+    """Whether a program gives what the evaluator does; if not, the first kernel that does not."""
+    module, arguments, allowed = program_of(file, scale, name)
+    built, program, compiling = loaded(module, target)
+    try:
+        got = flat(program(*arguments))
+        wanted = flat(evaluate(module, arguments))
+        worst = max([apart(x, y) for x, y in zip(got, wanted, strict=True)], default=0.0)
+        found = {"apart": worst, "allowed": allowed, "compile_seconds": compiling}
+        found["kernels"] = sum([len(x.launches) for x in built.program.kernels])
+        if not worst <= allowed:
+            found["first"] = first_wrong(built, program, arguments, allowed)
+    finally:
+        program.close()
+    return found
+
+
+def first_wrong(
+    built: Build[GpuProgram], program: LoadedGpuProgram, arguments: list[Any], allowed: float
+) -> str:
+    """The first kernel that the device and the emulator run differently."""
+    emulated = on_emulated_device(built.program)
+    found = first_difference(built.plan.module, program, emulated, arguments, allowed)
+    return found or "every kernel by itself does what the emulator does: look at the streams"
+
+
+def speed(target: str, file: str, scale: str, name: str, seconds: float) -> Answer:
+    """The time and the memory of a program, and how far it is from our code for the processor."""
+    module, arguments, allowed = program_of(file, scale, name)
+    module = without_aliases(module)
+    built, program, compiling = loaded(module, target)
+    try:
+        got = flat(program(*arguments))
+        program.place(*arguments)
+        took = timed(program.run, program.wait, seconds)
+    finally:
+        program.close()
+    arena = built.plan.report.to_json()["ladder"]["arena_bytes"]
+    return {
+        "seconds": took,
+        "compile_seconds": compiling,
+        "memory_bytes": int(arena),
+        "apart": beside_processor(module, arguments, got),
+        "allowed": allowed,
+    }
+
+
+def beside_processor(module: Module, arguments: list[Any], got: list[Any]) -> float | str:
+    """How far results are from those of our code for this processor, or why that is not known."""
+    from lowtide.client.executable import compile_module
+
+    try:
+        wanted = flat(compile_module(module, replace(Options(), cache=False))(*arguments))
+    except Exception as error:
+        return f"{type(error).__name__}: {_line(error)}"
+    return max([apart(x, y) for x, y in zip(got, wanted, strict=True)], default=0.0)
+
+
+REQUESTS: dict[str, Callable[..., Answer]] = {
+    "device": device,
+    "copy": device_copy,
+    "case": case,
+    "names": names,
+    "right": right,
+    "speed": speed,
+}

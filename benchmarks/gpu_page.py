@@ -1,0 +1,154 @@
+"""The page of a run of `gpu.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import exp, log
+from typing import Any
+
+Row = dict[str, Any]
+
+
+def page(document: Row) -> str:
+    """Return the section of a document, in Markdown."""
+    rows, device = document["rows"], document["device"]
+    lines = [*_head(document), ""]
+    copy = next((x["ours"] for x in rows if x["part"] == "copy" and "seconds" in x["ours"]), None)
+    rate = copy["bytes"] / copy["seconds"] if copy else 0.0
+    if copy:
+        lines += [f"A copy within the device: {rate / 1e9:,.0f} GB/s, read and written.", ""]
+    for part, make in _TABLES.items():
+        mine = [x for x in rows if x["part"] == part]
+        if mine:
+            lines += [*make(mine, rate), ""]
+    lines += _troubles(document)
+    assert device or not rows
+    return "\n".join(lines).rstrip()
+
+
+def _head(document: Row) -> list[str]:
+    device, others = document["device"], document["others"]
+    size = device.get("bytes", 0) / 1e9
+    lines = [f"{device.get('name', 'no device')}: {device.get('target', '')}, {size:,.0f} GB"]
+    if document["emulated"]:
+        lines[0] = "An emulated device, at toy sizes: **no time here means anything**."
+    told = {**{k: v for k, v in document["packages"].items() if v}, "ptxas": device.get("ptxas")}
+    lines.append("; ".join([f"{k} {v}" for k, v in told.items() if v]))
+    if "cuda" in device:
+        lines.append(f"Driver for CUDA {device['cuda']}, {device['multiprocessors']} processors.")
+    for name in ("jax", "cupy"):
+        found = others.get(name) or others.get(f"no_{name}", "not there")
+        lines += [f"{name}: {found}"]
+    return [f"- {x}" for x in lines]
+
+
+def _time(side: Row | None) -> str:
+    if not side:
+        return ""
+    if "seconds" in side:
+        return f"{side['seconds'] * 1e3:,.3f}"
+    return "refused" if "refused" in side else "error" if "error" in side else ""
+
+
+def _ratio(row: Row, what: str) -> float | None:
+    """Theirs over ours, None where one is not known."""
+    ours, theirs = row["ours"].get(what), row.get("theirs", {}).get(what)
+    return theirs / ours if ours and theirs else None
+
+
+def _apart(row: Row) -> str:
+    ours = row["ours"]
+    found = ours.get("apart")
+    if not isinstance(found, float):
+        return "" if found is None else "?"
+    return f"{found:.1e}" if found <= ours["allowed"] else f"**{found:.1e}**"
+
+
+def _mean(rows: list[Row], what: str) -> str:
+    found = [x for x in [_ratio(row, what) for row in rows] if x]
+    if not found:
+        return "nothing to compare with"
+    mean = exp(sum([log(x) for x in found]) / len(found))
+    return f"geometric mean {mean:.2f}, least {min(found):.2f}, of {len(found)}"
+
+
+def _measured(rows: list[Row], rate: float) -> Iterator[str]:
+    """Work with its bytes and operations."""
+    yield "| work | ours ms | GB/s | of a copy | TFLOP/s | theirs ms | theirs over ours | apart |"
+    yield "|---|--:|--:|--:|--:|--:|--:|--:|"
+    for row in rows:
+        ours, ratio = row["ours"], _ratio(row, "seconds")
+        seconds = ours.get("seconds")
+        speed = ours["bytes"] / seconds if seconds else 0.0
+        work = ours["operations"] / seconds / 1e12 if seconds and ours["operations"] else 0.0
+        cells = [
+            row["name"],
+            _time(ours),
+            f"{speed / 1e9:,.0f}" if speed else "",
+            f"{speed / rate:.2f}" if speed and rate else "",
+            f"{work:,.2f}" if work else "",
+            _time(row.get("theirs")),
+            f"{ratio:.2f}" if ratio else "",
+            _apart(row),
+        ]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _right(rows: list[Row], _: float) -> Iterator[str]:
+    """Small programs beside the evaluator."""
+    good = [x for x in rows if "apart" in x["ours"] and x["ours"]["apart"] <= x["ours"]["allowed"]]
+    kernels = sum([x["ours"]["kernels"] for x in good])
+    yield (
+        f"{len(good)} of {len(rows)} small programs, {kernels:,} kernels, equal the evaluator "
+        "within their tolerances."
+    )
+
+
+def _programs(rows: list[Row], _: float) -> Iterator[str]:
+    """Programs beside `jax.jit`."""
+    yield f"Speed beside `jax.jit`: {_mean(rows, 'seconds')}. "
+    memory = _mean(rows, "memory_bytes")
+    yield f"Memory beyond arguments, XLA:GPU's over ours: {memory}."
+    yield ""
+    yield (
+        "| program | ours ms | theirs ms | speed | compile s | theirs s | MB | theirs MB | apart |"
+    )
+    yield "|---|--:|--:|--:|--:|--:|--:|--:|--:|"
+    for row in rows:
+        sides = row["ours"], row.get("theirs", {})
+        ratio = _ratio(row, "seconds")
+        compiling = [f"{x['compile_seconds']:.2f}" if "seconds" in x else "" for x in sides]
+        memory_of = [f"{x['memory_bytes'] / 1e6:,.1f}" if "seconds" in x else "" for x in sides]
+        cells = [row["name"], *[_time(x) for x in sides], f"{ratio:.2f}" if ratio else ""]
+        yield f"| {' | '.join([*cells, *compiling, *memory_of, _apart(row)])} |"
+
+
+_TABLES = {
+    "bandwidth": _measured,
+    "products": _measured,
+    "orders": _measured,
+    "right": _right,
+    "programs": _programs,
+}
+
+
+def _troubles(document: Row) -> list[str]:
+    """What failed, was refused, or was not run."""
+    found = []
+    for row in document["rows"]:
+        for side in ("ours", "theirs"):
+            given = row.get(side, {})
+            said = given.get("error") or given.get("refused")
+            label = f"{row['part']}, {row['name']}"
+            if said:
+                found.append(f"- {label}, {side}: {said}")
+            if isinstance(given.get("apart"), float) and not given["apart"] <= given["allowed"]:
+                first = f"; first kernel: {given['first']}" if given.get("first") else ""
+                found.append(f"- {label}: {given['apart']:.2g} apart{first}")
+    if document["not_run"]:
+        found.append(f"- not run, the time was over: {', '.join(document['not_run'])}")
+    if "stopped" in document:
+        found.append(f"- {document['stopped']}; rows behind it are missing")
+    if "programs_missing" in document:
+        found.append(f"- the programs of JAX are not there: {document['programs_missing']}")
+    return found
