@@ -9,7 +9,7 @@ from typing import Any, Final
 from lowtide.files.object_cache import ObjectCache
 from lowtide.host_calls.functions import TARGET
 
-_MOST_BYTES: Final = 1 << 24
+MOST_BYTES: Final = 1 << 24
 """Programs of more bytes have large constants, and are not kept once more."""
 
 
@@ -30,7 +30,7 @@ def kept_hlo_of(code: bytes, cached: ObjectCache) -> bytes:
 
     What calls Python's functions is no other process's, and is not kept.
     """
-    if len(code) > _MOST_BYTES or TARGET.encode() in code:
+    if len(code) > MOST_BYTES or TARGET.encode() in code:
         return hlo_of(code)
     from jaxlib.version import __version__
 
