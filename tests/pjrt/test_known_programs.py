@@ -16,20 +16,25 @@ pytest.importorskip("jax")
 SCRIPT = """
 import json, os, sys
 import jax, jax.numpy as jnp, numpy as np
-import lowtide.pjrt.known_programs as known
 from functools import partial
 
 jax.devices()
+import lowtide.pjrt.programs as programs
 met, calls = [], []
-usual = known.known_program
+keys_of, known_program = programs.keys_of, programs.known_program
 
-def watched(form, code, *given):
-    found = usual(form, code, *given)
-    (calls if b"custom_call" in code else met).append(found is not None)
+def keys(form, code, *given):
+    found = keys_of(form, code, *given)
+    if b"custom_call" in code:
+        calls.append(found is None)
     return found
 
-import lowtide.pjrt.programs as programs
-programs.known_program = watched
+def known(keys):
+    found = known_program(keys)
+    met.append(found is not None)
+    return found
+
+programs.keys_of, programs.known_program = keys, known
 
 def told(results):
     rooms = {x.split(".")[1] for x in sys.modules if x.startswith("lowtide.")}
@@ -90,6 +95,33 @@ def test_the_second_process_needs_no_module(tmp_path: Path, script: str) -> None
     assert not {"frontend", "ops", "compiler", "passes"} & set(second["rooms"])
 
 
+@pytest.mark.parametrize("before", ["# a line\n", "\n" * 7, "if True:\n    pass\n"])
+def test_a_program_from_other_lines_is_the_same(tmp_path: Path, before: str) -> None:
+    first, second = run(PROGRAM, tmp_path), run(before + PROGRAM, tmp_path)
+    assert not any(first["met"])
+    assert all(second["met"])
+    assert second["results"] == first["results"]
+    assert not {"frontend", "ops", "compiler", "passes"} & set(second["rooms"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("+ 1,", "+ 2,"),
+        ("tanh", "sin"),
+        ("np.arange(6", "np.arange(1, 7"),
+        ("donate_argnums=1", ""),
+    ],
+)
+def test_a_program_that_was_edited_is_another(tmp_path: Path, old: str, new: str) -> None:
+    assert old in PROGRAM
+    run(PROGRAM, tmp_path)
+    edited = PROGRAM.replace(old, new)
+    found = run(edited, tmp_path)
+    assert found["results"] == run(edited, tmp_path / "other")["results"]
+    assert all(found["met"]) == ("arange" in old)  # Values of arguments are none of a program.
+
+
 @pytest.mark.parametrize(
     "options", ["effort=fast", "threads=1", "memory=1GiB", "check=first", "target=avx2"]
 )
@@ -108,7 +140,7 @@ def test_nothing_is_known_without_a_cache(tmp_path: Path) -> None:
 def test_calls_are_looked_at_in_each_process(tmp_path: Path) -> None:
     for _ in range(2):
         found = run(CALLS, tmp_path)
-        assert found["calls"] == [False]
+        assert found["calls"] == [True]
         assert found["results"] == [[2, 2, 2]]
 
 

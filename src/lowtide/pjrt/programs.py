@@ -17,7 +17,7 @@ from lowtide.pjrt.compile_options import lowtide_options
 from lowtide.pjrt.devices import MEMORY_KIND, PluginDevice, client
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
 from lowtide.pjrt.handles import KeptLists, handle
-from lowtide.pjrt.known_programs import keep_program, known_program
+from lowtide.pjrt.known_programs import keep_program, keys_of, known_program
 from lowtide.pjrt.layouts import layout_at
 from lowtide.pjrt.program_options import CompileOptions, read_options
 from lowtide.pjrt.queues import all_queues
@@ -135,7 +135,12 @@ def _compile(arguments: Any) -> None:
         ctypes.string_at(arguments.compile_options, arguments.compile_options_size)
     )
     chosen = lowtide_options(options.overrides)
-    found = known_program(form, code, options, chosen) or _compiled(form, code, options, chosen)
+    keys = keys_of(form, code, options, chosen)
+    found = None if keys is None else known_program(keys)
+    if found is None:
+        found = _compiled(form, code, options, chosen)
+        if keys is not None:
+            keep_program(keys, found[0], found[1].making.key)
     for queue in all_queues():
         queue.note_compilation()
     loaded = PluginProgram(*found, options)
@@ -153,6 +158,4 @@ def _compiled(
     functions = held_functions(module)
     executable = compile_module(module, chosen)
     del functions  # The executable holds them from now on.
-    signature = signature_of(module)
-    keep_program(form, code, options, chosen, signature, executable.making.key)
-    return signature, executable
+    return signature_of(module), executable
