@@ -260,5 +260,9 @@ def weighted(number: int, weight: int) -> int:
 by_eleven: Final = weighted.bound("by_eleven", weight=11)
 
 UNIT: Final = NativeUnit(
-    [arithmetic, loops, choice, nothing, fields, atomics, pointers, memory, bits, by_eleven, double]
+    "samples",
+    [
+        *(arithmetic, loops, choice, nothing, fields, atomics),
+        *(pointers, memory, bits, by_eleven, double),
+    ],
 )

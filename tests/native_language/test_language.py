@@ -120,7 +120,7 @@ def test_errors_tell_file_and_line(name: str) -> None:
     tree = ast.parse(Path(wrong.__file__).read_text())
     (node,) = [x for x in ast.walk(tree) if isinstance(x, ast.FunctionDef) and x.name == name]
     with pytest.raises(NativeError) as found:
-        NativeUnit([function]).text(host_target().triple)
+        NativeUnit("one", [function]).text(host_target().triple)
     place, _, problem = str(found.value).partition(f": in {name}: ")
     assert PROBLEMS[name] in problem
     path, _, line = place.rpartition(":")
@@ -129,7 +129,7 @@ def test_errors_tell_file_and_line(name: str) -> None:
 
 def test_two_functions_of_one_name_are_refused() -> None:
     with pytest.raises(NativeError, match="two native functions have the name loops"):
-        NativeUnit([samples.loops, samples.choice.bound("loops")]).text(host_target().triple)
+        NativeUnit("two", [samples.loops, samples.choice.bound("loops")]).text(host_target().triple)
 
 
 # -- what is kept --------------------------------------------------------------------------------
@@ -147,14 +147,20 @@ def test_a_unit_is_kept_by_its_sources_and_numbers(
     assert samples.UNIT.sources != first
 
 
-def test_what_is_kept_needs_no_compiler(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("families", "compiled"), [("FAMILIES", "False"), ("{}", "True")])
+def test_what_is_kept_or_shipped_needs_no_compiler(
+    tmp_path: Path, families: str, compiled: str
+) -> None:
     script = f"""
 import sys
 from pathlib import Path
 from lowtide.files.object_cache import ObjectCache
+from lowtide.llvm import shipped
 from lowtide.llvm.objects import unit_object
+from lowtide.llvm.shipped import FAMILIES
 from lowtide.llvm.target import host_target
 from lowtide.runtime.cpu.native import RUNTIME
+shipped.FAMILIES = {families}
 unit_object(RUNTIME, host_target(), ObjectCache(Path({str(tmp_path)!r})))
 print("lowtide.native.lowering" in sys.modules, "ast" in sys.modules)
 """
@@ -164,7 +170,7 @@ print("lowtide.native.lowering" in sys.modules, "ast" in sys.modules)
         ).stdout.split()[0]
         for _ in range(2)
     ]
-    assert told == ["True", "False"]
+    assert told == [compiled, "False"]
 
 
 CONVERTED = ("pjrt/**/*.py", "runtime/cpu/*.py", "runtime/devices/*.py")

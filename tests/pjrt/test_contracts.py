@@ -52,7 +52,7 @@ def test_good_programs_run_as_without(tmp_path: Path, platforms: str) -> None:
 PLANTS = {
     "a sharding that does not divide": (
         """
-        import lowtide.pjrt.programs as home
+        import lowtide.pjrt.partitioning as home
         from lowtide.pjrt.partitioning import shardings_of
         def wrong(module):
             found = shardings_of(module)

@@ -13,8 +13,8 @@ from lowtide.frontend.hlo_text import parse_hlo
 pytest.importorskip("jax")
 
 from lowtide.pjrt.errors import PluginError
+from lowtide.pjrt.program_modules import module_of
 from lowtide.pjrt.program_options import CompileOptions
-from lowtide.pjrt.programs import module_of
 
 ONE_DEVICE = CompileOptions(b"", (0,))
 

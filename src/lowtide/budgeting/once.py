@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lowtide.host_calls.calls import is_foreign_call, is_python_call
+from lowtide.host_calls.instructions import is_foreign_call, is_python_call
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.attributes import Collective, CollectivePermute
 from lowtide.ops.effects import has_side_effect

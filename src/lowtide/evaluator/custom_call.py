@@ -21,7 +21,8 @@ from lowtide.evaluator.values import (
     value_leaves,
     zeros,
 )
-from lowtide.host_calls.calls import called_on_arrays, host_call_of
+from lowtide.host_calls.calls import called_on_arrays
+from lowtide.host_calls.instructions import host_call_of
 from lowtide.ir.attributes import CustomCall
 from lowtide.ir.errors import unsupported
 from lowtide.ir.literal import DTYPES

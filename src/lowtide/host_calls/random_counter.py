@@ -7,9 +7,6 @@ import threading
 from collections.abc import Callable
 from typing import Final, final
 
-from lowtide.ir.attributes import RngGetAndUpdateState
-from lowtide.ir.instruction import Instruction
-from lowtide.ir.opcode import Opcode
 from lowtide.ir.thunk import HostCall
 
 COUNTER: Final = "lowtide_random_counter"
@@ -53,12 +50,3 @@ class CounterCall:
         halves = (ctypes.c_uint64 * 2).from_address(address)
         value = self._counter.advanced(self._delta)
         halves[0], halves[1] = value & _MASK_64, value >> 64
-
-
-def counter_call_of(instruction: Instruction) -> HostCall | None:
-    """Return the call that an instruction is where it reads and moves the counter, else None."""
-    if instruction.opcode is not Opcode.RNG_GET_AND_UPDATE_STATE:
-        return None
-    delta = instruction.attributes_as(RngGetAndUpdateState).delta
-    results = (instruction.shape,)
-    return HostCall(COUNTER, "", str(delta), (), results, is_tuple=False, has_side_effect=True)

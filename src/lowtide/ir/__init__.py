@@ -1,32 +1,40 @@
-"""The intermediate representation: every data structure that crosses a stage border."""
+"""The intermediate representation: every data structure that crosses a stage border.
 
-from lowtide.ir.annotations import NO_ANNOTATIONS, Annotations
-from lowtide.ir.attributes import NO_ATTRIBUTES, Attributes
-from lowtide.ir.computation import Computation
-from lowtide.ir.element_type import ElementType
-from lowtide.ir.errors import (
-    HloProtoError,
-    HloTextError,
-    InputError,
-    InvalidModuleError,
-    LowtideError,
-    UnsupportedOpError,
-)
-from lowtide.ir.instruction import Instruction
-from lowtide.ir.literal import Literal
-from lowtide.ir.metadata import Metadata, SourceLocation
-from lowtide.ir.module import Module
-from lowtide.ir.opcode import Opcode
-from lowtide.ir.schedule import Schedule
-from lowtide.ir.shape import (
-    TOKEN,
-    Layout,
-    ProgramShape,
-    Shape,
-    ShapeIndex,
-    array_shape,
-    tuple_shape,
-)
+A name is loaded when it is first asked for: what runs a program that is kept needs few of them.
+"""
+
+from typing import TYPE_CHECKING
+
+from lowtide.records.late_names import late_names
+
+if TYPE_CHECKING:
+    from lowtide.ir.annotations import NO_ANNOTATIONS, Annotations
+    from lowtide.ir.attributes import NO_ATTRIBUTES, Attributes
+    from lowtide.ir.computation import Computation
+    from lowtide.ir.element_type import ElementType
+    from lowtide.ir.errors import (
+        HloProtoError,
+        HloTextError,
+        InputError,
+        InvalidModuleError,
+        LowtideError,
+        UnsupportedOpError,
+    )
+    from lowtide.ir.instruction import Instruction
+    from lowtide.ir.literal import Literal
+    from lowtide.ir.metadata import Metadata, SourceLocation
+    from lowtide.ir.module import Module
+    from lowtide.ir.opcode import Opcode
+    from lowtide.ir.schedule import Schedule
+    from lowtide.ir.shape import (
+        TOKEN,
+        Layout,
+        ProgramShape,
+        Shape,
+        ShapeIndex,
+        array_shape,
+        tuple_shape,
+    )
 
 __all__ = [
     "NO_ANNOTATIONS",
@@ -56,3 +64,36 @@ __all__ = [
     "array_shape",
     "tuple_shape",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = late_names(
+        __name__,
+        {
+            "Annotations": "annotations",
+            "Attributes": "attributes",
+            "Computation": "computation",
+            "ElementType": "element_type",
+            "HloProtoError": "errors",
+            "HloTextError": "errors",
+            "InputError": "errors",
+            "Instruction": "instruction",
+            "InvalidModuleError": "errors",
+            "Layout": "shape",
+            "Literal": "literal",
+            "LowtideError": "errors",
+            "Metadata": "metadata",
+            "Module": "module",
+            "NO_ANNOTATIONS": "annotations",
+            "NO_ATTRIBUTES": "attributes",
+            "Opcode": "opcode",
+            "ProgramShape": "shape",
+            "Schedule": "schedule",
+            "Shape": "shape",
+            "ShapeIndex": "shape",
+            "SourceLocation": "metadata",
+            "TOKEN": "shape",
+            "UnsupportedOpError": "errors",
+            "array_shape": "shape",
+            "tuple_shape": "shape",
+        },
+    )

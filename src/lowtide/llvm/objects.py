@@ -19,6 +19,7 @@ from lowtide.llvm.machine import (
     WHOLE_PASSES,
     KernelCompiler,
 )
+from lowtide.llvm.shipped import shipped_object
 from lowtide.llvm.target import Target
 
 if TYPE_CHECKING:
@@ -83,8 +84,12 @@ def compile_modules(
 
 
 def unit_object(unit: NativeUnit, target: Target, cached: ObjectCache) -> bytes:
-    """Return the object of a unit of native code; one that is kept needs no text of it."""
-    key = fingerprint(f"; unit, level {RUNTIME_LEVEL}\n{unit.sources}", target)
+    """Return the object of a unit of native code: as it was shipped, kept, or made anew."""
+    sources = unit.sources
+    shipped = shipped_object(unit, target, sources)
+    if shipped is not None:
+        return shipped
+    key = fingerprint(f"; unit, level {RUNTIME_LEVEL}\n{sources}", target)
     code = cached.get(key)
     if code is None:
         code = compiled_unit(unit, target)

@@ -19,20 +19,19 @@ Result = TypeVar("Result")
 R = TypeVar("R", bound=NativeRecord)
 
 
-def source_of(module: str, path: str = "") -> str:
-    """Return the text of a module that is loaded, or of another file of its package."""
+def source_of(module: str, path: str = "") -> bytes:
+    """Return a module that is loaded as it is written, or another file of its package.
+
+    Raises OSError where there is no such file.
+    """
     loaded = sys.modules[module]
-    path = (
-        os.path.join(os.path.dirname(loaded.__file__ or ""), path)
-        if path
-        else loaded.__file__ or ""
-    )
+    given = loaded.__file__ or ""
+    path = os.path.join(os.path.dirname(given), path) if path else given
     loader: Any = loaded.__spec__.loader if loaded.__spec__ else None
     if hasattr(loader, "get_data"):
         data: bytes = loader.get_data(path)
-    else:
-        data = Path(path).read_bytes()
-    return data.decode()
+        return data
+    return Path(path).read_bytes()
 
 
 class NativeFunction(Generic[Parameters, Result]):

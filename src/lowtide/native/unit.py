@@ -26,7 +26,8 @@ _COMPILER: Final = (
 class NativeUnit:
     """Functions that are compiled together; only those that are `exported` are seen outside."""
 
-    def __init__(self, exported: Sequence[NativeFunction[..., Any]]) -> None:
+    def __init__(self, name: str, exported: Sequence[NativeFunction[..., Any]]) -> None:
+        self.name = name
         self.exported = tuple(exported)
 
     @property
@@ -36,13 +37,13 @@ class NativeUnit:
 
     @property
     def sources(self) -> str:
-        """What decides about the text of the unit: of each module its source, and its numbers."""
-        parts = [",".join(self.names)]
+        """A digest of what decides about the text: of each module its source, and its numbers."""
+        parts = [",".join(self.names).encode()]
         parts += [source_of(__name__, f"{name}.py") for name in _COMPILER]
         for module in self._modules():
             parts.append(source_of(module.__name__))
-            parts.append(repr(sorted(_numbers(module))))
-        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+            parts.append(repr(sorted(_numbers(module))).encode())
+        return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
     def _modules(self) -> list[ModuleType]:
         """The modules in which its functions and records are defined."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, Final
 
 from lowtide.ir import Module
@@ -12,6 +11,7 @@ from lowtide.ir.errors import InputError
 from lowtide.ir.shape import Layout, ProgramShape, Shape, tuple_shape
 from lowtide.pjrt.auto_layouts import chosen_layouts
 from lowtide.pjrt.devices import MEMORY_KIND
+from lowtide.pjrt.stablehlo import mlir_context, parsed
 from lowtide.records import dataclass
 
 _LAYOUT: Final = "mhlo.layout_mode"
@@ -37,26 +37,16 @@ class EntryMarks:
     result_memories: tuple[str, ...] = ()
 
 
-@cache
-def _context() -> Any:
-    from jax._src.interpreters import mlir
-
-    make: Any = mlir.make_ir_context
-    return make()
-
-
 def entry_marks(code: bytes) -> EntryMarks:
     """Return the marks of a program as JAX hands it in; nothing is parsed where it has none."""
     # The names of attributes stand in the bytes as they are.
     if _LAYOUT.encode() not in code and _MEMORY.encode() not in code:
         return EntryMarks()
     from jaxlib.mlir import ir
-    from jaxlib.mlir.dialects import stablehlo
 
     library: Any = ir
-    read: Any = stablehlo.deserialize_portable_artifact
-    with _context():
-        module: Any = read(_context(), code)
+    with mlir_context():
+        module = parsed(code)
         (main,) = [x for x in module.body.operations if _name(x) == "main"]
         arguments = _attributes(library, main, "arg_attrs")
         results = _attributes(library, main, "res_attrs")

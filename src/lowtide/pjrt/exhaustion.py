@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lowtide.client.executable import Executable
+from lowtide.client.executable.executable import Executable
 from lowtide.pjrt.errors import RESOURCE_EXHAUSTED, PluginError
 
 SHOWN_LINES: Final = 10

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lowtide.frontend.hlo_proto import write_sharding_proto
 from lowtide.host_calls.functions import NUMBER, HostFunction, function_named
 from lowtide.pjrt import PLATFORM
 
@@ -82,5 +81,7 @@ def _tell(
 
 def tell_inspections(inspections: Sequence[Inspection]) -> None:
     """Call the functions of all inspections of a program, in its order; raises what they raise."""
+    from lowtide.frontend.hlo_proto import write_sharding_proto
+
     for x in inspections:
         function_named(x.config).function(write_sharding_proto(x.sharding))

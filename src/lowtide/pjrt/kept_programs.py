@@ -9,7 +9,6 @@ from ctypes import c_char_p, c_size_t, c_void_p
 from typing import Any, Final
 
 from lowtide.client.errors import UntrustedProgramError
-from lowtide.client.executable import deserialize_executable
 from lowtide.ir.errors import InputError
 from lowtide.options import Options
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
@@ -18,6 +17,7 @@ from lowtide.pjrt.handles import handle, kept_text
 from lowtide.pjrt.program_answers import KEEP
 from lowtide.pjrt.program_options import read_options
 from lowtide.pjrt.programs import PluginProgram
+from lowtide.pjrt.signatures import signature_of
 from lowtide.pjrt.table import serves
 
 _MARK: Final = b"lowtide program of JAX 1\n"
@@ -68,6 +68,8 @@ def _load(arguments: Any) -> None:
     known = arguments.struct_size >= type(arguments).options_size.offset + 8
     if known and arguments.options:
         given = ctypes.string_at(arguments.options, arguments.options_size)
+    from lowtide.client.executable import deserialize_executable
+
     try:
         executable = deserialize_executable(data[end:], Options())
     except UntrustedProgramError as error:
@@ -78,5 +80,5 @@ def _load(arguments: Any) -> None:
         ) from error
     except InputError as error:
         raise PluginError(INVALID_ARGUMENT, f"the program {error.message}") from error
-    program = PluginProgram(executable.module, executable, read_options(given))
+    program = PluginProgram(signature_of(executable.module), executable, read_options(given))
     arguments.executable = handle(program, program.cell())

@@ -92,7 +92,9 @@ _LETTERS: Final[dict[str, Any]] = {
     "v": None,
 }
 
-UNIT: Final = NativeUnit([*dict.fromkeys([*_ASKED, *_CALLED, *_WITHOUT_LOCK]), *python.ENTRIES])
+UNIT: Final = NativeUnit(
+    "plugin", [*dict.fromkeys([*_ASKED, *_CALLED, *_WITHOUT_LOCK]), *python.ENTRIES]
+)
 
 
 def immortal(thing: T) -> T:

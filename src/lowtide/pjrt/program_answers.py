@@ -21,7 +21,8 @@ from lowtide.pjrt.getters import (
 )
 from lowtide.pjrt.handles import handle, kept_text, put_text, value_of
 from lowtide.pjrt.native_code import immortal
-from lowtide.pjrt.programs import ArrayType, PluginProgram, ProgramCode
+from lowtide.pjrt.programs import PluginProgram, ProgramCode
+from lowtide.pjrt.signatures import ArrayType
 from lowtide.pjrt.table import address_of, extends, serves
 
 

@@ -6,7 +6,6 @@ import ctypes
 from ctypes import c_float, c_int, c_int64, c_size_t, c_void_p
 from typing import Any, Final
 
-from lowtide.ops.cost import module_cost
 from lowtide.pjrt.getters import COUNTED, reads
 from lowtide.pjrt.handles import kept_text, value_of
 from lowtide.pjrt.program_answers import generated_bytes
@@ -35,6 +34,8 @@ class _NamedNumber(ctypes.Structure):
 
 def _costs(program: PluginProgram) -> tuple[int, int]:
     """The names are XLA's."""
+    from lowtide.ops.cost import module_cost  # Most programs are never asked.
+
     cost = module_cost(program.alive().module)
     found = {
         "flops": cost.flops,

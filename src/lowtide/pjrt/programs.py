@@ -3,90 +3,41 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
 from ctypes import c_int, c_int64, c_size_t, c_void_p
 from functools import cached_property
-from math import prod
 from typing import Any
 
 from lowtide.backends.kept import kept
-from lowtide.client.executable import Executable, compile_module
-from lowtide.client.jit.lowering import held_functions, refuse_callbacks
-from lowtide.files.object_cache import ObjectCache
-from lowtide.frontend.hlo_proto import read_hlo_proto, write_hlo_module_with_config
-from lowtide.ir import Module, Shape
+from lowtide.client.executable.executable import Executable
 from lowtide.ir.garbage_collection import without_collection
 from lowtide.native import make
+from lowtide.options import Options
 from lowtide.pjrt.blocks import HandleCell
 from lowtide.pjrt.compile_options import lowtide_options
 from lowtide.pjrt.devices import MEMORY_KIND, PluginDevice, client
-from lowtide.pjrt.donation import tie_donors
-from lowtide.pjrt.element_types import NUMBERS, dtype_of
-from lowtide.pjrt.entry_marks import entry_marks, mark_entry, memories_of
-from lowtide.pjrt.errors import INVALID_ARGUMENT, UNIMPLEMENTED, PluginError
+from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
 from lowtide.pjrt.handles import KeptLists, handle
-from lowtide.pjrt.layouts import Order, layout_at, row_major
-from lowtide.pjrt.partitioning import program_of_each, shardings_of
+from lowtide.pjrt.known_programs import keep_program, keys_of, known_program
+from lowtide.pjrt.layouts import layout_at
 from lowtide.pjrt.program_options import CompileOptions, read_options
 from lowtide.pjrt.queues import all_queues
-from lowtide.pjrt.stablehlo import kept_hlo_of
+from lowtide.pjrt.signatures import ProgramSignature, signature_of
 from lowtide.pjrt.table import serves
-from lowtide.pjrt.tokens import TOKEN_SHAPE
-from lowtide.records import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class ArrayType:
-    """The type of an argument or result: its sizes, its element type by PJRT's number, and where.
-
-    `order` is that in which its dimensions lie, `memory` the kind of memory.
-    """
-
-    sizes: tuple[int, ...]
-    number: int
-    order: Order
-    memory: str
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of all elements, each of which has whole ones."""
-        return prod(self.sizes) * dtype_of(self.number).itemsize
-
-
-def _array_types(shapes: Sequence[Shape], memories: Sequence[str]) -> tuple[ArrayType, ...]:
-    found = []
-    for shape, memory in zip(shapes, memories, strict=True):
-        if shape.is_token:
-            shape = TOKEN_SHAPE
-        order = shape.layout.minor_to_major if shape.layout else row_major(shape.rank)
-        found.append(ArrayType(shape.dimensions, NUMBERS[shape.element_type], order, memory))
-    return tuple(found)
 
 
 class PluginProgram:
-    """An executable on some devices, which run it together.
+    """An executable on some devices, which run it together; JAX knows it by its signature."""
 
-    `module` is the program of each device, `donated` are the arguments that it may overwrite, and
-    `shardings` those of arguments and results in protobuf, None where nothing is divided.
-    """
-
-    def __init__(self, module: Module, executable: Executable, options: CompileOptions) -> None:
+    def __init__(
+        self, signature: ProgramSignature, executable: Executable, options: CompileOptions
+    ) -> None:
         self.executable: Executable | None = executable
         self.options = options
         self.devices = [client().device(x) for x in options.devices]
-        self.name = module.name
-        program = module.entry_layout or module.entry.program_shape
-        result = program.result
-        leaves = result.tuple_shapes if result.is_tuple else (result,)
-        memories = memories_of(module, len(program.parameters), len(leaves))
-        self.arguments = _array_types(program.parameters, memories[0])
-        self.results = _array_types(leaves, memories[1])
-        self.is_tuple = result.is_tuple
-        self.tokens = tuple([i for i, x in enumerate(program.parameters) if x.is_token])
-        aliased = [x.parameter for x in module.input_output_aliases]
-        donors = [x.parameter for x in module.buffer_donors]
-        self.donated = tuple(dict.fromkeys([*aliased, *donors]))
-        self.shardings = shardings_of(module)
+        self.name = signature.name
+        self.arguments, self.results = signature.arguments, signature.results
+        self.is_tuple, self.tokens = signature.is_tuple, signature.tokens
+        self.donated, self.shardings = signature.donated, signature.shardings
         self.lists = KeptLists()
 
     @property
@@ -123,6 +74,8 @@ class PluginProgram:
     @cached_property
     def proto(self) -> bytes:
         """The scheduled module that runs, with its configuration, as protobuf."""
+        from lowtide.frontend.hlo_proto import write_hlo_module_with_config
+
         return write_hlo_module_with_config(self.alive().module)
 
     @cached_property
@@ -182,49 +135,27 @@ def _compile(arguments: Any) -> None:
         ctypes.string_at(arguments.compile_options, arguments.compile_options_size)
     )
     chosen = lowtide_options(options.overrides)
+    keys = keys_of(form, code, options, chosen)
+    found = None if keys is None else known_program(keys)
+    if found is None:
+        found = _compiled(form, code, options, chosen)
+        if keys is not None:
+            keep_program(keys, found[0], found[1].making.key)
+    for queue in all_queues():
+        queue.note_compilation()
+    loaded = PluginProgram(*found, options)
+    arguments.executable = handle(loaded, loaded.cell())
+
+
+def _compiled(
+    form: str, code: bytes, options: CompileOptions, chosen: Options
+) -> tuple[ProgramSignature, Executable]:
+    from lowtide.client.executable.compiling import compile_module
+    from lowtide.client.jit.lowering import held_functions
+    from lowtide.pjrt.program_modules import module_of  # What is kept needs no module.
+
     module = module_of(form, code, options, kept("hlo", chosen))
     functions = held_functions(module)
     executable = compile_module(module, chosen)
     del functions  # The executable holds them from now on.
-    for queue in all_queues():
-        queue.note_compilation()
-    loaded = PluginProgram(module, executable, options)
-    arguments.executable = handle(loaded, loaded.cell())
-
-
-def module_of(
-    form: str, code: bytes, options: CompileOptions, cached: ObjectCache | None = None
-) -> Module:
-    """Return a program in one of the forms "mlir", which is portable StableHLO, and "hlo".
-
-    The HLO of StableHLO is taken from `cached`, where it is there.
-    It is that of each device. Of StableHLO the entry has the layouts that its marks ask for. Raises
-    PluginError for another form, and for what lowtide cannot call or pass on.
-    """
-    if form not in ("mlir", "hlo"):
-        raise PluginError(UNIMPLEMENTED, f"programs come as 'mlir' or 'hlo', not as {form!r}")
-    module = read_hlo_proto(
-        kept_hlo_of(code, cached or ObjectCache(None)) if form == "mlir" else code
-    )
-    refuse_callbacks(module)
-    module = program_of_each(module, options)
-    if form == "mlir":
-        mark_entry(module, entry_marks(code))
-    tie_donors(module)
-    _refuse_others(module)
-    return module
-
-
-def _refuse_others(module: Module) -> None:
-    """Raise PluginError where what goes in or out is neither an array of a known type nor a token.
-
-    A token is ready when the call has returned, so that calls which pass it on run in order.
-    """
-    root = module.entry.root.shape
-    given = [x.shape for x in module.entry.parameters]
-    results = root.tuple_shapes if root.is_tuple else (root,)
-    for shape in (*given, *results):
-        if not shape.is_token and not (shape.is_array and shape.element_type in NUMBERS):
-            raise PluginError(
-                UNIMPLEMENTED, f"{module.name} takes or returns {shape}: only arrays and tokens may"
-            )
+    return signature_of(module), executable

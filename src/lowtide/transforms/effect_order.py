@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Final
 
-from lowtide.host_calls.calls import is_python_call
+from lowtide.host_calls.instructions import is_python_call
 from lowtide.ir import Computation, Instruction, Module
 from lowtide.ir.traversal import post_order
 from lowtide.ops.effects import has_side_effect

@@ -1,11 +1,19 @@
-"""Executables: programs as users hold them, as bytes, and how they come about."""
+"""Executables: programs as users hold them, as bytes, and how they come about.
 
-from lowtide.client.executable.compiling import (
-    check_memory,
-    compile_module,
-    deserialize_executable,
-)
-from lowtide.client.executable.executable import Executable, Making
+A name is loaded when it is first asked for: a program that is kept needs no module.
+"""
+
+from typing import TYPE_CHECKING
+
+from lowtide.records.late_names import late_names
+
+if TYPE_CHECKING:
+    from lowtide.client.executable.compiling import (
+        check_memory,
+        compile_module,
+        deserialize_executable,
+    )
+    from lowtide.client.executable.executable import Executable, Making
 
 __all__ = [
     "Executable",
@@ -14,3 +22,15 @@ __all__ = [
     "compile_module",
     "deserialize_executable",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = late_names(
+        __name__,
+        {
+            "Executable": "executable",
+            "Making": "executable",
+            "check_memory": "compiling",
+            "compile_module": "compiling",
+            "deserialize_executable": "compiling",
+        },
+    )

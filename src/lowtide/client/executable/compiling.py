@@ -21,12 +21,13 @@ from lowtide.client.executable.executable import (
     Making,
     spells_constants,
 )
+from lowtide.client.executable.kept_executables import opened
 from lowtide.client.executable.keys import program_key
 from lowtide.client.executable.stored import StoredProgram, open_program, read_program
 from lowtide.files.signing import signing_key
 from lowtide.ir import Module
 from lowtide.ir.clone import clone_module
-from lowtide.ir.errors import InputError, LowtideError
+from lowtide.ir.errors import LowtideError
 from lowtide.ir.garbage_collection import without_collection
 from lowtide.ir.gpu_names import is_gpu_target
 from lowtide.options import BUDGET_SECONDS, Options, cache_folder
@@ -100,28 +101,21 @@ def compile_module(
     programs, environment = kept("programs", options), environment_of(options)
     given = None if options.check == "never" else clone_module(module)
     for wanted in dict.fromkeys((replace(options, memory=None), options)):
-        known = _known(programs.get(program_key(module, wanted, environment)))
+        key = program_key(module, wanted, environment)
+        known = opened(programs.get(key))
         if given is not None and known is not None and not spells_constants(known.program):
             known = None
         if known is not None and _does(known.memory, options):
-            making = Making({"cache": perf_counter() - start}, was_cached=True)
+            making = Making({"cache": perf_counter() - start}, was_cached=True, key=key)
             return _executable(known, options, making, CheckedModules(given=given))
     from lowtide.client.executable.anew import compile_anew, executable_of
 
     made = executable_of(compile_anew(module, options, progress, tell=tell), options, given)
     if options.deadline is None and not made.program.python_call:
-        programs.put(program_key(module, options, environment), made.serialize())
+        key = program_key(module, options, environment)
+        programs.put(key, made.serialize())
+        made.making = Making(made.making.seconds, key=key)
     return _within_memory(made, options)
-
-
-def _known(data: bytes | None) -> StoredProgram | None:
-    """What a cache has, which sees to it that it is ours; None for nothing or what is damaged."""
-    if data is None:
-        return None
-    try:
-        return open_program(data, None)
-    except InputError:
-        return None
 
 
 def _does(memory: Any, options: Options) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 from lowtide.backends.kept import linked
 from lowtide.client.executable.stored import StoredProgram, stored_bytes
 from lowtide.files.signing import signing_key
-from lowtide.ir import LowtideError, Module
+from lowtide.ir.errors import LowtideError
 from lowtide.options import Options, cache_folder
 from lowtide.records import dataclass
 from lowtide.runtime.cpu.call import Arenas
@@ -24,14 +24,19 @@ from lowtide.runtime.cpu.program import NativeProgram
 if TYPE_CHECKING:
     from lowtide.client.executable.checked import CheckSubject
     from lowtide.client.executable.device_parts import DeviceParts
+    from lowtide.ir.module import Module
 
 
 @dataclass(frozen=True, slots=True)
 class Making:
-    """How an executable came about: wall seconds by stage, in order, and whether from the cache."""
+    """How an executable came about: wall seconds by stage, in order, and whether from the cache.
+
+    `key` is the one by which the cache has it, "" where it does not.
+    """
 
     seconds: Mapping[str, float] = field(default_factory=dict)
     was_cached: bool = False
+    key: str = ""
 
 
 SPELLED_BYTES: Final = 1 << 20
@@ -84,7 +89,7 @@ class Executable:
         self._linked = linked(program, options)
         making = making or Making()
         linking = {"linking": perf_counter() - start}
-        self.making = Making({**making.seconds, **linking}, making.was_cached)
+        self.making = Making({**making.seconds, **linking}, making.was_cached, making.key)
         """How it came about in this process."""
         self._callee: Callable[..., Any] = self._linked
         if options.check != "never":

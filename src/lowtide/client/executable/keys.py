@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import os
-from functools import cache
-from pathlib import Path
 
-import lowtide
+from lowtide.client.executable.code_version import code_version
 from lowtide.ir import Module, Opcode
 from lowtide.ir.attributes import Constant
 from lowtide.ir.literal import Literal
@@ -26,7 +23,7 @@ def program_key(module: Module, options: Options, environment: str) -> str:
         f"{options.stage} {options.effort} {options.thread_count}",
         f"tuned {options.autotune} within {options.memory} for {options.memory_priority}",
         environment,
-        _code_version(),
+        code_version(),
     ):
         digest.update(f"{part}\n".encode())
     return digest.hexdigest()[:40]
@@ -46,31 +43,3 @@ def _constant_bytes(literal: Literal) -> bytes:
     if literal.shape.is_array:
         return literal.array.tobytes()
     return literal.text(large=True).encode()
-
-
-@cache
-def package_digest() -> str:
-    """Return a digest of the source of this package, the same wherever it is installed."""
-    root = Path(lowtide.__file__).parent
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        digest.update(f"{path.relative_to(root)}\n".encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-@cache
-def _code_version() -> str:
-    """A fingerprint of this package: another version may compile otherwise."""
-    lines: list[str] = []
-    root = os.path.dirname(lowtide.__file__)
-    folders = [root]
-    while folders:  # Path.rglob takes three times as long, in each process.
-        with os.scandir(folders.pop()) as entries:
-            for x in entries:
-                if x.name.endswith(".py"):
-                    status = x.stat()
-                    lines.append(f"{x.path[len(root) :]} {status.st_size} {status.st_mtime_ns}\n")
-                elif x.name != "__pycache__" and x.is_dir():
-                    folders.append(x.path)
-    return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()

@@ -9,10 +9,11 @@ from typing import Any, Final, final
 import numpy as np
 
 from lowtide.backends.kept import linked
+from lowtide.client.executable.code_version import package_digest
 from lowtide.client.executable.compiling import compile_module
 from lowtide.client.executable.device_parts import DeviceParts, device_parts
 from lowtide.client.executable.executable import Executable
-from lowtide.client.executable.keys import module_digest, package_digest
+from lowtide.client.executable.keys import module_digest
 from lowtide.client.executable.rank_trades import (
     instructions_named,
     names_before,

@@ -10,8 +10,8 @@ from lowtide.client.jit.foreign_targets import know_targets_of_jax
 from lowtide.client.jit.host_rules import lowering_parameters
 from lowtide.client.jit.symbolic_sizes import hlo_of
 from lowtide.frontend.hlo_proto import read_hlo_proto
-from lowtide.host_calls.calls import is_python_call
 from lowtide.host_calls.functions import HostFunction, function_named
+from lowtide.host_calls.instructions import is_python_call
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import CustomCall
 from lowtide.ir.errors import UnsupportedOpError, unsupported

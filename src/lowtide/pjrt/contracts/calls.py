@@ -23,7 +23,8 @@ from lowtide.pjrt.devices import PluginDevice
 from lowtide.pjrt.errors import PluginError
 from lowtide.pjrt.handles import cell_of, destroy, value_of
 from lowtide.pjrt.native_jobs import KEPT
-from lowtide.pjrt.programs import ArrayType, PluginProgram
+from lowtide.pjrt.programs import PluginProgram
+from lowtide.pjrt.signatures import ArrayType
 from lowtide.pjrt.storage import when_ready
 from lowtide.records import dataclass
 

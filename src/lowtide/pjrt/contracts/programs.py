@@ -12,7 +12,8 @@ from lowtide.ir.tilings.shardy_reader import read_meshes
 from lowtide.pjrt.contracts.findings import BrokenContractError, require
 from lowtide.pjrt.devices import MEMORY_KINDS
 from lowtide.pjrt.element_types import NUMBERS
-from lowtide.pjrt.programs import ArrayType, PluginProgram
+from lowtide.pjrt.programs import PluginProgram
+from lowtide.pjrt.signatures import ArrayType
 from lowtide.pjrt.stablehlo import hlo_of
 from lowtide.pjrt.tokens import TOKEN_SHAPE
 

@@ -22,7 +22,8 @@ from lowtide.runtime.cpu.walker import copy
 from lowtide.runtime.devices.native_meeting import exchange, fail_meeting, leave_meeting
 
 RUNTIME: Final = NativeUnit(
-    [worker, unlocked, entry, copy, take, dismiss, exchange, fail_meeting, leave_meeting]
+    "runtime",
+    [worker, unlocked, entry, copy, take, dismiss, exchange, fail_meeting, leave_meeting],
 )
 """The runtime's functions that are called from elsewhere."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -11,12 +11,14 @@ import numpy.typing as npt
 from lowtide.host_calls.functions import TARGET
 from lowtide.ir.buffer import AllocationKind, BufferAssignment, BufferSlice
 from lowtide.ir.errors import InputError, UnsupportedOpError
-from lowtide.ir.module import Module
 from lowtide.ir.shape import Shape, ShapeIndex
 from lowtide.ir.thunk import KernelEntry, Thunk, exchanges, host_calls
 from lowtide.llvm.target import Target, host_target
 from lowtide.records import dataclass
 from lowtide.runtime.cpu.arguments import Argument, major_to_minor
+
+if TYPE_CHECKING:
+    from lowtide.ir.module import Module
 
 Structure: TypeAlias = "int | tuple[Structure, ...] | None"
 """How results are nested: the number of an array, a tuple, None for a token."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from lowtide.host_calls.calls import is_foreign_call
+from lowtide.host_calls.instructions import is_foreign_call
 from lowtide.ir import Computation, Instruction, Module, Opcode, Shape, tuple_shape
 from lowtide.ir.attributes import CustomCall
 from lowtide.ir.schedule import Schedule

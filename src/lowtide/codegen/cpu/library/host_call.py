@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lowtide.codegen.kernel import KernelCode, KernelPlan
-from lowtide.host_calls.calls import host_call_of
+from lowtide.host_calls.instructions import host_call_of
 from lowtide.ir import Instruction
 from lowtide.llvm.target import Target
 
