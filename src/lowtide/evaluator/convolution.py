@@ -144,11 +144,18 @@ def _sum_over_positions(
             for i, n, d in zip(position, places, window, strict=True)
         ]
         rows = x[(slice(None), slice(None), *met)].reshape(groups, -1, x.shape[-1])
-        products = np.matmul(rows, matrices[:, number])
+        products = _product(rows, matrices[:, number])
         if holes is not None:
             products[:, np.tile(holes[tuple(met)].reshape(-1), batch)] = 0
         total += products
     return total.reshape(groups, batch, *places, k.shape[-1])
+
+
+def _product(rows: Array, matrices: Array) -> Array:
+    """Return a product for each group; where one number is contracted no sum is to be made."""
+    if rows.shape[-1] == 1:
+        return np.asarray(np.multiply(rows, matrices))
+    return np.asarray(np.matmul(rows, matrices))
 
 
 def _each_place(

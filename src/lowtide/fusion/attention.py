@@ -91,7 +91,7 @@ class _Finder:
         return materialize(self.computation, clusters, self.order, bodies)
 
     def _may_be_second(self, x: Instruction) -> bool:
-        return x.opcode is Opcode.DOT and any(
+        return _is_quick(x) and any(
             y.shape.is_array and y.shape.nbytes > self.least_bytes for y in x.operands
         )
 
@@ -159,7 +159,7 @@ class _Finder:
         dots = [
             x
             for x in seen
-            if x.opcode is Opcode.DOT
+            if _is_quick(x)
             and self.order[x] < self.order[second.dot]
             and x.shape.element_count == elements
             and second.row_length in lengths_alone(x)
@@ -212,6 +212,14 @@ class _Finder:
             found |= dict.fromkeys(new)
             stack += new
         return sorted(found, key=self.order.__getitem__)
+
+
+def _is_quick(x: Instruction) -> bool:
+    """Whether the kernel multiplies in tiles what a dot does.
+
+    Others it adds up one by one: kernels of their own have quick ways for integers.
+    """
+    return x.opcode is Opcode.DOT and x.shape.element_type.is_floating
 
 
 _BETWEEN: Final = (KernelKind.LOOP, KernelKind.REDUCTION)

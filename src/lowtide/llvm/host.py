@@ -17,6 +17,9 @@ from lowtide.records import dataclass
 class FactStore(Protocol):
     """Bytes by key, kept for other processes."""
 
+    def get(self, key: str) -> bytes | None:
+        """Return the bytes of a key, None where there are none."""
+
     def through(self, key: str, make: Callable[[], bytes]) -> bytes:
         """Return the bytes of a key, made and kept where there are none."""
 
@@ -51,6 +54,14 @@ def host_facts() -> HostFacts:
         return _asked()
     kept = _read(_STORES[0]().through(key, lambda: _written(_asked())))
     return kept or _asked()
+
+
+def are_facts_kept() -> bool:
+    """Whether `host_facts` need not load LLVM."""
+    if host_facts.cache_info().currsize:
+        return True
+    key = _key()
+    return bool(key and _STORES) and _STORES[0]().get(key) is not None
 
 
 def _asked() -> HostFacts:

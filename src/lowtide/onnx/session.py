@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 from onnx import ModelProto
 
+from lowtide.client.executable.apart import compile_apart, known_without_compiler
 from lowtide.client.executable.compiling import compile_module
 from lowtide.client.executable.executable import Executable
 from lowtide.evaluator import evaluate
 from lowtide.frontend.onnx.model import OnnxModel, load_model
 from lowtide.frontend.onnx.module import module_of
 from lowtide.frontend.onnx.sizes import Shapes, Sizes, input_sizes
+from lowtide.frontend.onnx.stretch import Stretch
 from lowtide.ir import Module
 from lowtide.ir.errors import InputError
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.suggestions import nearest
 from lowtide.onnx import settings
+from lowtide.onnx.behind import BehindProgram
 from lowtide.onnx.binding import IOBinding
 from lowtide.onnx.description import ModelMetadata, NodeArg, metadata_of, node_arg
 from lowtide.onnx.feeds import checked_feeds
@@ -27,7 +30,7 @@ from lowtide.onnx.heap import give_back_free_memory
 from lowtide.onnx.integer_weights import with_integer_weights_prepared
 from lowtide.onnx.places import KEPT_STEPS, Program
 from lowtide.onnx.progress import shown_on_terminal
-from lowtide.onnx.runner import GraphRunner
+from lowtide.onnx.runner import Compile, GraphRunner
 from lowtide.onnx.values import Value
 from lowtide.onnx.weights import with_weights_prepared
 from lowtide.options import Options, options_with
@@ -39,8 +42,12 @@ if TYPE_CHECKING:
 ENGINES: Final = ("native", "reference")
 """What computes stretches: native code, or the evaluator."""
 
-TIMES: Final = ("lazy", "ahead")
-"""When a session compiles: at the first run of each shape, or when it is made too."""
+TIMES: Final = ("lazy", "ahead", "behind")
+"""When a session compiles: at the first run of each shape, when it is made too, or while it runs
+by the evaluator."""
+
+COMPILERS: Final = ("child", "here")
+"""Where programs are compiled: in a process that ends afterwards, or in this one."""
 
 
 @final
@@ -53,8 +60,12 @@ class InferenceSession:
     stretch needs beyond its arguments, `threads` how many run it. The `engine` "reference" has
     modules computed by the evaluator, slowly. With `compile` "ahead" the model is compiled now, by
     one run on zeros, for the sizes that it has; `sizes` of named dimensions and `shapes` of inputs
-    give the free ones. Programs are kept for the `kept` sets of shapes used last. `options` are
-    other fields of `Options`. Raises InputError and GraphError for what is no valid model.
+    give the free ones. With "behind" the evaluator answers until native code is there, which is
+    compiled meanwhile: from the first run on for the first shapes, from the second run on for
+    others. Results may differ in the last bits before and after. The `compiler` is a "child", a
+    process that ends afterwards, or "here", in this one. Programs are kept for the `kept` sets of
+    shapes used last. `options` are other fields of `Options`. Raises InputError and GraphError for
+    what is no valid model, ValueError for settings that cannot be.
     """
 
     def __init__(
@@ -70,25 +81,45 @@ class InferenceSession:
         self._settings = sess_options if sess_options is not None else settings.SessionOptions()
         own.options.setdefault("threads", settings.threads_of(sess_options))
         self._options = options_with(Options(), own.options)
+        self._compile = compile_apart if own.compiler == "child" else compile_module
         model = with_weights_prepared(load_model(path_or_bytes))
         self._model: OnnxModel = with_integer_weights_prepared(model)
         self._overridable = frozenset([x.name for x in self._model.overridable])
         self._inputs = {x.name: x for x in self._model.inputs}
         self._outputs = [x.name for x in self._model.outputs]
-        compile_ = self._compiled if own.engine == "native" else _evaluated
+        self._has_run = False
+        compile_ = self._ways(own)
         model = self._model
         self._runner = GraphRunner(model.graph, compile_, model.initializers, own.kept)
         if own.compile == "ahead":
             dimensions = {**settings.free_dimensions_of(sess_options), **own.sizes}
             self._runner.run(_zeros(model, dimensions, own.shapes))
 
-    def _compiled(self, module: Module) -> Program:
+    def _ways(self, own: _Own) -> Compile:
+        """What makes programs of modules."""
+        if own.engine == "reference":
+            return _evaluated
+        if own.compile != "behind":
+            return self._compiled
+        if self._options.memory is not None:
+            raise ValueError('the evaluator keeps to no memory: compile="behind" goes without it')
+        return self._compiled_behind
+
+    def _compiled(self, module: Module) -> Executable:
         with shown_on_terminal(f"lowtide: compiling {self._model.name}"):
             verify(module)
-            made = compile_module(module, self._options)
+            made = self._compile(module, self._options)
         if not made.making.was_cached:
             give_back_free_memory()
         return made
+
+    def _compiled_behind(self, module: Module) -> Program:
+        verify(module)
+        known = known_without_compiler(module, self._options)
+        if known is not None:
+            return known
+        begin_at = 2 if self._has_run else 1
+        return BehindProgram(module, lambda x: self._compile(x, self._options), begin_at)
 
     # -- what there is -----------------------------------------------------------------------------
 
@@ -147,11 +178,7 @@ class InferenceSession:
         need of one of them beyond its arguments, `weight_bytes` that of initializers.
         """
         weights = {id(x): x for x in self._model.initializers.values()}.values()
-        found = [
-            (stretch, program)
-            for stretch, program in self._runner.programs()
-            if isinstance(program, Executable)
-        ]
+        found = [(x, y) for x, y in self._executables() if y is not None]
         return {
             "schema": "lowtide.session_memory/1",
             "weight_bytes": sum([x.nbytes for x in weights]),
@@ -180,11 +207,25 @@ class InferenceSession:
 
     def release_memory(self) -> None:
         """Give back what is compiled, and the memory kept for later runs; the next run compiles."""
-        for _, program in self._runner.programs():
-            if isinstance(program, Executable):
+        for _, program in self._executables():
+            if program is not None:
                 program.release_memory()
         self._runner.forget()
         give_back_free_memory()
+
+    def wait_compiled(self) -> None:
+        """Return once all compilations that have begun are done: with `compile` "behind"."""
+        for _, program in self._runner.programs():
+            if isinstance(program, BehindProgram):
+                program.wait()
+
+    def _executables(self) -> Iterator[tuple[Stretch, Executable | None]]:
+        """The stretches with their native code, None where it is not there yet."""
+        for stretch, program in self._runner.programs():
+            if isinstance(program, BehindProgram):
+                yield stretch, program.native
+            elif isinstance(program, Executable):
+                yield stretch, program
 
     # -- runs --------------------------------------------------------------------------------------
 
@@ -214,6 +255,7 @@ class InferenceSession:
                 raise InputError(f"Invalid Output Name: {name!r}{nearest(name, self._outputs)}")
         values = checked_feeds(input_feed, self._inputs, self._overridable)
         results = self._runner.run(values)
+        self._has_run = True
         if not output_names:
             return results
         found = dict(zip(self._outputs, results, strict=True))
@@ -227,6 +269,7 @@ class _Own:
         options = dict(given)
         self.engine: str = _one_of("engine", options.pop("engine", "native"), ENGINES)
         self.compile: str = _one_of("compile", options.pop("compile", "lazy"), TIMES)
+        self.compiler: str = _one_of("compiler", options.pop("compiler", "child"), COMPILERS)
         self.kept = int(options.pop("kept", KEPT_STEPS))
         if self.kept < 1:
             raise ValueError(f"kept is the number of sets of shapes, at least 1; found {self.kept}")

@@ -6,6 +6,7 @@ A program that the cache has is ready without a compiler: no pass and no LLVM is
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -97,9 +98,29 @@ def compile_module(
         if parts.has_whole_arrays:
             own = compile_module(parts.module, options, progress, tell)
             return own.for_whole_arrays(parts)
+    given = None if options.check == "never" else clone_module(module)
+    known = known_program(module, options, given)
+    if known is not None:
+        return known
+    from lowtide.client.executable.anew import compile_anew, executable_of
+
+    made = executable_of(compile_anew(module, options, progress, tell=tell), options, given)
+    if options.deadline is None and not made.program.python_call:
+        key = program_key(module, options, environment_of(options))
+        kept("programs", options).put(key, made.serialize())
+        made.making = Making(made.making.seconds, key=key)
+    return _within_memory(made, options)
+
+
+def known_program(
+    module: Module, options: Options, given: Module | None = None
+) -> Executable | None:
+    """Return a module for one device as the cache has it, None where it has not.
+
+    `given` is the module that calls are checked with.
+    """
     start = perf_counter()
     programs, environment = kept("programs", options), environment_of(options)
-    given = None if options.check == "never" else clone_module(module)
     for wanted in dict.fromkeys((replace(options, memory=None), options)):
         key = program_key(module, wanted, environment)
         known = opened(programs.get(key))
@@ -108,14 +129,12 @@ def compile_module(
         if known is not None and _does(known.memory, options):
             making = Making({"cache": perf_counter() - start}, was_cached=True, key=key)
             return _executable(known, options, making, CheckedModules(given=given))
-    from lowtide.client.executable.anew import compile_anew, executable_of
+    return None
 
-    made = executable_of(compile_anew(module, options, progress, tell=tell), options, given)
-    if options.deadline is None and not made.program.python_call:
-        key = program_key(module, options, environment)
-        programs.put(key, made.serialize())
-        made.making = Making(made.making.seconds, key=key)
-    return _within_memory(made, options)
+
+def executable_of_bytes(data: bytes, options: Options, seconds: Mapping[str, float]) -> Executable:
+    """Return the executable that a process of this one's has compiled within its options."""
+    return _executable(open_program(data, None), options, Making(seconds))
 
 
 def _does(memory: Any, options: Options) -> bool:
