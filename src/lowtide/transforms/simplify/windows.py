@@ -11,9 +11,13 @@ from lowtide.ops.reducers import reducer_opcode
 from lowtide.passes.matching import has_one_user, is_uniform, scalar_value
 from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.simplify.pad import padding_of
+from lowtide.transforms.simplify.reduction import is_identity
 from lowtide.transforms.simplify.support import Made, arrays, spread
 
 _TRIVIAL: Final = WindowDimension(1)
+
+_IDEMPOTENT: Final = frozenset({Opcode.AND, Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.OR})
+"""Reducers for which a value that is given twice counts as if given once."""
 
 # -- reduce-window -----------------------------------------------------------------------------
 
@@ -57,9 +61,12 @@ def window_of_everything(x: Instruction, at: Rewriter) -> Made:
 @arrays(Opcode.REDUCE_WINDOW)
 def window_of_pad(x: Instruction, at: Rewriter) -> Made:
     """reduce-window(pad(x, v), v) => reduce-window(x, v), with the padding in the window"""
-    if len(x.operands) != 2:
+    opcode = reducer_opcode(x.called_computations[0])
+    if len(x.operands) != 2 or opcode is None:
         return None
     pad, init = x.operands
+    if opcode not in _IDEMPOTENT and not is_identity(opcode, init):
+        return None  # What pads counts each time that it is read, the initial value once.
     if pad.opcode is not Opcode.PAD or not has_one_user(pad) or not is_uniform(pad):
         return None
     value, other = scalar_value(pad.operands[1]), scalar_value(init)

@@ -38,6 +38,19 @@ CASES: list[Case] = [
         None,
     ),
     (
+        "window-of-pad",
+        "x: f32[2,3]; v: f32[] = 2; p = f32[2,5] pad(x, v), padding=0_0x1_1; "
+        "a = f32[2,4] reduce-window(p, v), window={size=1x2}, to_apply=add_f32",
+        None,
+    ),
+    (
+        "window-of-pad",
+        "x: f32[2,3]; v: f32[] = 0; p = f32[2,5] pad(x, v), padding=0_0x1_1; "
+        "a = f32[2,4] reduce-window(p, v), window={size=1x2}, to_apply=add_f32",
+        "x: f32[2,3]; v: f32[] = 0; a = f32[2,4] reduce-window(x, v), "
+        "window={size=1x2 pad=0_0x1_1}, to_apply=add_f32",
+    ),
+    (
         "reduce-what-is-read",
         "x: f32[4,3]; k: s32[4,3]; v: f32[]; w: s32[]; "
         "r = (f32[4], s32[4]) reduce(x, k, v, w), dimensions={1}, to_apply=two_sums; "
