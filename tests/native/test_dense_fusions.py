@@ -25,13 +25,13 @@ def hold(seed: int) -> None:
         assert_values_close(got, expected, module.entry.root.shape)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(330, 370))
 def test_a_fusion_that_reads_values_again(seed: int) -> None:
     hold(seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(40, 4040, 100))
+@pytest.mark.parametrize("first", range(0, 4000, 100))
 def test_many_fusions_that_read_values_again(first: int) -> None:
     for seed in range(first, first + 100):
         hold(seed)
