@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lowtide.cost.rings import ring_bytes
+from lowtide.cost.devices import ring_bytes
 
 
 def gathered(group: int) -> int:

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Final
 
 from lowtide.analysis.loop_trip_count import trip_count
-from lowtide.cost.rings import ring_bytes
+from lowtide.cost.devices import ring_bytes
 from lowtide.ir import Computation, Instruction, Module, Opcode, Shape
 from lowtide.ir.attributes import Collective, CollectivePermute
 from lowtide.ir.replica_groups import device_count
