@@ -189,6 +189,17 @@ def parameter_counts(source: Source) -> dict[str, int]:
     return found
 
 
+def function_lines(source: Source) -> dict[str, int]:
+    """Return the most lines of functions by name, docstrings and all."""
+    found: dict[str, int] = {}
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            lines = node.end_lineno - node.lineno + 1
+            found[node.name] = max(lines, found.get(node.name, 0))
+    return found
+
+
 # -- the map -------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from tests.architecture import (
     classes_defined_twice,
     cycles,
     drawn_map,
+    function_lines,
     imported_rooms,
     loaded,
     odd_imports,
@@ -325,6 +326,9 @@ STAGES = {"transforms", "fusion", "scheduling", "remat", "buffers", "codegen", "
 LONGEST_FILE = 500
 
 MOST_PARAMETERS = 10
+MOST_LINES = 60
+FRAGMENT = 40
+MOST_FRAGMENTS = 92
 MOST_ROOT_FILES = 5
 
 
@@ -379,10 +383,21 @@ def test_files_hold_one_idea(source: Source) -> None:
 
 @pytest.mark.parametrize("source", sources(), ids=lambda x: x.name)
 def test_parameter_lists_are_short(source: Source) -> None:
-    commands = source.path.stem if source.room == "cli" else ""
     for name, count in parameter_counts(source).items():
-        # The parameters of a command are its options, which the command line wants one by one.
-        assert count <= MOST_PARAMETERS or name == commands, f"{name} takes {count}"
+        assert count <= MOST_PARAMETERS, f"{name} takes {count}"
+
+
+@pytest.mark.parametrize("source", sources(), ids=lambda x: x.name)
+def test_functions_fit_on_a_screen(source: Source) -> None:
+    if source.room != "cli":
+        for name, lines in function_lines(source).items():
+            assert lines <= MOST_LINES, f"{name} has {lines} lines"
+
+
+def test_fragments_do_not_grow_in_number() -> None:
+    """A file so short is read where it is used, unless several rooms need it."""
+    small = [x.name for x in sources() if x.lines < FRAGMENT and x.path.stem != "__init__"]
+    assert len(small) <= MOST_FRAGMENTS
 
 
 def test_a_class_name_stands_for_one_thing() -> None:

@@ -178,29 +178,37 @@ def explain(
         module = _module_in(source)
         chosen = _options_of_module(specs, options, keywords)
         return _explain_module(module, chosen, _Changes(what_if, batch_axis), whole=whole)
-    from lowtide.autopsy import jax_compiled
-
-    if what_if and (jax_compiled.is_compiled(source) or jax_compiled.is_lowered(source)):
-        raise TypeError("what_if changes a module or a function; of a compiled program give these")
-    if jax_compiled.is_compiled(source) and jax_compiled.platform_of(source) == "lowtide":
+    if _is_stage(source):
         _only_options(specs, options, keywords)
-        from lowtide.client.executable.anew import compile_anew
-
-        return compile_anew(jax_compiled.module_of(source)).plan.report
-    if jax_compiled.is_compiled(source):
-        _only_options(specs, options, keywords)
-        return jax_compiled.explain_compiled(source, lowered)
-    if jax_compiled.is_lowered(source):
-        _only_options(specs, options, keywords)
-        return jax_compiled.explain_lowered(source)
+        return _explain_stage(source, lowered, is_changed=bool(what_if))
     if callable(source):
         options, keywords = _split_keywords(source, options, keywords)
         changes = _Changes(what_if, batch_axis)
         return _explain_function(source, specs, keywords, options, changes, whole=whole)
-    raise TypeError(
-        "expected a path, a Module, a function, or a compiled or lowered JAX program; found "
-        f"{type(source).__name__}"
-    )
+    expected = "a path, a Module, a function, or a compiled or lowered JAX program"
+    raise TypeError(f"expected {expected}; found {type(source).__name__}")
+
+
+def _is_stage(source: Any) -> bool:
+    """Whether it is a compiled or lowered program of JAX's."""
+    from lowtide.autopsy import jax_compiled
+
+    return jax_compiled.is_compiled(source) or jax_compiled.is_lowered(source)
+
+
+def _explain_stage(source: Any, lowered: Any, *, is_changed: bool) -> MemoryReport | PlanReport:
+    """Return the report on a compiled or lowered program of JAX's."""
+    from lowtide.autopsy import jax_compiled
+
+    if is_changed:
+        raise TypeError("what_if changes a module or a function; of a compiled program give these")
+    if not jax_compiled.is_compiled(source):
+        return jax_compiled.explain_lowered(source)
+    if jax_compiled.platform_of(source) != "lowtide":
+        return jax_compiled.explain_compiled(source, lowered)
+    from lowtide.client.executable.anew import compile_anew
+
+    return compile_anew(jax_compiled.module_of(source)).plan.report
 
 
 def fit(

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from lowtide.autopsy.autopsy import without_copies
 from lowtide.autopsy.plain_module import plain_module
-from lowtide.autopsy.without_copies import without_copies
 from lowtide.cli.inputs import generated
 from lowtide.evaluator import evaluate, value_leaves
 from lowtide.evaluator.evaluate import parameter_leaves

@@ -15,10 +15,8 @@ from lowtide.ir import Instruction, Module, Opcode, Shape, array_shape, tuple_sh
 from lowtide.ir.attributes import Dimensions
 from lowtide.ir.clone import clone_module
 from lowtide.ir.literal import DTYPES
-from lowtide.ops.factors import table
-from lowtide.ops.factors.computing import elementwise
-from lowtide.ops.factors.record import FactorKind
-from lowtide.ops.factors.table import arrays_of, factors_of
+from lowtide.ops.factors import record
+from lowtide.ops.factors.record import FactorKind, arrays_of, factors_of
 from lowtide.ops.resizing import attributes_at
 from lowtide.ops.table import TABLE
 
@@ -187,8 +185,8 @@ def assert_close(got: np.ndarray, wanted: np.ndarray) -> None:
 
 def test_a_wrong_factor_is_found(monkeypatch):
     rows = dict(TABLE)
-    rows[Opcode.REVERSE] = replace(TABLE[Opcode.REVERSE], factors=elementwise)
-    monkeypatch.setattr(table, "TABLE", rows)
+    rows[Opcode.REVERSE] = replace(TABLE[Opcode.REVERSE], factors="computing.elementwise")
+    monkeypatch.setattr(record, "TABLE", rows)
     with pytest.raises(AssertionError):
         test_parts(module_of(OPERATIONS["reverse"]).entry.root)
 

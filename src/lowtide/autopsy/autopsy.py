@@ -19,10 +19,9 @@ from lowtide.autopsy.plan_profile import PlanProfile, plan_profile
 from lowtide.autopsy.remedies import Planned, donation_remedies, option_remedies
 from lowtide.autopsy.repeatable import repeatable_bytes
 from lowtide.autopsy.report import Alternatives, Autopsy, PlanReport, Remedy, causes_of
-from lowtide.autopsy.without_copies import without_copies
 from lowtide.checking import ViolationKind, check_plan
 from lowtide.compiler.picture import picture_of
-from lowtide.ir import LowtideError, Module
+from lowtide.ir import Instruction, LowtideError, Module, Opcode, Schedule
 from lowtide.ir.buffer import AllocationKind, BufferAssignment
 from lowtide.ir.clone import clone_module
 from lowtide.records import dataclass
@@ -250,3 +249,32 @@ def _remedies(
         again = compile_with is not None
         found += donation_remedies(planned, module, donations, compile_again=again)
     return found
+
+
+def without_copies(module: Module) -> Module:
+    """Return a copy of a module in which readers of a `copy` read its operand.
+
+    Copies that change the layout stay. The order is kept; copies that execution needs are missing.
+    """
+    module = clone_module(module)
+    removed: set[Instruction] = set()
+    for computation in module.computations.values():
+        for instruction in list(computation.instructions.values()):
+            if _is_plain_copy(instruction):
+                instruction.replace_all_uses_with(instruction.operands[0])
+                computation.remove(instruction)
+                removed.add(instruction)
+    if module.schedule is not None:
+        module.schedule = Schedule(
+            {
+                computation: tuple([x for x in order if x not in removed])
+                for computation, order in module.schedule.sequences.items()
+            }
+        )
+    return module
+
+
+def _is_plain_copy(instruction: Instruction) -> bool:
+    if instruction.opcode is not Opcode.COPY:
+        return False
+    return instruction.shape is instruction.operands[0].shape

@@ -16,6 +16,7 @@ from lowtide.cli.arguments import (
 )
 from lowtide.cli.shapes import ShapesOption
 from lowtide.cli.sizes import SizesOption
+from lowtide.cli.taking import taking
 from lowtide.records import dataclass
 
 if TYPE_CHECKING:
@@ -25,17 +26,20 @@ if TYPE_CHECKING:
     from lowtide.options import Options
 
 
-def compile(
-    module: ModuleArgument,
+@dataclass(frozen=True, slots=True)
+class _CompileArguments:
+    """The arguments and options of `lowtide compile`."""
+
+    module: ModuleArgument
     output: Annotated[
         Path | None,
         typer.Option(
             "-o", "--output", metavar="FILE", help="Write the executable, which `run` takes."
         ),
-    ] = None,
-    memory: MemoryOption = None,
-    deadline: DeadlineOption = None,
-    threads: ThreadsOption = None,
+    ] = None
+    memory: MemoryOption = None
+    deadline: DeadlineOption = None
+    threads: ThreadsOption = None
     dump_to: Annotated[
         Path | None,
         typer.Option(
@@ -43,7 +47,7 @@ def compile(
             help="Write the module before and after all passes, buffer assignment and memory usage "
             "report into files that have the names of XLA's dumps, and LLVM IR for each kernel.",
         ),
-    ] = None,
+    ] = None
     dump_pass_re: Annotated[
         str,
         typer.Option(
@@ -51,7 +55,7 @@ def compile(
             help="With --dump-to: also the module after each pass whose name this regular "
             "expression matches, where it changed something.",
         ),
-    ] = "",
+    ] = ""
     target: Annotated[
         str,
         typer.Option(
@@ -59,38 +63,48 @@ def compile(
             show_default=False,
             help="cpu (default), cpu:avx2, cuda:sm_90, ...; --aot has more: docs/aot.md.",
         ),
-    ] = "cpu",
+    ] = "cpu"
     aot: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
             help="Write an object for C programs instead, and its headers.",
         ),
-    ] = None,
+    ] = None
     name: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="With --aot: the prefix of all names; else `model`."),
-    ] = None,
+    ] = None
     weights_file: Annotated[
         bool,
         typer.Option("--weights-file", help="With --aot: constants in a file to be mapped."),
-    ] = False,
-    sizes: SizesOption = None,
-    shapes: ShapesOption = None,
-    json: JsonOption = False,
-) -> None:
+    ] = False
+    sizes: SizesOption = None
+    shapes: ShapesOption = None
+    json: JsonOption = False
+
+
+@taking(_CompileArguments)
+def compile(given: _CompileArguments) -> None:
     """Compile a module to native code, and say what it came to.
 
     What was compiled before is taken from the cache, unless --dump-to is given. With --memory parts
     of it run again to fit; where that does not do (exit status 2), nothing is written.
     An executable runs on such a processor. A GPU's is code only: `run --target` emulates it.
     """
-    if aot is not None:
-        if output is not None or dump_to is not None or threads is not None:
+    if given.aot is not None:
+        if given.output is not None or given.dump_to is not None or given.threads is not None:
             raise typer.BadParameter("--aot goes with neither -o, --dump-to nor --threads")
-        _compile_ahead(module, aot, (target, name or "model", weights_file), memory, deadline, json)
+        _compile_ahead(
+            given.module,
+            given.aot,
+            (given.target, given.name or "model", given.weights_file),
+            given.memory,
+            given.deadline,
+            given.json,
+        )
         return
-    if name is not None or weights_file:
+    if given.name is not None or given.weights_file:
         raise typer.BadParameter("--name and --weights-file need --aot")
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError
@@ -100,27 +114,27 @@ def compile(
     from lowtide.ir.gpu_names import is_gpu_target
     from lowtide.options import Options, cache_folder
 
-    if dump_pass_re and dump_to is None:
+    if given.dump_pass_re and given.dump_to is None:
         raise UsageError("--dump-pass-re needs --dump-to")
-    console.check_outputs(output)
-    options = Options(threads=threads or 0, memory=memory, deadline=deadline)
-    if is_gpu_target(target):
+    console.check_outputs(given.output)
+    options = Options(threads=given.threads or 0, memory=given.memory, deadline=given.deadline)
+    if is_gpu_target(given.target):
         from lowtide.cli.compile_gpu import compile_gpu
 
-        if threads is not None or dump_to is not None:
+        if given.threads is not None or given.dump_to is not None:
             raise UsageError("--threads and --dump-to are about processors; leave out --target")
-        compile_gpu(load(module).module, target, options, output, json=json)
+        compile_gpu(load(given.module).module, given.target, options, given.output, json=given.json)
         return
-    options = for_processor(options, target)
-    found = load(module).module
-    executable = _compiled(found, options, dump_to, dump_pass_re)
-    if output is not None:
+    options = for_processor(options, given.target)
+    found = load(given.module).module
+    executable = _compiled(found, options, given.dump_to, given.dump_pass_re)
+    if given.output is not None:
         content = executable.serialize()
-        console.write_file(output, lambda stream: stream.write(content))
+        console.write_file(given.output, lambda stream: stream.write(content))
         if why := signing_key(cache_folder()).obstacle:
-            console.note(f"note: {output} is not signed, and to be run with --trust: {why}")
+            console.note(f"note: {given.output} is not signed, and to be run with --trust: {why}")
     account = Account.of(executable)
-    if json:
+    if given.json:
         console.write_json(account.to_json(executable))
         return
     console.write("\n".join(account.lines(executable)))

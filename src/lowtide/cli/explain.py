@@ -21,6 +21,7 @@ from lowtide.cli.arguments import (
 from lowtide.cli.one_device import DeviceCountOption, WholeOption
 from lowtide.cli.shapes import ShapesOption, SignatureOption
 from lowtide.cli.sizes import SizesOption
+from lowtide.cli.taking import taking
 from lowtide.options import DEFAULT_STAGE
 from lowtide.records import dataclass
 
@@ -34,7 +35,10 @@ if TYPE_CHECKING:
     from lowtide.search.effort import Effort
 
 
-def explain(
+@dataclass(frozen=True, slots=True)
+class _ExplainArguments:
+    """The arguments and options of `lowtide explain`."""
+
     module: Annotated[
         str | None,
         typer.Argument(
@@ -42,33 +46,33 @@ def explain(
             help="HLO text or protobuf, XLA dump directory, .tflite, or -.",
             show_default=False,
         ),
-    ] = None,
-    sizes: SizesOption = None,
-    shapes: ShapesOption = None,
-    signature: SignatureOption = None,
-    json: JsonOption = False,
+    ] = None
+    sizes: SizesOption = None
+    shapes: ShapesOption = None
+    signature: SignatureOption = None
+    json: JsonOption = False
     limit: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Rows of the table, instead of what fits."),
-    ] = None,
-    stage: StageOption = DEFAULT_STAGE,
-    reoptimize: ReoptimizeOption = False,
-    effort: EffortOption = "default",
-    deadline: DeadlineOption = None,
+    ] = None
+    stage: StageOption = DEFAULT_STAGE
+    reoptimize: ReoptimizeOption = False
+    effort: EffortOption = "default"
+    deadline: DeadlineOption = None
     plan: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
             help="Take a plan of the module apart: XLA's, or ours.",
         ),
-    ] = None,
+    ] = None
     no_compile: Annotated[
         bool,
         typer.Option(
             "--no-compile",
             help="With --plan: only predict what would lower it.",
         ),
-    ] = False,
+    ] = False
     by: Annotated[
         str,
         typer.Option(
@@ -76,7 +80,7 @@ def explain(
             show_default=False,
             help="line (default), function, scope, op, cause, stack.",
         ),
-    ] = "line",
+    ] = "line"
     frames: Annotated[
         str,
         typer.Option(
@@ -84,7 +88,7 @@ def explain(
             show_default=False,
             help="`user` (default), or `all`: libraries, too.",
         ),
-    ] = "user",
+    ] = "user"
     format: Annotated[
         str | None,
         typer.Option(
@@ -92,11 +96,11 @@ def explain(
             show_default=False,
             help="chrome, csv, markdown, memory_viz or perfetto.",
         ),
-    ] = None,
+    ] = None
     output: Annotated[
         Path | None,
         typer.Option("-o", metavar="FILE", show_default=False, help="Where --format writes."),
-    ] = None,
+    ] = None
     html: Annotated[
         Path | None,
         typer.Option(
@@ -104,11 +108,11 @@ def explain(
             show_default=False,
             help="Draw a page, too; with --plan, of both plans.",
         ),
-    ] = None,
+    ] = None
     what_if: Annotated[
         bool,
         typer.Option("--what-if", help="Plan changes of the program; list those that pay."),
-    ] = False,
+    ] = False
     try_change: Annotated[
         str | None,
         typer.Option(
@@ -117,7 +121,7 @@ def explain(
             show_default=False,
             help="The report after a change that --what-if names.",
         ),
-    ] = None,
+    ] = None
     batch: Annotated[
         str | None,
         typer.Option(
@@ -125,7 +129,7 @@ def explain(
             show_default=False,
             help="The batch, where --what-if is not sure of it.",
         ),
-    ] = None,
+    ] = None
     why_not: Annotated[
         tuple[str, str] | None,
         typer.Option(
@@ -133,11 +137,14 @@ def explain(
             show_default=False,
             help="Say only why two instructions are not one kernel.",
         ),
-    ] = None,
-    target: TargetOption = "cpu",
-    devices: DeviceCountOption = None,
-    whole: WholeOption = False,
-) -> None:
+    ] = None
+    target: TargetOption = "cpu"
+    devices: DeviceCountOption = None
+    whole: WholeOption = False
+
+
+@taking(_ExplainArguments)
+def explain(given: _ExplainArguments) -> None:
     """Show what the memory peak is made of, why, and what bounds it.
 
     With --plan, or for a dump directory with XLA's plan, it is on that plan. Nothing is run.
@@ -149,59 +156,86 @@ def explain(
     from lowtide.cli.plan_nnvm import is_nnvm, plan_nnvm
     from lowtide.cli.plan_request import PlanRequest, effort_named
 
-    if module is not None and module.endswith(".tflite"):
+    if given.module is not None and given.module.endswith(".tflite"):
         from lowtide.cli.plan_micro import explain_model
 
-        if plan is not None or format is not None or html is not None or what_if or try_change:
-            raise UsageError(f"{module}: a TFLite model has --limit and --json only")
-        explain_model(module, limit, json=json)
+        if (
+            given.plan is not None
+            or given.format is not None
+            or given.html is not None
+            or given.what_if
+            or given.try_change
+        ):
+            raise UsageError(f"{given.module}: a TFLite model has --limit and --json only")
+        explain_model(given.module, given.limit, json=given.json)
         return
-    if module is not None and is_nnvm(module):
-        if plan is not None or format is not None or html is not None or what_if or try_change:
-            raise UsageError(f"{module}: a graph of NNVM has --shape, --limit and --json only")
-        plan_nnvm(module, PlanRequest(effort, None, json, limit or PlanRequest().limit))
+    if given.module is not None and is_nnvm(given.module):
+        if (
+            given.plan is not None
+            or given.format is not None
+            or given.html is not None
+            or given.what_if
+            or given.try_change
+        ):
+            raise UsageError(
+                f"{given.module}: a graph of NNVM has --shape, --limit and --json only"
+            )
+        plan_nnvm(
+            given.module,
+            PlanRequest(given.effort, None, given.json, given.limit or PlanRequest().limit),
+        )
         return
-    changes = _Changes(what_if, try_change, batch)
+    changes = _Changes(given.what_if, given.try_change, given.batch)
     request = _Request(
-        stage, effort_named(effort), deadline, reoptimize, changes, target, (devices, whole)
+        given.stage,
+        effort_named(given.effort),
+        given.deadline,
+        given.reoptimize,
+        changes,
+        given.target,
+        (given.devices, given.whole),
     )
     request.check_target()
-    if why_not is not None:
-        if changes.any or (plan or format or html or batch):
+    if given.why_not is not None:
+        if changes.any or (given.plan or given.format or given.html or given.batch):
             raise UsageError("--why-not is a question by itself; leave out all but --json")
-        _explain_kernels(module, request, why_not, json=json)
+        _explain_kernels(given.module, request, given.why_not, json=given.json)
         return
-    if batch is not None and not changes.any:
+    if given.batch is not None and not changes.any:
         raise UsageError("--batch names the batch for --what-if or --try; give one of them")
-    if what_if and try_change is not None:
+    if given.what_if and given.try_change is not None:
         raise UsageError("--what-if lists changes, --try makes one of them; give one of the two")
-    if plan is not None and request.changes.any:
+    if given.plan is not None and request.changes.any:
         raise UsageError(
             "--what-if and --try change the program and plan it anew; leave out --plan, whose "
             "report says what would lower that plan"
         )
     view = _View(
-        json, limit, _one_of("--by", by, _VIEWS), _one_of("--frames", frames, _FRAMES), html
+        given.json,
+        given.limit,
+        _one_of("--by", given.by, _VIEWS),
+        _one_of("--frames", given.frames, _FRAMES),
+        given.html,
     )
-    console.check_outputs(html, output)
-    if output is not None and format is None:
+    console.check_outputs(given.html, given.output)
+    if given.output is not None and given.format is None:
         raise UsageError("-o is for --format; the report goes to standard output")
-    if format is not None:
-        _check_format(format, plan, json=json)
-        if html is not None:
+    if given.format is not None:
+        _check_format(given.format, given.plan, json=given.json)
+        if given.html is not None:
             raise UsageError("--format and --html are two forms; give one of them")
-        _write_format(module, request, format, output)
-    elif plan is not None:
+        _write_format(given.module, request, given.format, given.output)
+    elif given.plan is not None:
         if request.asks_for_a_plan:
             raise UsageError(
                 "--stage, --reoptimize, --effort and --deadline are for a plan that is to be made; "
                 "leave out --plan"
             )
-        _explain_plan(module, plan, view, compile_again=not no_compile)
-    elif module is None:
+        _explain_plan(given.module, given.plan, view, compile_again=not given.no_compile)
+    elif given.module is None:
         raise UsageError("Missing argument 'MODULE'. See 'lowtide explain --help'.")
     else:
-        _explain_module(module, request, view, compile_again=not no_compile)
+        _explain_module(given.module, request, view, compile_again=not given.no_compile)
 
 
 _VIEWS: Final = ("line", "function", "scope", "op", "cause", "stack")

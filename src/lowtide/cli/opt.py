@@ -10,6 +10,8 @@ import typer
 from lowtide.cli.arguments import JsonOption, ModuleArgument, StageOption
 from lowtide.cli.shapes import ShapesOption
 from lowtide.cli.sizes import SizesOption
+from lowtide.cli.taking import taking
+from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,27 +21,30 @@ if TYPE_CHECKING:
     from lowtide.passes import Step
 
 
-def opt(
-    module: ModuleArgument,
+@dataclass(frozen=True, slots=True)
+class _OptArguments:
+    """The arguments and options of `lowtide opt`."""
+
+    module: ModuleArgument
     passes: Annotated[
         str,
         typer.Option(
             metavar="LIST",
             help="The passes to run in turn, as `a,b{option=value}`; `lowtide passes` lists them.",
         ),
-    ] = "",
+    ] = ""
     passes_until: Annotated[
         int | None,
         typer.Option(min=0, metavar="N", help="Run the first N passes only, to find a wrong one."),
-    ] = None,
-    stage: StageOption = "input",
+    ] = None
+    stage: StageOption = "input"
     verify: Annotated[
         bool,
         typer.Option(
             "--verify",
             help="Verify the module after each pass, and read the printed text back.",
         ),
-    ] = False,
+    ] = False
     dump_to: Annotated[
         Path | None,
         typer.Option(
@@ -47,7 +52,7 @@ def opt(
             help="Write the module before and after all passes, buffer assignment and memory usage "
             "report into files that have the names of XLA's dumps.",
         ),
-    ] = None,
+    ] = None
     dump_pass_re: Annotated[
         str,
         typer.Option(
@@ -55,17 +60,20 @@ def opt(
             help="With --dump-to: also the module after each pass whose name this regular "
             "expression matches, where it changed something.",
         ),
-    ] = "",
+    ] = ""
     dot: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE", help="Draw the graph, for Graphviz; - puts it in place of the text."
         ),
-    ] = None,
-    sizes: SizesOption = None,
-    shapes: ShapesOption = None,
-    json: JsonOption = False,
-) -> None:
+    ] = None
+    sizes: SizesOption = None
+    shapes: ShapesOption = None
+    json: JsonOption = False
+
+
+@taking(_OptArguments)
+def opt(given: _OptArguments) -> None:
     """Print a module as HLO text, after passes or up to a stage.
 
     Protobuf becomes text too; constants are printed in full. The module is verified first. Passes
@@ -81,22 +89,22 @@ def opt(
     from lowtide.ir.printer import COMPLETE, to_text
     from lowtide.passes.registry import parse_passes
 
-    if passes and stage != "input":
+    if given.passes and given.stage != "input":
         raise UsageError("--passes and --stage exclude each other")
-    if json and str(dot) == "-":
+    if given.json and str(given.dot) == "-":
         raise UsageError("--json and --dot - exclude each other: both write to standard output")
-    steps = with_planner(parse_passes(passes)) if passes else pipeline(stage)
-    dumps = _dumps(dump_to, dump_pass_re)
-    found = load(module)
+    steps = with_planner(parse_passes(given.passes)) if given.passes else pipeline(given.stage)
+    dumps = _dumps(given.dump_to, given.dump_pass_re)
+    found = load(given.module)
     with progress(f"optimizing {found.module.name}"):
-        times = _run(found.module, steps, passes_until, dumps, verify=verify)
-        optimized = _ordered(found.module) if stage == "scheduled" else found.module
+        times = _run(found.module, steps, given.passes_until, dumps, verify=given.verify)
+        optimized = _ordered(found.module) if given.stage == "scheduled" else found.module
     text = to_text(optimized, COMPLETE)
-    if verify:
+    if given.verify:
         _check(optimized, text)
-    if dot is not None:
-        text = _draw(optimized, dot, text)
-    if json:
+    if given.dot is not None:
+        text = _draw(optimized, given.dot, text)
+    if given.json:
         count = optimized.instruction_count
         document = {"module": optimized.name, "instructions": count, "passes": times}
         console.write_json({**document, "text": text})

@@ -28,13 +28,18 @@ from lowtide.cli.shapes import (
     VariantOption,
 )
 from lowtide.cli.sizes import SizesOption
+from lowtide.cli.taking import taking
 from lowtide.options import DEFAULT_STAGE
+from lowtide.records import dataclass
 
 _GRAPHS: Final = (".json",)
 _LITE: Final = ".tflite"
 
 
-def plan(
+@dataclass(frozen=True, slots=True)
+class _PlanArguments:
+    """The arguments and options of `lowtide plan`."""
+
     file: Annotated[
         str,
         typer.Argument(
@@ -43,14 +48,14 @@ def plan(
             "id,lower,upper,size,alignment,gaps,offset.",
             show_default=False,
         ),
-    ],
-    sizes: SizesOption = None,
-    shapes: ShapesOption = None,
-    signature: SignatureOption = None,
-    variant: VariantOption = None,
-    match_range: MatchRangeOption = None,
-    no_in_place: InPlaceOption = False,
-    json: JsonOption = False,
+    ]
+    sizes: SizesOption = None
+    shapes: ShapesOption = None
+    signature: SignatureOption = None
+    variant: VariantOption = None
+    match_range: MatchRangeOption = None
+    no_in_place: InPlaceOption = False
+    json: JsonOption = False
     output: Annotated[
         Path | None,
         typer.Option(
@@ -59,36 +64,36 @@ def plan(
             metavar="PATH",
             help="Plan .json .pb .txt; packing .csv; else .json.",
         ),
-    ] = None,
-    stage: StageOption = DEFAULT_STAGE,
-    reoptimize: ReoptimizeOption = False,
+    ] = None
+    stage: StageOption = DEFAULT_STAGE
+    reoptimize: ReoptimizeOption = False
     assigner: Annotated[
         str,
         typer.Option(
             metavar="NAME", show_default=False, help="`arena`, or XLA's, `xla` and `xla1.14`."
         ),
-    ] = "arena",
+    ] = "arena"
     strategy: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
             help="offsets:NAME or objects:NAME of `lowtide planners`.",
         ),
-    ] = None,
+    ] = None
     packing: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Strategy for the arena of a module."),
-    ] = None,
+    ] = None
     compare: Annotated[
         bool,
         typer.Option("--compare", help="A table of all strategies, each for --deadline."),
-    ] = False,
+    ] = False
     capacity: Annotated[
         int | None,
         typer.Option(
             metavar="SIZE", parser=size_in_bytes, help="Bytes a packing may take, e.g. 1MiB."
         ),
-    ] = None,
+    ] = None
     budget: Annotated[
         int | None,
         typer.Option(
@@ -98,49 +103,75 @@ def plan(
             parser=size_in_bytes,
             help="Bytes a plan may take: parts run again to fit.",
         ),
-    ] = None,
+    ] = None
     remat: Annotated[
         str | None, typer.Option(metavar="NAME", help="How to find what runs again: frontier, xla.")
-    ] = None,
+    ] = None
     pareto: Annotated[
         bool, typer.Option("--pareto", help="Memory against time, and the bound.")
-    ] = False,
+    ] = False
     alignment: Annotated[
         int, typer.Option(min=1, metavar="N", show_default=False, help="Of all offsets, for CSV.")
-    ] = 1,
+    ] = 1
     target: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Of a .tflite: tflm, TFLite for devices."),
-    ] = None,
+    ] = None
     bank: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=SIZE", help="With tflm: memories, fastest first."),
-    ] = None,
-    effort: EffortOption = "default",
-    deadline: DeadlineOption = None,
+    ] = None
+    effort: EffortOption = "default"
+    deadline: DeadlineOption = None
     svg: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Draw it: time across, memory up.")
-    ] = None,
+    ] = None
     html: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Draw it on a page to zoom and search in.")
-    ] = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Rows of the table.")] = 12,
-    whole: WholeOption = False,
-) -> None:
+    ] = None
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Rows of the table.")] = 12
+    whole: WholeOption = False
+
+
+@taking(_PlanArguments)
+def plan(given: _PlanArguments) -> None:
     """Plan the memory of a module or packing, or order a graph."""
-    request = PlanRequest(effort, deadline, json, limit, output, svg, html)
-    packed = PackingRequest(strategy, capacity, compare)
-    module = ModuleRequest(stage, assigner, packing, reoptimize, whole)
-    is_plain = packed == PackingRequest() and module == ModuleRequest() and alignment == 1
-    rules = variant is not None or match_range is not None or no_in_place
-    if _plan_nnvm(file, request, (variant, match_range, not no_in_place), rules, is_plain):
+    request = PlanRequest(
+        given.effort, given.deadline, given.json, given.limit, given.output, given.svg, given.html
+    )
+    packed = PackingRequest(given.strategy, given.capacity, given.compare)
+    module = ModuleRequest(
+        given.stage, given.assigner, given.packing, given.reoptimize, given.whole
+    )
+    is_plain = packed == PackingRequest() and module == ModuleRequest() and given.alignment == 1
+    rules = given.variant is not None or given.match_range is not None or given.no_in_place
+    if _plan_nnvm(
+        given.file,
+        request,
+        (given.variant, given.match_range, not given.no_in_place),
+        rules,
+        is_plain,
+    ):
         return
-    if target is not None or bank or _plain(file).endswith(_LITE):
-        others = packed != PackingRequest() or module != ModuleRequest() or alignment != 1
-        wanted = BudgetRequest(budget, remat, pareto)
-        _plan_micro(file, request, target, bank or [], is_plain=not (others or wanted.is_wanted))
+    if given.target is not None or given.bank or _plain(given.file).endswith(_LITE):
+        others = packed != PackingRequest() or module != ModuleRequest() or given.alignment != 1
+        wanted = BudgetRequest(given.budget, given.remat, given.pareto)
+        _plan_micro(
+            given.file,
+            request,
+            given.target,
+            given.bank or [],
+            is_plain=not (others or wanted.is_wanted),
+        )
         return
-    _plan(file, request, packed, module, BudgetRequest(budget, remat, pareto), alignment)
+    _plan(
+        given.file,
+        request,
+        packed,
+        module,
+        BudgetRequest(given.budget, given.remat, given.pareto),
+        given.alignment,
+    )
 
 
 def _plan_nnvm(

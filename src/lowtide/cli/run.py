@@ -17,6 +17,7 @@ from lowtide.cli.arguments import (
 )
 from lowtide.cli.shapes import ShapesOption, SignatureOption
 from lowtide.cli.sizes import SizesOption
+from lowtide.cli.taking import taking
 from lowtide.records import dataclass
 
 if TYPE_CHECKING:
@@ -31,74 +32,78 @@ if TYPE_CHECKING:
 _ROWS = 40
 
 
-def run(
-    module: ModuleArgument,
+@dataclass(frozen=True, slots=True)
+class _RunArguments:
+    """The arguments and options of `lowtide run`."""
+
+    module: ModuleArgument
     inputs: Annotated[
         Path | None,
         typer.Option(metavar="FILE.npz", help="Arguments in_0, in_1, ... of the parameters."),
-    ] = None,
+    ] = None
     outputs: Annotated[
         Path | None, typer.Option(metavar="FILE.npz", help="Save the results out_0, out_1, ...")
-    ] = None,
+    ] = None
     seed: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Seed of generated arguments.")
-    ] = None,
+    ] = None
     reference: Annotated[
         bool, typer.Option("--reference", help="Use the reference evaluator in NumPy.")
-    ] = False,
+    ] = False
     arena: Annotated[
         bool,
         typer.Option("--arena", help="Run the evaluator inside the plan, and compare."),
-    ] = False,
+    ] = False
     sanitize: Annotated[
         bool,
         typer.Option("--sanitize", help="Check what each step reads, writes, computes."),
-    ] = False,
+    ] = False
     reproducer: Annotated[
         Path | None,
         typer.Option(metavar="FILE.py", help="Write a test of the fault that --sanitize finds."),
-    ] = None,
+    ] = None
     plan: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Run the evaluator in this plan, ours or XLA's."),
-    ] = None,
+    ] = None
     order: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Overlap: sequential, launch or dependency order."),
-    ] = None,
-    memory: MemoryOption = None,
-    deadline: DeadlineOption = None,
-    threads: ThreadsOption = None,
-    target: TargetOption = "cpu",
+    ] = None
+    memory: MemoryOption = None
+    deadline: DeadlineOption = None
+    threads: ThreadsOption = None
+    target: TargetOption = "cpu"
     emulate: Annotated[
         bool, typer.Option("--emulate", help="Run the kernels of a GPU on this host.")
-    ] = False,
+    ] = False
     repeat: Annotated[
         int, typer.Option(min=1, metavar="N", help="Time N calls after the first.")
-    ] = 1,
+    ] = 1
     profile: Annotated[
         bool, typer.Option("--profile", help="Show the time of each step and its rates.")
-    ] = False,
+    ] = False
     trace: Annotated[
         Path | None,
         typer.Option(metavar="FILE.json", help="Write when each step ran, for Perfetto."),
-    ] = None,
+    ] = None
     check: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Compare calls: never, first, always."),
-    ] = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Run what somebody else compiled.")
-    ] = False,
+    ] = None
+    trust: Annotated[bool, typer.Option("--trust", help="Run what somebody else compiled.")] = False
     timeout: Annotated[
         float,
         typer.Option(min=0.0, metavar="SECONDS", hidden=True),
-    ] = 300.0,
-    sizes: SizesOption = None,
-    shapes: ShapesOption = None,
-    signature: SignatureOption = None,
-    json: JsonOption = False,
-) -> None:
+    ] = 300.0
+    sizes: SizesOption = None
+    shapes: ShapesOption = None
+    signature: SignatureOption = None
+    json: JsonOption = False
+
+
+@taking(_RunArguments)
+def run(given: _RunArguments) -> None:
     """Execute a module, or an executable, and show its results.
 
     Exit status: 2 over --memory, 3 no native code, 4 a check failed.
@@ -113,72 +118,117 @@ def run(
     from lowtide.ir.gpu_names import EMULATED, is_gpu_target
     from lowtide.options import CHECKS, Options, started_ranks
 
-    evaluated = reference or arena or plan is not None or order is not None
+    evaluated = given.reference or given.arena or given.plan is not None or given.order is not None
     _check_usage(
         evaluated,
-        {"--profile": profile, "--trace": trace, "--threads": threads, "--check": check},
-        {"--profile": profile, "--trace": trace, "--repeat": repeat > 1, "--check": check}
-        if sanitize and not evaluated
+        {
+            "--profile": given.profile,
+            "--trace": given.trace,
+            "--threads": given.threads,
+            "--check": given.check,
+        },
+        {
+            "--profile": given.profile,
+            "--trace": given.trace,
+            "--repeat": given.repeat > 1,
+            "--check": given.check,
+        }
+        if given.sanitize and not evaluated
         else {},
-        reproducer if evaluated or not sanitize else None,
+        given.reproducer if evaluated or not given.sanitize else None,
     )
     check_gpu_usage(
-        target,
-        is_emulated=emulate,
+        given.target,
+        is_emulated=given.emulate,
         others={
             "--reference, --arena, --plan or --order": evaluated,
-            "--sanitize": sanitize,
-            "--profile": profile,
-            "--trace": trace,
-            "--threads": threads,
-            "--check": check,
+            "--sanitize": given.sanitize,
+            "--profile": given.profile,
+            "--trace": given.trace,
+            "--threads": given.threads,
+            "--check": given.check,
         },
     )
-    if check is not None and check not in CHECKS:
-        raise UsageError(f"--check takes {', '.join(CHECKS)}; found {check!r}")
-    if deadline is not None and (reference or plan is not None or order is not None):
+    if given.check is not None and given.check not in CHECKS:
+        raise UsageError(f"--check takes {', '.join(CHECKS)}; found {given.check!r}")
+    if given.deadline is not None and (
+        given.reference or given.plan is not None or given.order is not None
+    ):
         raise UsageError(
             "--deadline limits the search for a plan; leave out --reference, --plan and --order"
         )
-    console.check_outputs(outputs, trace, reproducer)
+    console.check_outputs(given.outputs, given.trace, given.reproducer)
     options = Options(
-        threads=threads or 0, memory=memory, deadline=deadline, check=check or "never"
+        threads=given.threads or 0,
+        memory=given.memory,
+        deadline=given.deadline,
+        check=given.check or "never",
     )
-    if is_gpu_target(target):
-        options = for_gpu(options, EMULATED if emulate else target)
+    if is_gpu_target(given.target):
+        options = for_gpu(options, EMULATED if given.emulate else given.target)
     else:
-        options = for_processor(options, target)
-    wanted = _Wanted(seed or 0, repeat, sanitize, reproducer, plan, order, profile, trace)
+        options = for_processor(options, given.target)
+    wanted = _Wanted(
+        given.seed or 0,
+        given.repeat,
+        given.sanitize,
+        given.reproducer,
+        given.plan,
+        given.order,
+        given.profile,
+        given.trace,
+    )
     if started_ranks() > 1:
-        others = {"--reference": reference, "--arena": arena, "--check": check is not None}
-        _on_ranks(module, _Given(inputs, seed), options, wanted, others, timeout, outputs, json)
+        others = {
+            "--reference": given.reference,
+            "--arena": given.arena,
+            "--check": given.check is not None,
+        }
+        _on_ranks(
+            given.module,
+            _Given(given.inputs, given.seed),
+            options,
+            wanted,
+            others,
+            given.timeout,
+            given.outputs,
+            given.json,
+        )
         return
-    program = load_program(module, options, trust=trust)
+    program = load_program(given.module, options, trust=given.trust)
     elided = _elided(program.module)
     if program.executable is None and elided:
         console.note(f"note: the text leaves out the values of {elided} constants; XLA's stand in")
     _check_executable(
-        program, threads, deadline, must_have_values=elided > 0 and (sanitize or evaluated)
+        program,
+        given.threads,
+        given.deadline,
+        must_have_values=elided > 0 and (given.sanitize or evaluated),
     )
     several = device_program(program)
     if several is not None:
-        _refuse_on_devices(wanted, {"--arena": arena, "--check": check is not None})
-        own, origin = _dealt(program, several, _Given(inputs, seed))
-        runs = _on_devices(several, own, options, wanted, reference=reference)
+        _refuse_on_devices(wanted, {"--arena": given.arena, "--check": given.check is not None})
+        own, origin = _dealt(program, several, _Given(given.inputs, given.seed))
+        runs = _on_devices(several, own, options, wanted, reference=given.reference)
         results = joined_results(several, program.module, runs.result)
-        _show(program.module, origin, runs, results, outputs, json=json)
+        _show(program.module, origin, runs, results, given.outputs, json=given.json)
         return
-    arguments, origin = _arguments(program.found, inputs, seed)
-    if is_gpu_target(target):
-        runs = gpu_runs(program, target, arguments, options, repeat)
-    elif arena or plan is not None or order is not None or (reference and sanitize):
+    arguments, origin = _arguments(program.found, given.inputs, given.seed)
+    if is_gpu_target(given.target):
+        runs = gpu_runs(program, given.target, arguments, options, given.repeat)
+    elif (
+        given.arena
+        or given.plan is not None
+        or given.order is not None
+        or (given.reference and given.sanitize)
+    ):
         runs = _in_arena(program, arguments, options, wanted)
-    elif reference:
+    elif given.reference:
         runs = _reference(program, arguments, options, wanted)
     else:
         runs = _native(program, arguments, options, wanted)
     results = results_of(program.module, runs.result)
-    _show(program.module, origin, runs, results, outputs, json=json)
+    _show(program.module, origin, runs, results, given.outputs, json=given.json)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from lowtide.cli.arguments import DeadlineOption, JsonOption, ModuleArgument, si
 from lowtide.cli.shapes import ShapesOption
 from lowtide.cli.shard_search import bytes_per_second
 from lowtide.cli.sizes import SizesOption
+from lowtide.cli.taking import taking
+from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.ir import Module
@@ -24,18 +26,21 @@ DevicesOption = Annotated[
 ]
 
 
-def shard(
-    module: ModuleArgument,
-    devices: DevicesOption = None,
+@dataclass(frozen=True, slots=True)
+class _ShardArguments:
+    """The arguments and options of `lowtide shard`."""
+
+    module: ModuleArgument
+    devices: DevicesOption = None
     moves: Annotated[
         bool, typer.Option("--moves", help="Only instructions that send something.")
-    ] = False,
+    ] = False
     mesh: Annotated[
         str | None,
         typer.Option(
             metavar="4x2", help="Search a division over this mesh; names as in data=4,model=2."
         ),
-    ] = None,
+    ] = None
     memory: Annotated[
         int | None,
         typer.Option(
@@ -43,11 +48,11 @@ def shard(
             parser=size_in_bytes,
             help="Search a division that needs at most so much on each device.",
         ),
-    ] = None,
+    ] = None
     device: Annotated[
         str | None,
         typer.Option("--device", metavar="NAME", help="Whose times: accelerator, x86-server."),
-    ] = None,
+    ] = None
     link: Annotated[
         float | None,
         typer.Option(
@@ -55,8 +60,8 @@ def shard(
             parser=bytes_per_second,
             help="What a device sends, such as 300GB/s; else that of --device.",
         ),
-    ] = None,
-    deadline: DeadlineOption = None,
+    ] = None
+    deadline: DeadlineOption = None
     output: Annotated[
         Path | None,
         typer.Option(
@@ -65,11 +70,14 @@ def shard(
             metavar="FILE",
             help="Write the module with the shardings of the quickest that is found.",
         ),
-    ] = None,
-    sizes: SizesOption = None,
-    shapes: ShapesOption = None,
-    json: JsonOption = False,
-) -> None:
+    ] = None
+    sizes: SizesOption = None
+    shapes: ShapesOption = None
+    json: JsonOption = False
+
+
+@taking(_ShardArguments)
+def shard(given: _ShardArguments) -> None:
     """Show how values are split over devices, or search a division.
 
     With --memory or --mesh, and for a module without shardings, divisions of the arguments are
@@ -84,16 +92,30 @@ def shard(
     from lowtide.cli.shard_search import ShardRequest, search
     from lowtide.spmd.asked import asks_for_shardings
 
-    found = load(module).module
-    is_search = mesh is not None or memory is not None or not asks_for_shardings(found)
-    if not is_search and any(x is not None for x in (device, link, deadline, output)):
+    found = load(given.module).module
+    is_search = given.mesh is not None or given.memory is not None or not asks_for_shardings(found)
+    if not is_search and any(
+        x is not None for x in (given.device, given.link, given.deadline, given.output)
+    ):
         raise UsageError("--device, --link, --deadline and -o are for a search: give --memory")
-    if is_search and moves:
+    if is_search and given.moves:
         raise UsageError("--moves shows the shardings of a module; leave out --memory and --mesh")
     if is_search:
-        search(found, ShardRequest(devices, mesh, memory, device, link, deadline, output, json))
+        search(
+            found,
+            ShardRequest(
+                given.devices,
+                given.mesh,
+                given.memory,
+                given.device,
+                given.link,
+                given.deadline,
+                given.output,
+                given.json,
+            ),
+        )
     else:
-        _show(found, devices, moves=moves, json=json)
+        _show(found, given.devices, moves=given.moves, json=given.json)
 
 
 def _show(found: Module, devices: int | None, *, moves: bool, json: bool) -> None:

@@ -15,6 +15,7 @@ from lowtide.cli.arguments import (
 )
 from lowtide.cli.shapes import ShapesOption
 from lowtide.cli.sizes import SizesOption
+from lowtide.cli.taking import taking
 from lowtide.options import DEFAULT_STAGE
 from lowtide.records import dataclass
 
@@ -34,15 +35,18 @@ _MODULE_HELP: Final = (
 )
 
 
-def verify(
-    plan: Annotated[str, typer.Argument(metavar="PLAN", help=_PLAN_HELP, show_default=False)],
+@dataclass(frozen=True, slots=True)
+class _VerifyArguments:
+    """The arguments and options of `lowtide verify`."""
+
+    plan: Annotated[str, typer.Argument(metavar="PLAN", help=_PLAN_HELP, show_default=False)]
     module: Annotated[
         str | None, typer.Argument(metavar="[MODULE]", help=_MODULE_HELP, show_default=False)
-    ] = None,
+    ] = None
     capacity: Annotated[
         int | None,
         typer.Option(min=0, metavar="BYTES", help="How high a packing in CSV may be at most."),
-    ] = None,
+    ] = None
     budget: Annotated[
         int | None,
         typer.Option(
@@ -52,17 +56,20 @@ def verify(
             parser=size_in_bytes,
             help="That which the plan of a certificate was made for.",
         ),
-    ] = None,
-    stage: StageOption = DEFAULT_STAGE,
-    reoptimize: ReoptimizeOption = False,
-    effort: EffortOption = "default",
-    limit: Annotated[
-        int, typer.Option(min=1, metavar="N", help="How many violations to list.")
-    ] = 20,
-    sizes: SizesOption = None,
-    shapes: ShapesOption = None,
-    json: JsonOption = False,
-) -> None:
+    ] = None
+    stage: StageOption = DEFAULT_STAGE
+    reoptimize: ReoptimizeOption = False
+    effort: EffortOption = "default"
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many violations to list.")] = (
+        20
+    )
+    sizes: SizesOption = None
+    shapes: ShapesOption = None
+    json: JsonOption = False
+
+
+@taking(_VerifyArguments)
+def verify(given: _VerifyArguments) -> None:
     """Check that no two values of a plan are in each other's way.
 
     What each byte holds at each step is worked out anew from the module and its schedule. Exit
@@ -76,35 +83,35 @@ def verify(
     from lowtide.cli.verify_certificate import CompileRequest, verify_certificate
     from lowtide.frontend.plan_files import read_plan_bytes
 
-    if plan == "-" and module == "-":
+    if given.plan == "-" and given.module == "-":
         raise UsageError("plan and module cannot both come from standard input")
-    data = read_plan_bytes(plan)
-    request = CompileRequest(budget, stage, effort, reoptimize)
-    if request != CompileRequest() and (module is None or not is_certificate(data)):
+    data = read_plan_bytes(given.plan)
+    request = CompileRequest(given.budget, given.stage, given.effort, given.reoptimize)
+    if request != CompileRequest() and (given.module is None or not is_certificate(data)):
         options = "--budget, --stage, --effort and --reoptimize"
         raise UsageError(f"{options} are for certificates with MODULE")
     if is_certificate(data):
-        if capacity is not None:
-            raise UsageError(f"{plan}: a certificate goes without --capacity")
-        verify_certificate(data, plan, module, json, request)
+        if given.capacity is not None:
+            raise UsageError(f"{given.plan}: a certificate goes without --capacity")
+        verify_certificate(data, given.plan, given.module, given.json, request)
         return
-    verdict = _check(data, plan, module, capacity)
+    verdict = _check(data, given.plan, given.module, given.capacity)
     found = verdict.violations
-    if json:
-        console.write_json(verdict.to_json(limit))
+    if given.json:
+        console.write_json(verdict.to_json(given.limit))
     elif not found:
         console.write(
             f"plan is right: {verdict.values:,} values, {verdict.steps:,} steps, "
             f"{verdict.nbytes:,} bytes"
         )
     else:
-        lines = [str(violation) for violation in found[:limit]]
-        if len(found) > limit:
-            lines.append(f"and {len(found) - limit:,} more; --limit lists more")
+        lines = [str(violation) for violation in found[: given.limit]]
+        if len(found) > given.limit:
+            lines.append(f"and {len(found) - given.limit:,} more; --limit lists more")
         console.write("\n".join(lines))
     if found:
         word = "violation" if len(found) == 1 else "violations"
-        raise VerificationError(f"{plan}: the plan is wrong: {len(found):,} {word}")
+        raise VerificationError(f"{given.plan}: the plan is wrong: {len(found):,} {word}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from lowtide.ir import Instruction, array_shape
 from lowtide.ir.attributes import Attributes, ReduceWindow, Slice
 from lowtide.ir.attributes.windows import WindowDimension
 from lowtide.ops.errors import ShapeError
-from lowtide.ops.factors.table import factors_of, has_factors
+from lowtide.ops.factors.record import factors_of, has_factors
 from lowtide.ops.resizing import attributes_at
 from lowtide.ops.table import TABLE
 

@@ -19,8 +19,13 @@ from lowtide.fitting.made_sizes import made_sizes, makes_sizes
 from lowtide.fitting.own_rows import with_own_rows
 from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import CustomCall
-from lowtide.ops.factors.record import DimensionFactors, OpFactors, same_dimensions
-from lowtide.ops.factors.table import arrays_of, factors_of
+from lowtide.ops.factors.record import (
+    DimensionFactors,
+    OpFactors,
+    arrays_of,
+    factors_of,
+    same_dimensions,
+)
 from lowtide.records import dataclass
 
 Place = tuple[int, int]

@@ -7,8 +7,7 @@ from math import prod
 from typing import Final, TypeAlias
 
 from lowtide.ir import Instruction
-from lowtide.ops.factors.record import FactorKind, OpFactors
-from lowtide.ops.factors.table import factors_of, has_factors
+from lowtide.ops.factors.record import FactorKind, OpFactors, factors_of, has_factors
 from lowtide.ops.table import TABLE
 
 Access: TypeAlias = "tuple[int, ...] | None"

@@ -10,14 +10,17 @@ from typing import Final, NamedTuple, TypeAlias, final
 from lowtide.analysis.call_graph import CallRole, call_sites
 from lowtide.analysis.dataflow import Dataflow, dataflow
 from lowtide.analysis.donation import Alias, aliases, body_aliases
+from lowtide.cost.kernels import move_seconds
+from lowtide.cost.machine import Machine
+from lowtide.fusion.cluster import Cluster
 from lowtide.fusion.cluster_graph import ClusterGraph
 from lowtide.fusion.live_memory import live_memory
 from lowtide.fusion.order_memory import Scheduler
 from lowtide.fusion.peak import Estimate, estimated
 from lowtide.fusion.recomputing import SECONDS_PER_BYTE, recompute_behind
 from lowtide.fusion.storing import store_before
-from lowtide.fusion.total_time import total_seconds
-from lowtide.ir import Computation, Instruction, Module
+from lowtide.ir import Computation, Instruction, Module, Opcode
+from lowtide.ops.cost import cost
 
 ROUNDS: Final = 3
 """How often a computation is scheduled to look for its peak."""
@@ -157,3 +160,33 @@ def _inner(computation: Computation, peaks: Mapping[Computation, int]) -> dict[I
 
 
 _LOOPS: Final = (CallRole.BODY, CallRole.CONDITION)
+
+
+_CONTRACTIONS = frozenset({Opcode.CONVOLUTION, Opcode.DOT})
+
+
+def total_seconds(graph: ClusterGraph) -> float:
+    """Return the seconds of one run: to start kernels, to move what they read and make, to compute.
+
+    What an instruction does that is in no cluster counts only where it is a contraction, so loops
+    and calls are left out.
+    """
+    machine = graph.target.machine
+    total = sum([_seconds(x, machine) for x in graph.owner.values()])
+    return total + sum([_contracting(x, machine) for x in graph.alone])
+
+
+def _seconds(cluster: Cluster, machine: Machine) -> float:
+    moved = sum([move_seconds(read.nbytes, machine) for read in cluster.inputs.values()])
+    hero = 0.0 if cluster.hero is None else _contracting(cluster.hero, machine)
+    return (
+        machine.launch_seconds
+        + moved
+        + move_seconds(cluster.root.shape.nbytes, machine)
+        + cluster.seconds
+        + hero
+    )
+
+
+def _contracting(x: Instruction, machine: Machine) -> float:
+    return cost(x).flops * machine.flop_seconds if x.opcode in _CONTRACTIONS else 0.0

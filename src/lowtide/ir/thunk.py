@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.exchange import Exchange
@@ -39,8 +39,38 @@ class KernelEntry:
     thread_bytes: int = 0
 
 
+class _Step:
+    """The protocol of thunks; by default one touches no bytes and runs no others."""
+
+    __slots__ = ()
+
+    @property
+    def reads(self) -> tuple[BufferSlice, ...]:
+        """What the thunk itself reads, not those within it."""
+        return ()
+
+    @property
+    def writes(self) -> tuple[BufferSlice, ...]:
+        """What the thunk itself writes, scratch excluded."""
+        return ()
+
+    @property
+    def touches(self) -> tuple[BufferSlice, ...]:
+        """What the thunk itself reads and writes, and then its scratch."""
+        return (*self.reads, *self.writes)
+
+    @property
+    def sequences(self) -> tuple[tuple[Thunk, ...], ...]:
+        """The sequences of thunks that the thunk runs, in order."""
+        return ()
+
+    def map_sequences(self, change: Callable[[tuple[Thunk, ...]], tuple[Thunk, ...]]) -> Self:
+        """Return the thunk with what each of its sequences becomes."""
+        return self
+
+
 @dataclass(frozen=True, slots=True)
-class KernelThunk:
+class KernelThunk(_Step):
     """One run of a kernel, for the instruction `name`.
 
     `kernel` is its number in the program; `buffers` are what it reads, then what it writes, from
@@ -53,18 +83,43 @@ class KernelThunk:
     results: int
     scratch: BufferSlice | None = None
 
+    @property
+    def reads(self) -> tuple[BufferSlice, ...]:
+        """What the kernel reads."""
+        return self.buffers[: self.results]
+
+    @property
+    def writes(self) -> tuple[BufferSlice, ...]:
+        """What the kernel writes."""
+        return self.buffers[self.results :]
+
+    @property
+    def touches(self) -> tuple[BufferSlice, ...]:
+        """What the kernel reads and writes, and its scratch."""
+        return (*self.buffers, *_only(self.scratch))
+
 
 @dataclass(frozen=True, slots=True)
-class CopyThunk:
+class CopyThunk(_Step):
     """The bytes of `source` are copied to `target`; the slices are equally long and disjoint."""
 
     name: str
     source: BufferSlice
     target: BufferSlice
 
+    @property
+    def reads(self) -> tuple[BufferSlice, ...]:
+        """The bytes that are copied."""
+        return (self.source,)
+
+    @property
+    def writes(self) -> tuple[BufferSlice, ...]:
+        """The bytes that they become."""
+        return (self.target,)
+
 
 @dataclass(frozen=True, slots=True)
-class WhileThunk:
+class WhileThunk(_Step):
     """While `condition` leaves a byte other than 0 in `predicate`, `body` runs.
 
     So often it is said to run, for estimates only: `trips`, None where nothing is known.
@@ -76,9 +131,23 @@ class WhileThunk:
     body: tuple[Thunk, ...]
     trips: int | None = None
 
+    @property
+    def reads(self) -> tuple[BufferSlice, ...]:
+        """The predicate."""
+        return (self.predicate,)
+
+    @property
+    def sequences(self) -> tuple[tuple[Thunk, ...], ...]:
+        """Condition and body."""
+        return self.condition, self.body
+
+    def map_sequences(self, change: Callable[[tuple[Thunk, ...]], tuple[Thunk, ...]]) -> Self:
+        """Return the loop with what condition and body become."""
+        return replace(self, condition=change(self.condition), body=change(self.body))
+
 
 @dataclass(frozen=True, slots=True)
-class ConditionalThunk:
+class ConditionalThunk(_Step):
     """One of the branches runs.
 
     `selector` is a 32-bit signed number; one that is out of range runs the last branch. With
@@ -89,6 +158,20 @@ class ConditionalThunk:
     selector: BufferSlice
     is_predicate: bool
     branches: tuple[tuple[Thunk, ...], ...]
+
+    @property
+    def reads(self) -> tuple[BufferSlice, ...]:
+        """The selector."""
+        return (self.selector,)
+
+    @property
+    def sequences(self) -> tuple[tuple[Thunk, ...], ...]:
+        """The branches."""
+        return self.branches
+
+    def map_sequences(self, change: Callable[[tuple[Thunk, ...]], tuple[Thunk, ...]]) -> Self:
+        """Return the choice with what each branch becomes."""
+        return replace(self, branches=tuple([change(x) for x in self.branches]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +195,7 @@ class HostCall:
 
 
 @dataclass(frozen=True, slots=True)
-class HostCallThunk:
+class HostCallThunk(_Step):
     """One call of a function outside of the program, for the instruction `name`.
 
     `buffers` are those of the operands, then of the results, as `call` has their shapes; a token
@@ -123,9 +206,19 @@ class HostCallThunk:
     call: HostCall
     buffers: tuple[BufferSlice, ...]
 
+    @property
+    def reads(self) -> tuple[BufferSlice, ...]:
+        """The operands."""
+        return self.buffers[: len(self.call.operands)]
+
+    @property
+    def writes(self) -> tuple[BufferSlice, ...]:
+        """The results."""
+        return self.buffers[len(self.call.operands) :]
+
 
 @dataclass(frozen=True, slots=True)
-class ExchangeThunk:
+class ExchangeThunk(_Step):
     """One meeting of a device with others, for the instruction `name`.
 
     `buffers` are those of what it brings, then of what it receives.
@@ -136,9 +229,24 @@ class ExchangeThunk:
     buffers: tuple[BufferSlice, ...]
     scratch: BufferSlice | None = None
 
+    @property
+    def reads(self) -> tuple[BufferSlice, ...]:
+        """What the device brings."""
+        return self.buffers[: len(self.exchange.operands)]
+
+    @property
+    def writes(self) -> tuple[BufferSlice, ...]:
+        """What the device receives."""
+        return self.buffers[len(self.exchange.operands) :]
+
+    @property
+    def touches(self) -> tuple[BufferSlice, ...]:
+        """What the device brings and receives, and its scratch."""
+        return (*self.buffers, *_only(self.scratch))
+
 
 @dataclass(frozen=True, slots=True)
-class BundleThunk:
+class BundleThunk(_Step):
     """Small thunks that one function runs on the caller's thread.
 
     `function` is the symbol of `i64 (ptr bases, ptr state)`, which gets the addresses of the
@@ -150,6 +258,15 @@ class BundleThunk:
     function: str
     seconds: float
     parts: tuple[Thunk, ...]
+
+    @property
+    def sequences(self) -> tuple[tuple[Thunk, ...], ...]:
+        """The parts."""
+        return (self.parts,)
+
+    def map_sequences(self, change: Callable[[tuple[Thunk, ...]], tuple[Thunk, ...]]) -> Self:
+        """Return the bundle with what its parts become."""
+        return replace(self, parts=change(self.parts))
 
 
 Thunk: TypeAlias = (
@@ -163,16 +280,8 @@ Thunk: TypeAlias = (
 )
 
 
-def sequences_within(thunk: Thunk) -> tuple[tuple[Thunk, ...], ...]:
-    """Return the sequences of thunks that a thunk runs, in order; none for kernels and copies."""
-    match thunk:
-        case WhileThunk():
-            return thunk.condition, thunk.body
-        case ConditionalThunk():
-            return thunk.branches
-        case BundleThunk():
-            return (thunk.parts,)
-    return ()
+def _only(place: BufferSlice | None) -> tuple[BufferSlice, ...]:
+    return () if place is None else (place,)
 
 
 def all_thunks(thunks: Sequence[Thunk]) -> Iterator[Thunk]:
@@ -181,7 +290,7 @@ def all_thunks(thunks: Sequence[Thunk]) -> Iterator[Thunk]:
     while stack:
         thunk = stack.pop()
         yield thunk
-        stack += reversed([x for inner in sequences_within(thunk) for x in inner])
+        stack += reversed([x for inner in thunk.sequences for x in inner])
 
 
 def host_calls(thunks: Sequence[Thunk]) -> tuple[HostCallThunk, ...]:
@@ -207,7 +316,7 @@ def kernels_of_bundles(thunks: Sequence[Thunk]) -> frozenset[int]:
             alone.update([x.kernel for x in thunk.exchange.moves])
         elif isinstance(thunk, BundleThunk):
             found = within
-        stack += [(x, found) for inner in sequences_within(thunk) for x in inner]
+        stack += [(x, found) for inner in thunk.sequences for x in inner]
     return frozenset(within - alone)
 
 
@@ -215,15 +324,8 @@ def unbundled(thunks: Sequence[Thunk]) -> tuple[Thunk, ...]:
     """Return thunks with the parts of each bundle in its place; nests as loops and branches do."""
     found: list[Thunk] = []
     for thunk in thunks:
-        match thunk:
-            case BundleThunk():
-                found += unbundled(thunk.parts)
-            case WhileThunk():
-                condition, body = unbundled(thunk.condition), unbundled(thunk.body)
-                found.append(replace(thunk, condition=condition, body=body))
-            case ConditionalThunk():
-                branches = tuple([unbundled(x) for x in thunk.branches])
-                found.append(replace(thunk, branches=branches))
-            case _:
-                found.append(thunk)
+        if isinstance(thunk, BundleThunk):
+            found += unbundled(thunk.parts)
+        else:
+            found.append(thunk.map_sequences(unbundled))
     return tuple(found)

@@ -25,7 +25,6 @@ from lowtide.ops.checks import (
 )
 from lowtide.ops.definition import OpDefinition
 from lowtide.ops.errors import ShapeError
-from lowtide.ops.factors import computing
 from lowtide.ops.quantities import Cost, bytes_touched
 
 Shapes = Sequence[Shape]
@@ -140,7 +139,7 @@ OPERATIONS: Final = (
         verify=_verify_dot,
         cost=_dot_cost,
         free_element_type=True,
-        factors=computing.dot,
+        factors="computing.dot",
     ),
     OpDefinition(
         Opcode.RAGGED_DOT,

@@ -20,7 +20,6 @@ from lowtide.ops.checks import (
 )
 from lowtide.ops.definition import UNLIMITED, OpDefinition
 from lowtide.ops.errors import ShapeError
-from lowtide.ops.factors import windows
 from lowtide.ops.quantities import Cost, bytes_touched
 from lowtide.ops.windows import slide, taps
 
@@ -132,6 +131,6 @@ OPERATIONS: Final = (
         infer=_infer,
         cost=_cost,
         free_element_type=True,
-        factors=windows.convolution,
+        factors="windows.convolution",
     ),
 )

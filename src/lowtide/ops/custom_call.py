@@ -14,7 +14,6 @@ from lowtide.ops.aliasing import check_aliasing
 from lowtide.ops.checks import agree, plain, token, tuple_of
 from lowtide.ops.definition import UNLIMITED, OpDefinition
 from lowtide.ops.errors import ShapeError
-from lowtide.ops.factors import computing
 from lowtide.ops.quantities import Cost, unknown_cost
 
 Shapes = Sequence[Shape]
@@ -90,7 +89,7 @@ OPERATIONS: Final = (
         verify=_verify_custom_call,
         cost=unknown_cost,
         declared=True,
-        factors=computing.custom_call,
+        factors="computing.custom_call",
     ),
     OpDefinition(
         Opcode.INFEED,

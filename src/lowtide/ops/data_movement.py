@@ -27,7 +27,6 @@ from lowtide.ops.checks import (
 )
 from lowtide.ops.definition import UNLIMITED, OpDefinition
 from lowtide.ops.errors import ShapeError
-from lowtide.ops.factors import movement
 from lowtide.ops.quantities import NO_COST, Cost, flop_per_element, moves_all
 
 Shapes = Sequence[Shape]
@@ -246,7 +245,7 @@ OPERATIONS: Final = (
         attributes=Dimensions,
         verify=_verify_broadcast,
         cost=moves_all,
-        factors=movement.broadcast,
+        factors="movement.broadcast",
     ),
     OpDefinition(
         Opcode.RESHAPE,
@@ -256,7 +255,7 @@ OPERATIONS: Final = (
         verify=_verify_reshape,
         cost=moves_all,
         declared=True,
-        factors=movement.reshape,
+        factors="movement.reshape",
     ),
     OpDefinition(
         Opcode.DYNAMIC_RESHAPE,
@@ -274,7 +273,7 @@ OPERATIONS: Final = (
         attributes=Dimensions,
         infer=_infer_transpose,
         cost=_transpose_cost,
-        factors=movement.transpose,
+        factors="movement.transpose",
     ),
     OpDefinition(
         Opcode.REVERSE,
@@ -283,7 +282,7 @@ OPERATIONS: Final = (
         attributes=Dimensions,
         infer=_infer_reverse,
         cost=moves_all,
-        factors=movement.listed,
+        factors="movement.listed",
     ),
     OpDefinition(
         Opcode.BITCAST,
@@ -291,7 +290,7 @@ OPERATIONS: Final = (
         "the same bytes under another shape and layout",
         verify=_verify_bitcast,
         declared=True,
-        factors=movement.bitcast,
+        factors="movement.bitcast",
     ),
     OpDefinition(
         Opcode.BITCAST_CONVERT,
@@ -301,7 +300,7 @@ OPERATIONS: Final = (
         cost=flop_per_element,
         declared=True,
         elementwise=True,
-        factors=movement.bitcast_convert,
+        factors="movement.bitcast_convert",
     ),
     OpDefinition(
         Opcode.CONCATENATE,
@@ -311,7 +310,7 @@ OPERATIONS: Final = (
         attributes=Dimensions,
         infer=_infer_concatenate,
         cost=moves_all,
-        factors=movement.listed,
+        factors="movement.listed",
     ),
     OpDefinition(
         Opcode.PAD,
@@ -321,7 +320,7 @@ OPERATIONS: Final = (
         attributes=Pad,
         infer=_infer_pad,
         cost=moves_all,
-        factors=movement.pad,
+        factors="movement.pad",
     ),
     OpDefinition(
         Opcode.CONSTANT,
@@ -342,6 +341,6 @@ OPERATIONS: Final = (
         verify=_verify_iota,
         cost=moves_all,
         declared=True,
-        factors=movement.iota,
+        factors="movement.iota",
     ),
 )

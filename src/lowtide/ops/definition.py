@@ -1,8 +1,8 @@
 """OpDefinition: what one operation of HLO means, as data and small functions.
 
 The functions see shapes and attributes only, never instructions, so that one answer serves all
-instructions of the same signature. Only `factors` sees the instruction: its called computation
-tells whether parts of a sum can be combined.
+instructions of the same signature. Only that of `factors` sees the instruction: its called
+computation tells whether parts of a sum can be combined.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any, Final
 from lowtide.ir.attributes import Attributes
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import ProgramShape, Shape, ShapeIndex
-from lowtide.ops.factors.record import FactorRule
 from lowtide.ops.quantities import CostRule, no_cost
 from lowtide.records import dataclass
 
@@ -46,6 +45,10 @@ class OpDefinition:
     order of `Instruction.called_computations`; the last role stands for all further ones where
     `calls_arity` admits more.
 
+    `factors` names the function of `ops/factors/` that says which dimensions are split together, as
+    "file.function"; it is loaded when it is asked. "" means those of an elementwise operation,
+    or that all dimensions stay whole.
+
     `declared` tells that HLO text must state the result shape even where `infer` is known.
     `exact_type` tells that the result only passes data on, so that not even the floating point
     precision may differ from the inferred shape. `free_element_type` tells that the program
@@ -65,7 +68,7 @@ class OpDefinition:
     infer: Infer | None = None
     verify: Verify = accept_any
     cost: CostRule = no_cost
-    factors: FactorRule | None = None
+    factors: str = ""
     declared: bool = False
     exact_type: bool = False
     free_element_type: bool = False

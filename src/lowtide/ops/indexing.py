@@ -29,7 +29,6 @@ from lowtide.ops.checks import (
 )
 from lowtide.ops.definition import UNLIMITED, OpDefinition
 from lowtide.ops.errors import ShapeError
-from lowtide.ops.factors import indexing, movement
 from lowtide.ops.quantities import Cost, moves_all
 from lowtide.ops.reduction import reducer_types
 
@@ -312,7 +311,7 @@ OPERATIONS: Final = (
         infer=_infer_slice,
         cost=_slice_cost,
         declared=True,
-        factors=movement.slices,
+        factors="movement.slices",
     ),
     OpDefinition(
         Opcode.DYNAMIC_SLICE,
@@ -323,7 +322,7 @@ OPERATIONS: Final = (
         infer=_infer_dynamic_slice,
         cost=_dynamic_slice_cost,
         declared=True,
-        factors=indexing.dynamic_slice,
+        factors="indexing.dynamic_slice",
     ),
     OpDefinition(
         Opcode.DYNAMIC_UPDATE_SLICE,
@@ -334,7 +333,7 @@ OPERATIONS: Final = (
         cost=_dynamic_update_slice_cost,
         declared=True,
         in_place=((0, ()),),
-        factors=indexing.dynamic_update_slice,
+        factors="indexing.dynamic_update_slice",
     ),
     OpDefinition(
         Opcode.GATHER,
@@ -344,7 +343,7 @@ OPERATIONS: Final = (
         attributes=Gather,
         infer=_infer_gather,
         cost=_dynamic_slice_cost,
-        factors=indexing.gather,
+        factors="indexing.gather",
     ),
     OpDefinition(
         Opcode.SCATTER,
@@ -355,7 +354,7 @@ OPERATIONS: Final = (
         calls=("to_apply",),
         infer=_infer_scatter,
         cost=_scatter_cost,
-        factors=indexing.scatter,
+        factors="indexing.scatter",
     ),
     OpDefinition(
         Opcode.GET_DIMENSION_SIZE,

@@ -27,7 +27,6 @@ from lowtide.ops.checks import (
 )
 from lowtide.ops.definition import OpDefinition
 from lowtide.ops.errors import ShapeError
-from lowtide.ops.factors import computing
 from lowtide.ops.quantities import Cost, bytes_touched, moves_all
 
 Shapes = Sequence[Shape]
@@ -192,7 +191,7 @@ OPERATIONS: Final = (
         infer=_infer_fft,
         verify=_verify_fft,
         cost=_fft_cost,
-        factors=computing.batches,
+        factors="computing.batches",
     ),
     OpDefinition(
         Opcode.CHOLESKY,
@@ -201,7 +200,7 @@ OPERATIONS: Final = (
         attributes=Cholesky,
         infer=_infer_cholesky,
         cost=_cholesky_cost,
-        factors=computing.batches,
+        factors="computing.batches",
     ),
     OpDefinition(
         Opcode.TRIANGULAR_SOLVE,
@@ -211,7 +210,7 @@ OPERATIONS: Final = (
         attributes=TriangularSolve,
         infer=_infer_triangular_solve,
         cost=_triangular_solve_cost,
-        factors=computing.batches,
+        factors="computing.batches",
     ),
     OpDefinition(
         Opcode.BATCH_NORM_TRAINING,
@@ -221,7 +220,7 @@ OPERATIONS: Final = (
         attributes=BatchNorm,
         infer=_infer_batch_norm_training,
         cost=moves_all,
-        factors=computing.batch_norm,
+        factors="computing.batch_norm",
     ),
     OpDefinition(
         Opcode.BATCH_NORM_INFERENCE,
@@ -231,7 +230,7 @@ OPERATIONS: Final = (
         attributes=BatchNorm,
         infer=_infer_batch_norm_inference,
         cost=moves_all,
-        factors=computing.batch_norm,
+        factors="computing.batch_norm",
     ),
     OpDefinition(
         Opcode.BATCH_NORM_GRAD,
@@ -241,6 +240,6 @@ OPERATIONS: Final = (
         attributes=BatchNorm,
         infer=_infer_batch_norm_grad,
         cost=moves_all,
-        factors=computing.batch_norm,
+        factors="computing.batch_norm",
     ),
 )

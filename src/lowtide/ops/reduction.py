@@ -24,7 +24,6 @@ from lowtide.ops.checks import (
 )
 from lowtide.ops.definition import UNLIMITED, OpDefinition
 from lowtide.ops.errors import ShapeError
-from lowtide.ops.factors import computing, windows
 from lowtide.ops.quantities import Cost, bytes_touched
 from lowtide.ops.windows import padded, slide, window_size
 
@@ -250,7 +249,7 @@ OPERATIONS: Final = (
         calls=("to_apply",),
         infer=_infer_reduce,
         cost=_reduce_cost,
-        factors=computing.reduce,
+        factors="computing.reduce",
     ),
     OpDefinition(
         Opcode.REDUCE_WINDOW,
@@ -261,7 +260,7 @@ OPERATIONS: Final = (
         calls=("to_apply",),
         infer=_infer_reduce_window,
         cost=_reduce_window_cost,
-        factors=windows.reduce_window,
+        factors="windows.reduce_window",
     ),
     OpDefinition(
         Opcode.SELECT_AND_SCATTER,
@@ -272,7 +271,7 @@ OPERATIONS: Final = (
         calls=("select", "scatter"),
         infer=_infer_select_and_scatter,
         cost=_select_and_scatter_cost,
-        factors=windows.select_and_scatter,
+        factors="windows.select_and_scatter",
     ),
     OpDefinition(
         Opcode.MAP,

@@ -22,7 +22,6 @@ from lowtide.ops.checks import (
 )
 from lowtide.ops.definition import UNLIMITED, OpDefinition
 from lowtide.ops.errors import ShapeError
-from lowtide.ops.factors import computing
 from lowtide.ops.quantities import Cost, bytes_touched, moves_all
 
 Shapes = Sequence[Shape]
@@ -87,7 +86,7 @@ OPERATIONS: Final = (
         infer=_infer_sort,
         verify=_verify_sort,
         cost=_sort_cost,
-        factors=computing.sort,
+        factors="computing.sort",
     ),
     OpDefinition(
         Opcode.TOPK,
@@ -96,6 +95,6 @@ OPERATIONS: Final = (
         attributes=TopK,
         infer=_infer_topk,
         cost=moves_all,
-        factors=computing.top_k,
+        factors="computing.top_k",
     ),
 )

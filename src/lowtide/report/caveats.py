@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from lowtide.analysis.call_graph import executed_computations
 from lowtide.analysis.live_range import LiveRanges
-from lowtide.analysis.trip_count_claims import trip_count_claims
+from lowtide.analysis.loop_trip_count import trip_count
 from lowtide.ir import Instruction, Module, Opcode, Shape
 from lowtide.ir.attributes import CustomCall
 from lowtide.ir.partitioning import first_sharded
 from lowtide.ir.shape import HOST_MEMORY
+from lowtide.ops.backend_config import known_trip_count
+from lowtide.records import dataclass
 
 
 def caveats(
@@ -150,3 +153,29 @@ def _is_unpacked(shape: Shape) -> bool:
 
 def _is_on_host(shape: Shape) -> bool:
     return any(leaf.memory_space == HOST_MEMORY for _, leaf in shape.leaves())
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedTripCount:
+    """Names of loops, in order: whose count is only claimed, claimed wrongly, or not known."""
+
+    claimed: tuple[str, ...]
+    contradicted: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+
+def trip_count_claims(module: Module) -> ClaimedTripCount:
+    """Return the loops that run in a module and whose trip counts nothing here confirms."""
+    claimed, contradicted, unknown = [], [], []
+    for computation in executed_computations(module.entry):
+        for x in computation.instructions.values():
+            if x.opcode is not Opcode.WHILE:
+                continue
+            known, found = known_trip_count(x), trip_count(x)
+            if known is None:
+                unknown += [] if found else [x.name]
+            elif found is None:
+                claimed.append(x.name)
+            elif found.count != known:
+                contradicted.append(x.name)
+    return ClaimedTripCount(tuple(claimed), tuple(contradicted), tuple(unknown))

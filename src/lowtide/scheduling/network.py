@@ -168,6 +168,14 @@ def add_arc(arcs: ArcList, count: int, tail: int, head: int, room: int) -> int:
 
 
 @kernel
+def cleared(network: Network, node: int) -> int:
+    """Give a node neither supply nor demand; return the number of the next one."""
+    network.supply[node] = 0
+    network.demand[node] = 0
+    return node + 1
+
+
+@kernel
 def collect(
     graph: GraphTables, node: int, moment: Moment, nodes: int, arcs: ArcList, network: Network
 ) -> int:
@@ -183,11 +191,10 @@ def collect(
     users = graph.users
     fixed = 0
     arc_count = 0
-    count = nodes
+    count = 0
     endless = graph.total + 1
     for x in range(nodes):
-        supply[x] = 0
-        demand[x] = 0
+        count = cleared(network, x)
     for b in range(graph.buffers):
         size = graph.size[b]
         producer = graph.producer[b]
@@ -215,9 +222,7 @@ def collect(
         into = number[user]
         if open_uses > 1:
             into = count
-            supply[count] = 0
-            demand[count] = 0
-            count += 1
+            count = cleared(network, count)
             for k in range(users.starts[b], users.starts[b + 1]):
                 x = users.items[k]
                 if side[x] == UNDECIDED:

@@ -10,8 +10,7 @@ from lowtide.ir.attributes import CustomCall, GetTupleElement
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling, dividing, replicated
 from lowtide.ir.traversal import post_order
-from lowtide.ops.factors.record import OpFactors, same_dimensions
-from lowtide.ops.factors.table import arrays_of
+from lowtide.ops.factors.record import OpFactors, arrays_of, same_dimensions
 from lowtide.records import dataclass
 from lowtide.spmd.annotations import (
     CONSTRAINT_TARGETS,

@@ -10,7 +10,7 @@ from lowtide.ir import Module, Opcode
 from lowtide.ir.attributes import Parameter
 from lowtide.ir.tilings.tiling import Tiling, dividing
 from lowtide.ir.traversal import computation_post_order
-from lowtide.ops.factors.table import factors_of
+from lowtide.ops.factors.record import factors_of
 from lowtide.records import dataclass
 from lowtide.spmd.annotations import ModuleShardings
 from lowtide.spmd.cells import ArrayCells, cells_of

@@ -8,8 +8,7 @@ from typing import Final
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling
-from lowtide.ops.factors.record import DimensionFactors, FactorKind, OpFactors
-from lowtide.ops.factors.table import factors_of
+from lowtide.ops.factors.record import DimensionFactors, FactorKind, OpFactors, factors_of
 
 FactorAxes = Mapping[int, tuple[int, ...]]
 """The axes that split each factor; a factor without any is absent."""

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.attributes import CustomCall
 from lowtide.ir.clone import clone_computation, clone_module
-from lowtide.ir.errors import UnsupportedOpError
+from lowtide.ir.errors import UnsupportedOpError, unsupported
 from lowtide.ir.traversal import computation_post_order
+from lowtide.ops.bitcasts import bitcast_steps
 from lowtide.passes.editing import make, substitute
 from lowtide.passes.embedding import embed
 from lowtide.spmd.annotations import CONSTRAINT_TARGETS
-from lowtide.spmd.bitcasts import as_moves
 from lowtide.spmd.effects import MANUAL_BODY, mark_manual
 
 
@@ -115,3 +115,21 @@ def _separate(module: Module) -> None:
                 seen.add(own[-1])
             x.set_called_computations(tuple(own))
             pending.extend(own)
+
+
+def as_moves(x: Instruction) -> Instruction:
+    """Return what equals a bitcast in every layout: transposes, a reshape, a bitcast-convert.
+
+    Raises UnsupportedOpError for tiled layouts.
+    """
+    source, target = x.operands[0].shape, x.shape
+    if not (source.is_array and target.is_array) or source.is_dynamic or target.is_dynamic:
+        return x
+    if any(y.layout is not None and y.layout.tiles for y in (source, target)):
+        raise unsupported(x, "a bitcast of tiled layouts is not partitioned; remove the tiles")
+    value = x.operands[0]
+    for step in bitcast_steps(source, target):
+        value = make(x.parent, step.opcode, step.shape, (value,), x, step.attributes)
+    if value is not x.operands[0]:
+        value.set_shape(target)  # The layout tells a bitcast that reads it in which order.
+    return value

@@ -8,7 +8,7 @@ from lowtide.ir import Instruction, Opcode, Shape, tuple_shape
 from lowtide.ir.attributes import GetTupleElement
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling
-from lowtide.ops.factors.table import arrays_of
+from lowtide.ops.factors.record import arrays_of
 from lowtide.spmd.annotations import TilingWish
 from lowtide.spmd.emitter import Emitter, local_shape
 from lowtide.spmd.placed import PlacedArray

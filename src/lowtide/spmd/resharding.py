@@ -10,6 +10,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
+from lowtide.cost.devices import ring_bytes
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling
 from lowtide.records import dataclass
@@ -31,9 +32,7 @@ class MoveKind(StrEnum):
 class Move:
     """One step: along `axes`, on a dimension, from another one for all-to-all; what it makes.
 
-    `nbytes` are those that one device sends: on a ring of g devices 2(g-1)/g of what it has for
-    all-reduce, (g-1)/g of the larger side for gathering, scattering and dealing, all of it for a
-    permutation.
+    `nbytes` are those that one device sends on a ring of its group.
     """
 
     kind: MoveKind
@@ -122,15 +121,14 @@ def _moves(grid: DeviceGrid, array: WholeArray, now: Tiling, target: Tiling) -> 
                 result = replace(_with(now, k, (*own, *run)), partial=rest)
                 if not rest:
                     result = result.whole()
-                nbytes = size * (g - 1) / g
-                yield Move(MoveKind.REDUCE_SCATTER, run, k, k, result, nbytes)
+                yield _sent(MoveKind.REDUCE_SCATTER, run, (k, k), result, size, g)
         if common < len(own):
             yield from _leaving(grid, now, target, k, size)
     extents = [grid.extent(axes) for axes in now.axes]
     if now.partial == target.partial and now.reduction is target.reduction:
         goal = [grid.extent(axes) for axes in target.axes]
         if extents == goal and now != target:
-            yield Move(MoveKind.PERMUTE, (), 0, 0, target, size)
+            yield _sent(MoveKind.PERMUTE, (), (0, 0), target, size, 1)
 
 
 def _reductions(grid: DeviceGrid, now: Tiling, target: Tiling, size: float) -> Iterator[Move]:
@@ -140,7 +138,7 @@ def _reductions(grid: DeviceGrid, now: Tiling, target: Tiling, size: float) -> I
     if extra:
         result = replace(now, partial=kept) if kept else now.whole()
         g = grid.extent(extra)
-        yield Move(MoveKind.ALL_REDUCE, extra, 0, 0, result, 2 * size * (g - 1) / g)
+        yield _sent(MoveKind.ALL_REDUCE, extra, (0, 0), result, size, g)
     missing = tuple([axis for axis in target.partial if axis not in now.partial])
     if missing and agrees and not now.used.intersection(missing):
         terms = tuple(sorted((*now.partial, *missing)))
@@ -156,12 +154,24 @@ def _leaving(grid: DeviceGrid, now: Tiling, target: Tiling, k: int, size: float)
         axes = own[start:]
         g = grid.extent(axes)
         left = _with(now, k, own[:start])
-        yield Move(MoveKind.ALL_GATHER, axes, k, k, left, size * (g - 1))
+        yield _sent(MoveKind.ALL_GATHER, axes, (k, k), left, size * g, g)
         for j, (theirs, wanted) in enumerate(zip(now.axes, target.axes, strict=True)):
             at = len(theirs)
             if j != k and wanted[:at] == theirs and wanted[at : at + len(axes)] == axes:
                 result = _with(left, j, (*theirs, *axes))
-                yield Move(MoveKind.ALL_TO_ALL, axes, j, k, result, size * (g - 1) / g)
+                yield _sent(MoveKind.ALL_TO_ALL, axes, (j, k), result, size, g)
+
+
+def _sent(
+    kind: MoveKind,
+    axes: tuple[int, ...],
+    dimensions: tuple[int, int],
+    result: Tiling,
+    nbytes: float,
+    group: int,
+) -> Move:
+    """Return a step between devices, with the bytes that one of them sends."""
+    return Move(kind, axes, *dimensions, result, ring_bytes(kind, nbytes, group))
 
 
 def _with(tiling: Tiling, dimension: int, axes: tuple[int, ...]) -> Tiling:

@@ -22,7 +22,7 @@ from lowtide.ir.tilings.sharding_forms import sharding_of
 from lowtide.ir.tilings.tiling import Tiling, replicated
 from lowtide.ir.traversal import post_order
 from lowtide.ops.effects import has_side_effect
-from lowtide.ops.factors.table import arrays_of
+from lowtide.ops.factors.record import arrays_of
 from lowtide.ops.reducers import sum_of
 from lowtide.ops.table import TABLE
 from lowtide.records import dataclass

@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import Final
 
 from lowtide.analysis.loop_trip_count import trip_count
+from lowtide.cost.devices import ring_bytes
 from lowtide.ir import Computation, Instruction, Module, Opcode, Shape
 from lowtide.ir.attributes import Collective, CollectivePermute
 from lowtide.ir.replica_groups import device_count
@@ -92,15 +93,9 @@ def _count(found: WireTraffic, x: Instruction, times: int, partitions: int) -> N
 def sent_bytes(x: Instruction, partitions: int) -> float:
     """Return what one device sends on the ring of its group in one run of a collective."""
     sent = float(sum([operand.shape.leaf_nbytes for operand in x.operands]))
-    received = _result(x).leaf_nbytes
-    size = group_size(x, partitions)
-    share = (size - 1) / size
-    return {
-        "all-reduce": 2 * share * sent,
-        "all-gather": share * received,
-        "reduce-scatter": share * sent,
-        "all-to-all": share * sent,
-    }.get(KINDS[x.opcode], sent)
+    received = float(_result(x).leaf_nbytes)
+    kind = KINDS[x.opcode]
+    return ring_bytes(kind, received if kind == "all-gather" else sent, group_size(x, partitions))
 
 
 def _result(x: Instruction) -> Shape:

@@ -81,30 +81,28 @@ def jit(
     function that JAX calls back into raises ends the call as it is. Raises ValueError for an
     unknown `output` and for what no option can be, and TypeError for an option that there is not.
     """
-    import jax
-
     over = MeshOptions.taken_from(fields)
     if over.comm is not None:
         from lowtide.client.executable.rank_arrays import compiler_for_ranks
 
         compiler = compiler_for_ranks(over.comm)
-    staged: Any = jax.jit(
-        function,
-        donate_argnums=donate_argnums,
-        donate_argnames=donate_argnames,
-        static_argnums=static_argnums,
-        static_argnames=static_argnames,
-        keep_unused=True,
-        **over.shardings,
-    )
-    if over.mesh is not None:
-        staged = MeshFunction(staged, over.mesh)
+    numbers = {"donate_argnums": donate_argnums, "static_argnums": static_argnums}
+    names = {"donate_argnames": donate_argnames, "static_argnames": static_argnames}
+    staged = _staged(function, over, **numbers, **names)
     statics = StaticArguments.of(function, static_argnums, static_argnames)
     progress = fields.pop("progress", None)
     if progress is not None and compiler is None:
         compiler = telling_compiler(progress)
     chosen = chosen_options(options, memory, fields)
     return Jitted(function, staged, statics, chosen, compiler, output, fallback=fallback)
+
+
+def _staged(function: Callable[..., Any], over: MeshOptions, **arguments: Any) -> Any:
+    """Return a function as JAX traces it, over a mesh if there is one."""
+    import jax
+
+    staged: Any = jax.jit(function, **arguments, keep_unused=True, **over.shardings)
+    return staged if over.mesh is None else MeshFunction(staged, over.mesh)
 
 
 class _EnclosingTrace(Exception):  # noqa: N818 - it tells who runs the function, and is no error

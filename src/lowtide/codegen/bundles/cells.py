@@ -6,58 +6,14 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 
 from lowtide.ir.buffer import BufferSlice
-from lowtide.ir.thunk import (
-    BundleThunk,
-    ConditionalThunk,
-    CopyThunk,
-    ExchangeThunk,
-    HostCallThunk,
-    KernelThunk,
-    Thunk,
-    WhileThunk,
-    all_thunks,
-)
-
-
-def slices_read(thunk: Thunk) -> tuple[BufferSlice, ...]:
-    """Return what a thunk itself reads, not those within it."""
-    match thunk:
-        case KernelThunk():
-            return thunk.buffers[: thunk.results]
-        case HostCallThunk():
-            return thunk.buffers[: len(thunk.call.operands)]
-        case ExchangeThunk():
-            return thunk.buffers[: len(thunk.exchange.operands)]
-        case CopyThunk():
-            return (thunk.source,)
-        case WhileThunk():
-            return (thunk.predicate,)
-        case ConditionalThunk():
-            return (thunk.selector,)
-    return ()
-
-
-def slices_written(thunk: Thunk) -> tuple[BufferSlice, ...]:
-    """Return what a thunk itself writes, scratch excluded."""
-    match thunk:
-        case KernelThunk():
-            return thunk.buffers[thunk.results :]
-        case HostCallThunk():
-            return thunk.buffers[len(thunk.call.operands) :]
-        case ExchangeThunk():
-            return thunk.buffers[len(thunk.exchange.operands) :]
-        case CopyThunk():
-            return (thunk.target,)
-    return ()
+from lowtide.ir.thunk import BundleThunk, Thunk, all_thunks
 
 
 def slices_touched(thunks: Sequence[Thunk]) -> list[BufferSlice]:
     """Return the distinct slices with bytes that thunks touch, in order; scratch is among them."""
     found: dict[BufferSlice, None] = {}
     for thunk in all_thunks(thunks):
-        found |= dict.fromkeys((*slices_read(thunk), *slices_written(thunk)))
-        if isinstance(thunk, KernelThunk | ExchangeThunk) and thunk.scratch is not None:
-            found[thunk.scratch] = None
+        found |= dict.fromkeys(thunk.touches)
     return [x for x in found if x.allocation >= 0 and x.nbytes]
 
 
@@ -103,8 +59,8 @@ class OutsideReads:
             if isinstance(thunk, BundleThunk):
                 stack += [(x, thunk.function) for x in thunk.parts]
                 continue
-            reads |= {(x, owner): None for x in slices_read(thunk) if x.nbytes}
-            stack += [(x, owner) for x in _within(thunk)]
+            reads |= {(x, owner): None for x in thunk.reads if x.nbytes}
+            stack += [(x, owner) for inner in thunk.sequences for x in inner]
         events: dict[int, list[tuple[int, int, str]]] = {}
         for x, owner in reads:
             found = events.setdefault(x.allocation, [])
@@ -122,14 +78,6 @@ class OutsideReads:
             if owner is not None and owner != function:
                 return True
         return False
-
-
-def _within(thunk: Thunk) -> Sequence[Thunk]:
-    if isinstance(thunk, WhileThunk):
-        return (*thunk.condition, *thunk.body)
-    if isinstance(thunk, ConditionalThunk):
-        return [x for branch in thunk.branches for x in branch]
-    return ()
 
 
 def _owners(events: Sequence[tuple[int, int, str]]) -> tuple[list[int], list[str | None]]:

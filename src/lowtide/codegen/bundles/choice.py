@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 from lowtide.cost.machine import X86_SERVER
@@ -149,11 +148,5 @@ class _Choice:
 
     def inside(self, thunk: Thunk, runs: int) -> Thunk:
         """A thunk that is no part of a bundle, with the bundles within it."""
-        if isinstance(thunk, WhileThunk):
-            condition = self.sequence(thunk.condition, runs * _TRIPS)
-            return replace(
-                thunk, condition=condition, body=self.sequence(thunk.body, runs * _TRIPS)
-            )
-        if isinstance(thunk, ConditionalThunk):
-            return replace(thunk, branches=tuple([self.sequence(x, runs) for x in thunk.branches]))
-        return thunk
+        trips = runs * _TRIPS if isinstance(thunk, WhileThunk) else runs
+        return thunk.map_sequences(lambda inner: self.sequence(inner, trips))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import Final
 
-from lowtide.codegen.bundles.cells import Cells, OutsideReads, slices_touched, slices_written
+from lowtide.codegen.bundles.cells import Cells, OutsideReads, slices_touched
 from lowtide.codegen.bundles.webs import Web, webs_of
 from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.thunk import BundleThunk, KernelThunk, all_thunks
@@ -45,7 +45,7 @@ def locals_of(
 
     Allocations of `constants` stay where they are: the result of a kernel may be one as it is.
     """
-    changed = {x.allocation for y in all_thunks(bundle.parts) for x in slices_written(y)}
+    changed = {x.allocation for y in all_thunks(bundle.parts) for x in y.writes}
     scratch = (x.scratch for x in all_thunks(bundle.parts) if isinstance(x, KernelThunk))
     changed |= {x.allocation for x in scratch if x is not None}
     touched = slices_touched(bundle.parts)

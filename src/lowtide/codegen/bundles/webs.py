@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lowtide.codegen.bundles.cells import Cells, slices_read, slices_written
+from lowtide.codegen.bundles.cells import Cells
 from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.thunk import (
     BundleThunk,
@@ -117,7 +117,7 @@ class _Webs:
 
     def read(self, thunk: Thunk, state: State) -> None:
         """Join what a thunk reads with what wrote it."""
-        for place in slices_read(thunk):
+        for place in thunk.reads:
             number = self.number.get(place)
             if number is None:
                 continue
@@ -140,7 +140,7 @@ class _Webs:
         """Note what a thunk writes; what was in its scratch is lost, and nobody reads that."""
         if isinstance(thunk, KernelThunk) and thunk.scratch is not None:
             self._fill(thunk.scratch, state)
-        for place in slices_written(thunk):
+        for place in thunk.writes:
             self.written |= self._fill(place, state)
 
     def _fill(self, place: BufferSlice, state: State) -> set[int]:

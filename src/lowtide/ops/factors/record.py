@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from enum import Enum, auto
+from functools import cache
+from importlib import import_module
 
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import Shape
+from lowtide.ops.table import TABLE
 from lowtide.records import dataclass
 
 DimensionFactors = tuple[tuple[int, ...], ...]
@@ -205,3 +208,42 @@ def same_dimensions(operands: Sequence[Shape], results: Sequence[Shape]) -> Fact
         matching = {i: dimension for i, shape in enumerate(operands) if shape.dimensions == model}
         draft.join(size, matching, dict.fromkeys(range(len(results)), dimension))
     return draft
+
+
+# -- of an instruction -------------------------------------------------------------------------
+
+
+def has_factors(opcode: Opcode) -> bool:
+    """Whether operations of an opcode have factors."""
+    return bool(_name(opcode))
+
+
+def factors_of(x: Instruction) -> OpFactors:
+    """Return the factors of an instruction.
+
+    There are none where its row says nothing of them, nor among arrays of dynamic sizes.
+    """
+    operands = [shape for operand in x.operands for shape in arrays_of(operand.shape)]
+    results = arrays_of(x.shape)
+    name = _name(x.opcode)
+    if not name or any(not s.is_array or s.is_dynamic for s in (*operands, *results)):
+        why = f"no rule for {x.opcode.value}"
+        return FactorDraft.of(operands, results).done(why=why)
+    return _rule(name)(x, operands, results)
+
+
+def _name(opcode: Opcode) -> str:
+    row = TABLE[opcode]
+    return row.factors or ("computing.elementwise" if row.elementwise else "")
+
+
+@cache
+def _rule(name: str) -> FactorRule:
+    file, function = name.split(".")
+    found: FactorRule = getattr(import_module(f"lowtide.ops.factors.{file}"), function)
+    return found
+
+
+def arrays_of(shape: Shape) -> list[Shape]:
+    """Return the shapes of the leaves."""
+    return [leaf for _, leaf in shape.leaves()]

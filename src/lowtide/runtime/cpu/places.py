@@ -8,12 +8,9 @@ from lowtide.ir.buffer import NO_BYTES, BufferSlice
 from lowtide.ir.exchange import NUMBERS, Exchange, Whose
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.thunk import (
-    ConditionalThunk,
-    CopyThunk,
     ExchangeThunk,
     HostCallThunk,
     KernelThunk,
-    WhileThunk,
     all_thunks,
     kernels_of_bundles,
 )
@@ -93,16 +90,4 @@ def _slices(program: NativeProgram) -> Iterator[BufferSlice]:
     for result in program.interface.results:
         yield result.place
     for thunk in all_thunks(program.thunks):
-        match thunk:
-            case KernelThunk() | ExchangeThunk():
-                yield from thunk.buffers
-                if thunk.scratch is not None:
-                    yield thunk.scratch
-            case HostCallThunk():
-                yield from thunk.buffers
-            case CopyThunk():
-                yield from (thunk.source, thunk.target)
-            case WhileThunk():
-                yield thunk.predicate
-            case ConditionalThunk():
-                yield thunk.selector
+        yield from thunk.touches

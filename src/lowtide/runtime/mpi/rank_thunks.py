@@ -9,11 +9,9 @@ from lowtide.host_calls.calls import Runner, runner
 from lowtide.host_calls.memory_calls import MemoryCallee
 from lowtide.ir.thunk import (
     BundleThunk,
-    ConditionalThunk,
     ExchangeThunk,
     HostCallThunk,
     Thunk,
-    WhileThunk,
     all_thunks,
     exchanges,
     host_calls,
@@ -88,14 +86,10 @@ class RankThunks:
             case HostCallThunk(name, call, _):
                 callee = self._callees[name]
                 return replace(thunk, call=callee.call(call.operands, call.results))
-            case WhileThunk():
-                condition, body = self._sequence(thunk.condition), self._sequence(thunk.body)
-                return replace(thunk, condition=condition, body=body)
-            case ConditionalThunk():
-                return replace(thunk, branches=tuple([self._sequence(x) for x in thunk.branches]))
             case BundleThunk():
                 assert not exchanges(thunk.parts)
-        return thunk
+                return thunk
+        return thunk.map_sequences(self._sequence)
 
 
 def _end(name: str) -> str:

@@ -11,8 +11,7 @@ from typing import Final
 
 from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import Iota
-from lowtide.ops.factors.record import DimensionFactors, FactorKind, OpFactors
-from lowtide.ops.factors.table import factors_of
+from lowtide.ops.factors.record import DimensionFactors, FactorKind, OpFactors, factors_of
 from lowtide.passes.matching import is_plain
 from lowtide.records import dataclass
 
