@@ -22,7 +22,8 @@ _PER_LOADED_BYTE: Final = 0.1 / 64
 second cache."""
 
 _PER_LINE: Final = 2.0
-"""Cycles in which a line of 64 bytes is packed; a step of a panel touches one more than it fills."""
+"""Cycles in which a line of 64 bytes is packed, of which a step of a panel touches one more than it
+fills."""
 
 _PER_TILE: Final = 24
 """Cycles around a tile: the call, and filling and emptying the pipeline."""

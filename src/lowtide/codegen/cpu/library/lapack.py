@@ -16,6 +16,7 @@ from lowtide.codegen.cpu.library.lapack_routines import (
     ROUTINES,
     Area,
     Arguments,
+    One,
     Routine,
     RoutineCall,
     RoutineSetting,
@@ -68,6 +69,7 @@ def _setting(
         call_options(instruction),
         tuple([x.dimensions[batch:] for x in operands]),
         tuple([x.dimensions[batch:] for x in results]),
+        all(x.physical_order == tuple(range(x.rank)) for x in (*operands, *results)),
     )
 
 
@@ -113,7 +115,7 @@ def _resolved(name: str, arguments: Arguments) -> list[Argument]:
         return [x for x in arguments if not isinstance(x, Work)]
     values: list[lapack.Value] = []
     for x in arguments:
-        values += [None, -1] if isinstance(x, Work) else [None if isinstance(x, Area) else x]
+        values += [None, -1] if isinstance(x, Work) else [None if isinstance(x, Area | One) else x]
     answers = iter(lapack.asked(name, values))
     found: list[Argument] = []
     for x in arguments:
