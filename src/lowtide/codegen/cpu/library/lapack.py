@@ -70,7 +70,14 @@ def _setting(
         tuple([x.dimensions[batch:] for x in operands]),
         tuple([x.dimensions[batch:] for x in results]),
         all(x.physical_order == tuple(range(x.rank)) for x in (*operands, *results)),
+        all(_is_column_major(x, batch) for x in (*operands, *results)),
     )
+
+
+def _is_column_major(shape: Shape, batch: int) -> bool:
+    """Whether the matrices of a batch, which has `batch` dimensions, lie column by column."""
+    own = range(batch, shape.rank)
+    return shape.physical_order == (*range(batch), *reversed(own))
 
 
 def _misfit(instruction: Instruction, routine: Routine) -> Exception:

@@ -25,8 +25,8 @@ class Area:
     go to a complex result.
 
     One that `is_in_place` is no copy: the routine works on the array of the operand, or on that of
-    the result once the operand is copied there. It lies row by row, so that the routine takes it
-    for the transposed matrix.
+    the result once the operand is copied there. One that lies row by row the routine takes for the
+    transposed matrix.
     """
 
     type: ElementType
@@ -73,7 +73,7 @@ class RoutineSetting:
     """What a call is made for: the element type in its name, its options, and sizes of one matrix.
 
     `operands` and `results` are the sizes of each array without those of the batch. `is_row_major`
-    says that all of them lie row by row.
+    says that all of them lie row by row, `is_column_major` that each matrix lies column by column.
     """
 
     type: ElementType
@@ -81,6 +81,7 @@ class RoutineSetting:
     operands: tuple[tuple[int, ...], ...]
     results: tuple[tuple[int, ...], ...]
     is_row_major: bool
+    is_column_major: bool
 
     @property
     def is_complex(self) -> bool:
@@ -91,6 +92,11 @@ class RoutineSetting:
     def real(self) -> ElementType:
         """The type of the parts of the elements."""
         return _REAL.get(self.type, self.type)
+
+    @property
+    def is_in_one_order(self) -> bool:
+        """Whether all matrices lie alike, row by row or column by column."""
+        return self.is_row_major or self.is_column_major
 
     @property
     def rows(self) -> int:
@@ -119,6 +125,12 @@ def _lead(rows: int) -> int:
 
 def _info(result: int | None) -> Area:
     return Area(_S32, (), result=result)
+
+
+def _changed(at: RoutineSetting) -> Area:
+    """The matrix that becomes the first result: where it lies, if that is column by column."""
+    in_place = at.is_column_major
+    return Area(at.type, (at.rows, at.columns), operand=0, result=0, is_in_place=in_place)
 
 
 def geev(at: RoutineSetting) -> RoutineCall:
@@ -173,10 +185,12 @@ def potrf(at: RoutineSetting) -> RoutineCall:
 
     The transposed matrix is the conjugate one, and its factor the transposed factor.
     """
-    n, kind, in_place = at.rows, at.type, at.is_row_major
-    matrix = Area(kind, (n, n), operand=0, result=0, is_in_place=in_place)
+    n, kind = at.rows, at.type
+    matrix = Area(kind, (n, n), operand=0, result=0, is_in_place=at.is_in_one_order)
     triangle = at.options.get("uplo", "L")
-    return RoutineCall((_OTHER[triangle] if in_place else triangle, n, matrix, _lead(n), _info(1)))
+    if at.is_row_major:
+        triangle = _OTHER[triangle]
+    return RoutineCall((triangle, n, matrix, _lead(n), _info(1)))
 
 
 _OTHER: Final[Mapping[str, str]] = {"L": "U", "U": "L"}
@@ -185,15 +199,15 @@ _OTHER: Final[Mapping[str, str]] = {"L": "U", "U": "L"}
 
 def getrf(at: RoutineSetting) -> RoutineCall:
     """Return (L and U in one matrix, the rows of pivots, info)."""
-    m, n, kind = at.rows, at.columns, at.type
-    matrix, pivots = Area(kind, (m, n), operand=0, result=0), Area(_S32, (at.least,), result=1)
+    m, n = at.rows, at.columns
+    matrix, pivots = _changed(at), Area(_S32, (at.least,), result=1)
     return RoutineCall((m, n, matrix, _lead(m), pivots, _info(2)))
 
 
 def geqrf(at: RoutineSetting) -> RoutineCall:
     """Return (R with the reflectors of Q below it, their factors)."""
     m, n, kind = at.rows, at.columns, at.type
-    matrix, taus = Area(kind, (m, n), operand=0, result=0), Area(kind, (at.least,), result=1)
+    matrix, taus = _changed(at), Area(kind, (at.least,), result=1)
     return RoutineCall((m, n, matrix, _lead(m), taus, Work(kind), _info(None)))
 
 
@@ -201,7 +215,7 @@ def orgqr(at: RoutineSetting) -> RoutineCall:
     """Return Q by its reflectors and their factors."""
     m, n, kind = at.rows, at.columns, at.type
     (count,) = at.operands[1]
-    matrix, taus = Area(kind, (m, n), operand=0, result=0), Area(kind, (count,), operand=1)
+    matrix, taus = _changed(at), Area(kind, (count,), operand=1)
     return RoutineCall((m, n, count, matrix, _lead(m), taus, Work(kind), _info(None)))
 
 
@@ -210,13 +224,13 @@ def trsm(at: RoutineSetting) -> RoutineCall:
 
     The transposed solution is that of the transposed equations, from the other side.
     """
-    kind, in_place, sizes = at.type, at.is_row_major, at.operands[1]
+    kind, in_place, sizes = at.type, at.is_in_one_order, at.operands[1]
     matrix = Area(kind, at.operands[0], operand=0, is_in_place=in_place)
     solution = Area(kind, sizes, operand=1, result=0, is_in_place=in_place)
     how = [at.options.get(name, x) for name, x in _TRIANGULAR]
-    if in_place:
+    if at.is_row_major:
         how[0], how[1] = _OTHER_SIDE[how[0]], _OTHER[how[1]]
-    m, n = reversed(sizes) if in_place else sizes
+    m, n = reversed(sizes) if at.is_row_major else sizes
     return RoutineCall((*how, m, n, One(kind), matrix, _lead(at.rows), solution, _lead(m)))
 
 
