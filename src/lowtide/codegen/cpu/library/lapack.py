@@ -17,6 +17,7 @@ from lowtide.codegen.cpu.library.lapack_routines import (
     Area,
     Arguments,
     One,
+    Order,
     Routine,
     RoutineCall,
     RoutineSetting,
@@ -64,20 +65,25 @@ def _setting(
     operands: Sequence[Shape],
     results: Sequence[Shape],
 ) -> RoutineSetting:
+    orders = [[_order(x, batch) for x in shapes] for shapes in (operands, results)]
+    for x in instruction.attributes_as(CustomCall).output_to_operand_aliasing:
+        result = x.output_index[0] if x.output_index else 0
+        if orders[0][x.operand] is not orders[1][result]:
+            orders[1][result] = Order.OTHER  # Nothing is turned round in the bytes where it lies.
     return RoutineSetting(
         routine.type,
         call_options(instruction),
         tuple([x.dimensions[batch:] for x in operands]),
         tuple([x.dimensions[batch:] for x in results]),
-        all(x.physical_order == tuple(range(x.rank)) for x in (*operands, *results)),
-        all(_is_column_major(x, batch) for x in (*operands, *results)),
+        *[tuple(x) for x in orders],
     )
 
 
-def _is_column_major(shape: Shape, batch: int) -> bool:
-    """Whether the matrices of a batch, which has `batch` dimensions, lie column by column."""
-    own = range(batch, shape.rank)
-    return shape.physical_order == (*range(batch), *reversed(own))
+def _order(shape: Shape, batch: int) -> Order:
+    """Return how the matrices of a batch lie, which has `batch` dimensions."""
+    before, own = tuple(range(batch)), tuple(range(batch, shape.rank))
+    orders = {(*before, *own): Order.ROWS, (*before, *own[::-1]): Order.COLUMNS}
+    return orders.get(shape.physical_order, Order.OTHER)
 
 
 def _misfit(instruction: Instruction, routine: Routine) -> Exception:

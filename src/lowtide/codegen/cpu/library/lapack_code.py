@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Final, TypeAlias
 
@@ -29,6 +29,9 @@ _ABREAST: Final = 8
 
 _NOT_FINITE: Final = -4
 """The info of a matrix that was not handed in."""
+
+_Place: TypeAlias = Callable[[Integer, Integer], str]
+"""Writes the address of an element by its row and column."""
 
 Argument: TypeAlias = "str | int | Area | One | None"
 
@@ -114,12 +117,24 @@ class _Writer:
     def _in_place(self, batch: Sequence[Affine], area: Area) -> str:
         """Return the address of a matrix on which the routine works where it lies."""
         work = self._work
-        arrays = [work.operands[x] for x in (area.operand,) if x is not None]
-        arrays += [work.results[x] for x in (area.result,) if x is not None]
-        found = [self._address(batch, area, x, 0, 0) for x in arrays]
-        if area.operand is not None and area.result is not None:
-            self._fn.call(MOVE, [found[1], found[0], _count(area) * area.type.nbytes, "false"])
-        return found[-1]
+        operand = None if area.operand is None else work.operands[area.operand]
+        if area.result is None:
+            assert operand is not None
+            return self._address(batch, area, operand, 0, 0)
+        result = work.results[area.result]
+        found = self._address(batch, area, result, 0, 0)
+        if operand is None:
+            return found
+        if operand.shape.physical_order == result.shape.physical_order:
+            source = self._address(batch, area, operand, 0, 0)
+            self._fn.call(MOVE, [found, source, _count(area) * area.type.nbytes, "false"])
+        else:
+            self._copied(
+                area,
+                lambda row, column: self._address(batch, area, operand, row, column),
+                lambda row, column: self._address(batch, area, result, row, column),
+            )
+        return found
 
     def _areas(self) -> list[tuple[int, Area]]:
         return [(n, x) for n, x in enumerate(self._form.arguments) if isinstance(x, Area)]
@@ -180,15 +195,23 @@ class _Writer:
         self, batch: Sequence[Affine], area: Area, number: int, array: Array, *, out: bool
     ) -> None:
         """Copy a matrix, a vector or a number between an array and scratch."""
+
+        def there(row: Integer, column: Integer) -> str:
+            return self._address(batch, area, array, row, column)
+
+        def here(row: Integer, column: Integer) -> str:
+            return self._here(number, area, row, column)
+
+        self._copied(area, *((here, there) if out else (there, here)))
+
+    def _copied(self, area: Area, source: _Place, to: _Place) -> None:
+        """Copy the elements of an area from places to others."""
         bits, align = f"i{8 * area.type.nbytes}", element_bytes(area.type)
         rows, columns = _two(area.sizes)
         fn, loop = self._fn, self._work.elements.scopes.loop
 
         def copied(row: Integer, column: Integer) -> None:
-            there = self._address(batch, area, array, row, column)
-            here = self._here(number, area, row, column)
-            source, to = (here, there) if out else (there, here)
-            fn.store(bits, fn.load(bits, source, align), to, align)
+            fn.store(bits, fn.load(bits, source(row, column), align), to(row, column), align)
 
         whole = columns - columns % _ABREAST
         with loop(0, whole, _ABREAST) as block, loop(0, rows) as row:

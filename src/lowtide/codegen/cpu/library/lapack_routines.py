@@ -7,6 +7,7 @@ the lengths of real workspaces. What JAX hands in and takes back is `lapack_<typ
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import Enum, auto
 from typing import Final, TypeAlias
 
 from lowtide.ir import ElementType
@@ -68,20 +69,28 @@ class RoutineCall:
     is_finite: bool = False
 
 
+class Order(Enum):
+    """How a matrix lies: row by row, column by column, or otherwise."""
+
+    ROWS = auto()
+    COLUMNS = auto()
+    OTHER = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class RoutineSetting:
     """What a call is made for: the element type in its name, its options, and sizes of one matrix.
 
-    `operands` and `results` are the sizes of each array without those of the batch. `is_row_major`
-    says that all of them lie row by row, `is_column_major` that each matrix lies column by column.
+    `operands` and `results` are the sizes of each array without those of the batch, and the others
+    how their matrices lie.
     """
 
     type: ElementType
     options: Mapping[str, str]
     operands: tuple[tuple[int, ...], ...]
     results: tuple[tuple[int, ...], ...]
-    is_row_major: bool
-    is_column_major: bool
+    operand_orders: tuple[Order, ...]
+    result_orders: tuple[Order, ...]
 
     @property
     def is_complex(self) -> bool:
@@ -92,11 +101,6 @@ class RoutineSetting:
     def real(self) -> ElementType:
         """The type of the parts of the elements."""
         return _REAL.get(self.type, self.type)
-
-    @property
-    def is_in_one_order(self) -> bool:
-        """Whether all matrices lie alike, row by row or column by column."""
-        return self.is_row_major or self.is_column_major
 
     @property
     def rows(self) -> int:
@@ -129,7 +133,7 @@ def _info(result: int | None) -> Area:
 
 def _changed(at: RoutineSetting) -> Area:
     """The matrix that becomes the first result: where it lies, if that is column by column."""
-    in_place = at.is_column_major
+    in_place = at.result_orders[0] is Order.COLUMNS
     return Area(at.type, (at.rows, at.columns), operand=0, result=0, is_in_place=in_place)
 
 
@@ -185,10 +189,11 @@ def potrf(at: RoutineSetting) -> RoutineCall:
 
     The transposed matrix is the conjugate one, and its factor the transposed factor.
     """
-    n, kind = at.rows, at.type
-    matrix = Area(kind, (n, n), operand=0, result=0, is_in_place=at.is_in_one_order)
+    n, order = at.rows, at.result_orders[0]
+    in_place = order is not Order.OTHER
+    matrix = Area(at.type, (n, n), operand=0, result=0, is_in_place=in_place)
     triangle = at.options.get("uplo", "L")
-    if at.is_row_major:
+    if order is Order.ROWS:
         triangle = _OTHER[triangle]
     return RoutineCall((triangle, n, matrix, _lead(n), _info(1)))
 
@@ -224,20 +229,30 @@ def trsm(at: RoutineSetting) -> RoutineCall:
 
     The transposed solution is that of the transposed equations, from the other side.
     """
-    kind, in_place, sizes = at.type, at.is_in_one_order, at.operands[1]
-    matrix = Area(kind, at.operands[0], operand=0, is_in_place=in_place)
-    solution = Area(kind, sizes, operand=1, result=0, is_in_place=in_place)
-    how = [at.options.get(name, x) for name, x in _TRIANGULAR]
-    if at.is_row_major:
-        how[0], how[1] = _OTHER_SIDE[how[0]], _OTHER[how[1]]
-    m, n = reversed(sizes) if at.is_row_major else sizes
-    return RoutineCall((*how, m, n, One(kind), matrix, _lead(at.rows), solution, _lead(m)))
+    kind, sizes = at.type, at.operands[1]
+    orders = at.operand_orders[0], at.result_orders[0]
+    side, triangle, way, diagonal = [at.options.get(name, x) for name, x in _TRIANGULAR]
+    if way == "C" and (orders[0] is Order.ROWS) != (orders[1] is Order.ROWS):
+        orders = Order.OTHER, Order.OTHER  # There is no call for the conjugate of what lies there.
+    is_flipped, is_turned = [x is Order.ROWS for x in orders]
+    in_place = [x is not Order.OTHER for x in orders]
+    matrix = Area(kind, at.operands[0], operand=0, is_in_place=in_place[0])
+    solution = Area(kind, sizes, operand=1, result=0, is_in_place=in_place[1])
+    if is_turned:
+        side, sizes = _OTHER_SIDE[side], sizes[::-1]
+    if is_flipped:
+        triangle = _OTHER[triangle]
+    if is_flipped != is_turned:
+        way = _OTHER_WAY[way]
+    head: Arguments = (side, triangle, way, diagonal, sizes[0], sizes[1], One(kind))
+    return RoutineCall((*head, matrix, _lead(at.rows), solution, _lead(sizes[0])))
 
 
 _TRIANGULAR: Final = (("side", "L"), ("uplo", "L"), ("trans_x", "N"), ("diag", "N"))
 """The options of trsm in the order of its arguments, and what they are otherwise."""
 
 _OTHER_SIDE: Final[Mapping[str, str]] = {"L": "R", "R": "L"}
+_OTHER_WAY: Final[Mapping[str, str]] = {"N": "T", "T": "N"}
 
 
 def geqp3(at: RoutineSetting) -> RoutineCall:
