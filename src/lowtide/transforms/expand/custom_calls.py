@@ -185,7 +185,7 @@ _CALLS: Final[Mapping[str, _Call]] = {
     "tridiagonal_solve_perturbed_ffi": _Call(
         _plain(perturbed_solution), library_shapes.tridiagonal, ElementType.F32
     ),
-    **_each(_plain(factorizations.with_pivots), library_shapes.getrf, "getrf", rows=40),
+    **_each(_plain(factorizations.with_pivots), library_shapes.getrf, "getrf", rows=32),
     **_each(_plain(factorizations.by_reflectors), library_shapes.geqrf, "geqrf", rows=40),
     **_each(_plain(factorizations.product_of_reflectors), library_shapes.orgqr, "orgqr", "sd", 40),
     **_each(_plain(factorizations.product_of_reflectors), library_shapes.orgqr, "ungqr", "cz", 40),
