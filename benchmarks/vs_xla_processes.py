@@ -74,7 +74,7 @@ def run(name: str, kind: str, threads: int, cache: str, given: argparse.Namespac
     """Return what one process measured, or {"fault": what went wrong}."""
     command = [sys.executable, SCRIPT, "--programs", given.programs, "--scale", given.scale]
     command += ["--only", name, "--record", kind, "--threads", str(threads)]
-    command += ["--seconds", str(given.seconds)]
+    command += ["--seconds", str(given.seconds), *(["--avx2"] if given.avx2 else [])]
     try:
         done = subprocess.run(
             command,

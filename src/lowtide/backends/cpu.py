@@ -15,9 +15,10 @@ from lowtide.codegen.cpu.kernels import Kernels
 from lowtide.codegen.program import NO_CODE, thunks_of
 from lowtide.compiler import ModulePlan
 from lowtide.files.object_cache import ObjectCache
-from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
+from lowtide.fusion.target_record import CPU_ALONE, CPU_TARGET, TargetRecord
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.thunk import kernels_of_bundles
+from lowtide.llvm import lapack
 from lowtide.llvm.objects import compile_modules, environment
 from lowtide.llvm.routines import routines_of
 from lowtide.llvm.target import Target, host_target
@@ -58,13 +59,13 @@ class CpuBackend:
 
     @property
     def record(self) -> TargetRecord:
-        """The same for all processors: equal options give equal programs."""
-        return CPU_TARGET
+        """The same for all processors: equal options give equal programs where SciPy is as well."""
+        return CPU_TARGET if lapack.is_installed() else CPU_ALONE
 
     @property
     def environment(self) -> str:
         """What besides a module and its options decides about a program."""
-        return environment(self.target)
+        return f"{environment(self.target)} lapack={lapack.is_installed()}"
 
     def kernels(self) -> CpuKernels:
         """Return the kernels that the cost model takes for the fastest, for one module."""

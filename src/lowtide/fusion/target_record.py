@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from lowtide.analysis.live_range import CACHE_LINE
@@ -21,6 +22,8 @@ class TargetRecord:
     and `most_rows` are the rows of scores that an attention computes at once; `most_key_bytes` are
     those of keys and values of one batch index, which it reads for each block of rows again.
 
+    With `has_lapack` large matrices are factorized by calls of LAPACK, which code elsewhere lacks.
+
     Offsets of buffers are multiples of `alignment` bytes, or of the largest power of two in their
     size where that is less.
     """
@@ -35,6 +38,7 @@ class TargetRecord:
     most_row_bytes: int
     most_rows: int
     most_key_bytes: int
+    has_lapack: bool = False
 
 
 CPU_TARGET: Final = TargetRecord(
@@ -48,14 +52,18 @@ CPU_TARGET: Final = TargetRecord(
     most_row_bytes=X86_SERVER.cache_bytes // 2,
     most_rows=16,
     most_key_bytes=1 << 25,
+    has_lapack=True,
 )
-"""A processor with vectors.
+"""A processor with vectors, and SciPy in the process that runs its programs.
 
 Registers spill and compile time grows with more members. A core can prefetch no more streams than
 that many arrays. Each operand of a concatenate is a branch. As many pieces of code are written as
 there are taps in windows that are written out. A row stays in the second-level cache, keys stay in
 the last-level cache, and a kernel of a dot keeps that many rows in registers.
 """
+
+CPU_ALONE: Final = replace(CPU_TARGET, has_lapack=False)
+"""The same without SciPy: programs run by themselves."""
 
 GPU_TARGET: Final = TargetRecord(
     machine=H100,

@@ -1,4 +1,4 @@
-"""LAPACK's routines in this process: those that SciPy offers to C, found by name.
+"""LAPACK's routines and BLAS' in this process: those that SciPy offers to C, found by name.
 
 Code declares a routine as `symbol(name)`; `imports` finds the addresses for the linker.
 """
@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Final, TypeAlias
 
 Value: TypeAlias = "str | int | None"
@@ -18,12 +19,19 @@ Value: TypeAlias = "str | int | None"
 _PREFIX: Final = "lowtide_lapack_"
 _USED: Final = re.compile(rb"\0lowtide_lapack_([a-z0-9]+)(?=\0)")
 _DECLARED: Final = re.compile(r"^declare void @lowtide_lapack_([a-z0-9]+)\(", re.MULTILINE)
+_LIBRARIES: Final = ("blas", "lapack")
 _ROOM: Final = 256
 """Bytes of an array of which a routine writes the first element at most."""
 
 
 class MissingRoutineError(Exception):
     """A routine that there is not in this process; the text says what to do."""
+
+
+@cache
+def is_installed() -> bool:
+    """Whether there is SciPy, which has the routines; to know that loads nothing."""
+    return find_spec("scipy") is not None
 
 
 def symbol(routine: str) -> str:
@@ -65,13 +73,12 @@ def address(routine: str) -> int:
 @cache
 def _routines() -> dict[str, Any]:
     try:
-        library: Any = import_module("scipy.linalg.cython_lapack")
+        libraries = [import_module(f"scipy.linalg.cython_{x}") for x in _LIBRARIES]
     except ImportError:
         raise MissingRoutineError(
             "LAPACK's routines are those of SciPy, which is not installed (pip install scipy)"
         ) from None
-    found: dict[str, Any] = library.__pyx_capi__
-    return found
+    return {name: found for x in libraries for name, found in x.__pyx_capi__.items()}
 
 
 def asked(routine: str, values: Sequence[Value]) -> list[bytes]:

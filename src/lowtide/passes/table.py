@@ -93,7 +93,9 @@ TABLE: Final[Mapping[str, ListedPass]] = {
     "expand-cumulative-window": ListedPass(
         "transforms.expand.cumulative", needs([Opcode.REDUCE_WINDOW])
     ),
-    "expand-custom-calls": ListedPass("transforms.expand.custom_calls", _CUSTOM_CALL),
+    "expand-custom-calls": ListedPass(
+        "transforms.expand.custom_calls", _CUSTOM_CALL, frozenset({"target"})
+    ),
     "expand-logistic": ListedPass("transforms.expand.logistic", needs([Opcode.LOGISTIC])),
     "expand-map": ListedPass("transforms.expand.map", needs([Opcode.MAP])),
     "expand-rng": ListedPass("transforms.expand.rng", needs([Opcode.RNG])),

@@ -13,7 +13,7 @@ from lowtide.codegen.cpu.kernels import Kernels
 from lowtide.codegen.program import thunks_of
 from lowtide.compiler import ModulePlan
 from lowtide.files.object_cache import ObjectCache
-from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
+from lowtide.fusion.target_record import CPU_ALONE, TargetRecord
 from lowtide.ir import Instruction, Module
 from lowtide.ir.errors import LowtideError, UnsupportedOpError
 from lowtide.ir.thunk import KernelThunk, Thunk, all_thunks, exchanges, host_calls
@@ -71,8 +71,8 @@ class AheadBackend:
 
     @property
     def record(self) -> TargetRecord:
-        """The same as for programs of this process."""
-        return CPU_TARGET
+        """The same as for programs of this process, but that no library is there."""
+        return CPU_ALONE
 
     def kernels(self) -> AheadKernels:
         """Return the kernels for one module."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from lowtide.builder.values import Op
 from lowtide.evaluator.lapack import target_names
@@ -22,8 +22,18 @@ from lowtide.transforms.simplify.support import Made
 _Expand: TypeAlias = Callable[[Instruction, Sequence[Op]], "list[Op] | None"]
 
 
-def expand_custom_calls(module: Module) -> int:
+class Libraries(Protocol):
+    """What runs a program: whether large matrices are factorized by LAPACK there."""
+
+    @property
+    def has_lapack(self) -> bool:
+        """Whether there are LAPACK's routines."""
+
+
+def expand_custom_calls(module: Module, target: Libraries | None = None) -> int:
     """Write calls of known libraries as operations of HLO; return the number of changes.
+
+    Calls of LAPACK stay where a `target` has it and matrices are so large that it is faster.
 
     `TopK` becomes topk, `potrf` cholesky, `trsm` triangular-solve. Loops are written for `getrf`
     (LU with pivots), `geqrf`, `orgqr` and `ormqr` (QR by reflectors), and tridiagonal systems.
@@ -31,7 +41,8 @@ def expand_custom_calls(module: Module) -> int:
     singular values among them, and so do those whose operands and results are not what their name
     says.
     """
-    return expand(module, RULES)
+    has_lapack = target is not None and target.has_lapack
+    return expand(module, (_call_of_little, *RULES[1:]) if has_lapack else RULES)
 
 
 @rule(Opcode.CUSTOM_CALL, exact=False)
@@ -89,6 +100,21 @@ def potrf(x: Instruction, operands: Sequence[Op]) -> list[Op]:
     return [build.select(is_kept, factor, a), info]
 
 
+@rule(Opcode.CUSTOM_CALL, exact=False)
+def _call_of_little(x: Instruction, at: Rewriter) -> Made:
+    """The same where the library's own routine would take longer."""
+    call = _CALLS.get(x.attributes_as(CustomCall).target)
+    if call is not None and call.rows and _least(x) >= call.rows:
+        return None
+    return call_of_library.apply(x, at)
+
+
+def _least(x: Instruction) -> int:
+    """The least number of rows or columns of the matrices of a call."""
+    shapes = [y.shape for y in x.operands]
+    return min([n for y in shapes if y.rank == shapes[0].rank for n in y.dimensions[-2:]])
+
+
 _TRANSPOSES: Final = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 
 
@@ -127,33 +153,42 @@ _KINDS: Final[Mapping[str, ElementType]] = {
 
 
 class _Call(NamedTuple):
-    """What a call becomes, and for which operands and results; `kind` is the type in its name."""
+    """What a call becomes, and for which operands and results; `kind` is the type in its name.
+
+    From matrices of `rows` rows and columns on, if that is not 0, the library is faster.
+    """
 
     write: _Expand
     fits: library_shapes.Fits
     kind: ElementType
+    rows: int = 0
 
 
 def _each(
-    write: _Expand, fits: library_shapes.Fits, routine: str, types: str = "sdcz"
+    write: _Expand,
+    fits: library_shapes.Fits,
+    routine: str,
+    types: str = "sdcz",
+    rows: int = 0,
 ) -> dict[str, _Call]:
     names = target_names(routine, types)
     return {
-        name: _Call(write, fits, _KINDS[letter]) for name, letter in zip(names, types, strict=True)
+        name: _Call(write, fits, _KINDS[letter], rows)
+        for name, letter in zip(names, types, strict=True)
     }
 
 
 _CALLS: Final[Mapping[str, _Call]] = {
     "TopK": _Call(top_k, library_shapes.top_k, ElementType.F32),
-    **_each(potrf, library_shapes.potrf, "potrf"),
-    **_each(trsm, library_shapes.trsm, "trsm"),
+    **_each(potrf, library_shapes.potrf, "potrf", rows=128),
+    **_each(trsm, library_shapes.trsm, "trsm", rows=96),
     "tridiagonal_solve_perturbed_ffi": _Call(
         _plain(perturbed_solution), library_shapes.tridiagonal, ElementType.F32
     ),
-    **_each(_plain(factorizations.with_pivots), library_shapes.getrf, "getrf"),
-    **_each(_plain(factorizations.by_reflectors), library_shapes.geqrf, "geqrf"),
-    **_each(_plain(factorizations.product_of_reflectors), library_shapes.orgqr, "orgqr", "sd"),
-    **_each(_plain(factorizations.product_of_reflectors), library_shapes.orgqr, "ungqr", "cz"),
+    **_each(_plain(factorizations.with_pivots), library_shapes.getrf, "getrf", rows=32),
+    **_each(_plain(factorizations.by_reflectors), library_shapes.geqrf, "geqrf", rows=40),
+    **_each(_plain(factorizations.product_of_reflectors), library_shapes.orgqr, "orgqr", "sd", 40),
+    **_each(_plain(factorizations.product_of_reflectors), library_shapes.orgqr, "ungqr", "cz", 40),
     **_each(ormqr, library_shapes.ormqr, "ormqr", "sd"),
     **_each(ormqr, library_shapes.ormqr, "unmqr", "cz"),
 }

@@ -22,7 +22,7 @@ _PER_LOADED_BYTE: Final = 0.1 / 64
 second cache."""
 
 _PER_LINE: Final = 2.0
-"""Cycles in which a line of 64 bytes is packed; a step of a panel touches one more than it
+"""Cycles in which a line of 64 bytes is packed, of which a step of a panel touches one more than it
 fills."""
 
 _PER_TILE: Final = 24

@@ -16,6 +16,8 @@ from lowtide.codegen.cpu.library.lapack_routines import (
     ROUTINES,
     Area,
     Arguments,
+    One,
+    Order,
     Routine,
     RoutineCall,
     RoutineSetting,
@@ -63,12 +65,25 @@ def _setting(
     operands: Sequence[Shape],
     results: Sequence[Shape],
 ) -> RoutineSetting:
+    orders = [[_order(x, batch) for x in shapes] for shapes in (operands, results)]
+    for x in instruction.attributes_as(CustomCall).output_to_operand_aliasing:
+        result = x.output_index[0] if x.output_index else 0
+        if orders[0][x.operand] is not orders[1][result]:
+            orders[1][result] = Order.OTHER  # Nothing is turned round in the bytes where it lies.
     return RoutineSetting(
         routine.type,
         call_options(instruction),
         tuple([x.dimensions[batch:] for x in operands]),
         tuple([x.dimensions[batch:] for x in results]),
+        *[tuple(x) for x in orders],
     )
+
+
+def _order(shape: Shape, batch: int) -> Order:
+    """Return how the matrices of a batch lie, which has `batch` dimensions."""
+    before, own = tuple(range(batch)), tuple(range(batch, shape.rank))
+    orders = {(*before, *own): Order.ROWS, (*before, *own[::-1]): Order.COLUMNS}
+    return orders.get(shape.physical_order, Order.OTHER)
 
 
 def _misfit(instruction: Instruction, routine: Routine) -> Exception:
@@ -113,7 +128,7 @@ def _resolved(name: str, arguments: Arguments) -> list[Argument]:
         return [x for x in arguments if not isinstance(x, Work)]
     values: list[lapack.Value] = []
     for x in arguments:
-        values += [None, -1] if isinstance(x, Work) else [None if isinstance(x, Area) else x]
+        values += [None, -1] if isinstance(x, Work) else [None if isinstance(x, Area | One) else x]
     answers = iter(lapack.asked(name, values))
     found: list[Argument] = []
     for x in arguments:

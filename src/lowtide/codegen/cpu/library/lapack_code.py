@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Final, TypeAlias
 
 from lowtide.codegen.arrays import Array, offset
 from lowtide.codegen.cpu.cost import seconds
 from lowtide.codegen.cpu.library.copies import Copy, copies_code
-from lowtide.codegen.cpu.library.lapack_routines import Area, RoutineCall
+from lowtide.codegen.cpu.library.lapack_routines import Area, One, RoutineCall
 from lowtide.codegen.cpu.library.matrices import BatchFunction
 from lowtide.codegen.elements.operands import leaves
 from lowtide.codegen.elementwise.memory import element_bytes
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.kernel import KernelCode, rounded
 from lowtide.codegen.space import decomposed
-from lowtide.ir import Instruction
+from lowtide.ir import ElementType, Instruction
 from lowtide.ir.thunk import Phase
 from lowtide.llvm import lapack
-from lowtide.llvm.callee import SET, external
+from lowtide.llvm.callee import MOVE, SET, external
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
 
+_ABREAST: Final = 8
+"""Columns of a matrix that are copied together: rows that lie in one piece are read so."""
+
 _NOT_FINITE: Final = -4
 """The info of a matrix that was not handed in."""
 
-Argument: TypeAlias = "str | int | Area | None"
+_Place: TypeAlias = Callable[[Integer, Integer], str]
+"""Writes the address of an element by its row and column."""
+
+Argument: TypeAlias = "str | int | Area | One | None"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +50,8 @@ class LapackForm:
         """The first byte of each area, of all arguments; at last, their end."""
         found = [0]
         for x in self.arguments:
-            nbytes = _count(x) * x.type.nbytes if isinstance(x, Area) else 0
+            is_copy = isinstance(x, Area) and not x.is_in_place
+            nbytes = _count(x) * x.type.nbytes if isinstance(x, Area) and is_copy else 0
             found.append(found[-1] + rounded(nbytes))
         return found
 
@@ -89,14 +96,16 @@ class _Writer:
         with self._work.elements.scopes.loop("%begin", "%end") as loop:
             batch = decomposed(self._work.elements, loop.index, self._form.batch)
             for number, area in self._areas():
-                if area.operand is not None:
+                if area.is_in_place:
+                    self._pointers[number] = self._in_place(batch, area)
+                elif area.operand is not None:
                     self._copy(batch, area, number, self._work.operands[area.operand], out=False)
                 elif area.result is not None:
                     nbytes = _count(area) * area.type.nbytes
                     self._fn.call(SET, [self._pointers[number], 0, nbytes, "false"])
             self._call()
             for number, area in self._areas():
-                if area.result is None:
+                if area.result is None or area.is_in_place:
                     continue
                 array = self._work.results[area.result]
                 if area.pairs is None:
@@ -104,6 +113,28 @@ class _Writer:
                 else:
                     self._unpack(batch, area, number, array)
         return self._fn
+
+    def _in_place(self, batch: Sequence[Affine], area: Area) -> str:
+        """Return the address of a matrix on which the routine works where it lies."""
+        work = self._work
+        operand = None if area.operand is None else work.operands[area.operand]
+        if area.result is None:
+            assert operand is not None
+            return self._address(batch, area, operand, 0, 0)
+        result = work.results[area.result]
+        found = self._address(batch, area, result, 0, 0)
+        if operand is None:
+            return found
+        if operand.shape.physical_order == result.shape.physical_order:
+            source = self._address(batch, area, operand, 0, 0)
+            self._fn.call(MOVE, [found, source, _count(area) * area.type.nbytes, "false"])
+        else:
+            self._copied(
+                area,
+                lambda row, column: self._address(batch, area, operand, row, column),
+                lambda row, column: self._address(batch, area, result, row, column),
+            )
+        return found
 
     def _areas(self) -> list[tuple[int, Area]]:
         return [(n, x) for n, x in enumerate(self._form.arguments) if isinstance(x, Area)]
@@ -129,9 +160,20 @@ class _Writer:
             return "null"
         if isinstance(given, Area):
             return fn.gep(self._pointers[number], given.skip * given.type.nbytes)
+        if isinstance(given, One):
+            return self._one(given.type)
         type_, value, align = ("i32", given, 4) if isinstance(given, int) else ("i8", ord(given), 1)
         place = fn.stack(type_, 1, align)
         fn.store(type_, value, place, align)
+        return place
+
+    def _one(self, type_: ElementType) -> str:
+        """Return the address of the number 1, of a complex one with an imaginary part of 0."""
+        fn, width = self._fn, element_bytes(type_)
+        part = "float" if width == 4 else "double"
+        place = fn.stack(part, type_.nbytes // width, width)
+        for number, value in zip(range(type_.nbytes // width), ("1.0", "0.0"), strict=False):
+            fn.store(part, value, fn.gep(place, number, part), width)
         return place
 
     def _is_finite(self) -> str:
@@ -153,17 +195,30 @@ class _Writer:
         self, batch: Sequence[Affine], area: Area, number: int, array: Array, *, out: bool
     ) -> None:
         """Copy a matrix, a vector or a number between an array and scratch."""
+
+        def there(row: Integer, column: Integer) -> str:
+            return self._address(batch, area, array, row, column)
+
+        def here(row: Integer, column: Integer) -> str:
+            return self._here(number, area, row, column)
+
+        self._copied(area, *((here, there) if out else (there, here)))
+
+    def _copied(self, area: Area, source: _Place, to: _Place) -> None:
+        """Copy the elements of an area from places to others."""
         bits, align = f"i{8 * area.type.nbytes}", element_bytes(area.type)
         rows, columns = _two(area.sizes)
-        fn = self._fn
-        with (
-            self._work.elements.scopes.loop(0, columns) as column,
-            self._work.elements.scopes.loop(0, rows) as row,
-        ):
-            there = self._address(batch, area, array, row.index, column.index)
-            here = self._here(number, area, row.index, column.index)
-            source, to = (here, there) if out else (there, here)
-            fn.store(bits, fn.load(bits, source, align), to, align)
+        fn, loop = self._fn, self._work.elements.scopes.loop
+
+        def copied(row: Integer, column: Integer) -> None:
+            fn.store(bits, fn.load(bits, source(row, column), align), to(row, column), align)
+
+        whole = columns - columns % _ABREAST
+        with loop(0, whole, _ABREAST) as block, loop(0, rows) as row:
+            for more in range(_ABREAST):
+                copied(row.index, fn.add(block.index, more))
+        with loop(whole, columns) as column, loop(0, rows) as row:
+            copied(row.index, column.index)
 
     def _address(
         self, batch: Sequence[Affine], area: Area, array: Array, row: Integer, column: Integer

@@ -1,4 +1,4 @@
-"""LAPACK's routines as JAX calls them on CPU: what each is given, for one matrix.
+"""LAPACK's routines, and one of BLAS, as JAX calls them on CPU: what each is given, for one matrix.
 
 Sources: E. Anderson et al. (1999), "LAPACK Users' Guide", for the arguments of the routines and
 the lengths of real workspaces. What JAX hands in and takes back is `lapack_<type><routine>_ffi`.
@@ -7,6 +7,7 @@ the lengths of real workspaces. What JAX hands in and takes back is `lapack_<typ
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import Enum, auto
 from typing import Final, TypeAlias
 
 from lowtide.ir import ElementType
@@ -23,6 +24,10 @@ class Area:
     routine gets the address of element `skip`. Real vectors in `pairs` are those of complex
     eigenvalues, whose imaginary parts stand in the area of that number among the arguments: they
     go to a complex result.
+
+    One that `is_in_place` is no copy: the routine works on the array of the operand, or on that of
+    the result once the operand is copied there. One that lies row by row the routine takes for the
+    transposed matrix.
     """
 
     type: ElementType
@@ -31,6 +36,7 @@ class Area:
     result: int | None = None
     skip: int = 0
     pairs: int | None = None
+    is_in_place: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,14 @@ class Work:
     type: ElementType
 
 
-Arguments: TypeAlias = "tuple[str | int | Area | Work | None, ...]"
+@dataclass(frozen=True, slots=True)
+class One:
+    """The number 1 of an element type."""
+
+    type: ElementType
+
+
+Arguments: TypeAlias = "tuple[str | int | Area | Work | One | None, ...]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +69,28 @@ class RoutineCall:
     is_finite: bool = False
 
 
+class Order(Enum):
+    """How a matrix lies: row by row, column by column, or otherwise."""
+
+    ROWS = auto()
+    COLUMNS = auto()
+    OTHER = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class RoutineSetting:
     """What a call is made for: the element type in its name, its options, and sizes of one matrix.
 
-    `operands` and `results` are the sizes of each array without those of the batch.
+    `operands` and `results` are the sizes of each array without those of the batch, and the others
+    how their matrices lie.
     """
 
     type: ElementType
     options: Mapping[str, str]
     operands: tuple[tuple[int, ...], ...]
     results: tuple[tuple[int, ...], ...]
+    operand_orders: tuple[Order, ...]
+    result_orders: tuple[Order, ...]
 
     @property
     def is_complex(self) -> bool:
@@ -105,6 +129,12 @@ def _lead(rows: int) -> int:
 
 def _info(result: int | None) -> Area:
     return Area(_S32, (), result=result)
+
+
+def _changed(at: RoutineSetting) -> Area:
+    """The matrix that becomes the first result: where it lies, if that is column by column."""
+    in_place = at.result_orders[0] is Order.COLUMNS
+    return Area(at.type, (at.rows, at.columns), operand=0, result=0, is_in_place=in_place)
 
 
 def geev(at: RoutineSetting) -> RoutineCall:
@@ -152,6 +182,77 @@ def sytrd(at: RoutineSetting) -> RoutineCall:
     diagonals = (Area(at.real, (n,), result=1), Area(at.real, (less,), result=2))
     rest = (Area(kind, (less,), result=3), Work(kind), _info(4))
     return RoutineCall((at.options.get("uplo", "L"), n, matrix, _lead(n), *diagonals, *rest))
+
+
+def potrf(at: RoutineSetting) -> RoutineCall:
+    """Return (Cholesky factor in its triangle of the operand, info).
+
+    The transposed matrix is the conjugate one, and its factor the transposed factor.
+    """
+    n, order = at.rows, at.result_orders[0]
+    in_place = order is not Order.OTHER
+    matrix = Area(at.type, (n, n), operand=0, result=0, is_in_place=in_place)
+    triangle = at.options.get("uplo", "L")
+    if order is Order.ROWS:
+        triangle = _OTHER[triangle]
+    return RoutineCall((triangle, n, matrix, _lead(n), _info(1)))
+
+
+_OTHER: Final[Mapping[str, str]] = {"L": "U", "U": "L"}
+"""The triangle of a transposed matrix."""
+
+
+def getrf(at: RoutineSetting) -> RoutineCall:
+    """Return (L and U in one matrix, the rows of pivots, info)."""
+    m, n = at.rows, at.columns
+    matrix, pivots = _changed(at), Area(_S32, (at.least,), result=1)
+    return RoutineCall((m, n, matrix, _lead(m), pivots, _info(2)))
+
+
+def geqrf(at: RoutineSetting) -> RoutineCall:
+    """Return (R with the reflectors of Q below it, their factors)."""
+    m, n, kind = at.rows, at.columns, at.type
+    matrix, taus = _changed(at), Area(kind, (at.least,), result=1)
+    return RoutineCall((m, n, matrix, _lead(m), taus, Work(kind), _info(None)))
+
+
+def orgqr(at: RoutineSetting) -> RoutineCall:
+    """Return Q by its reflectors and their factors."""
+    m, n, kind = at.rows, at.columns, at.type
+    (count,) = at.operands[1]
+    matrix, taus = _changed(at), Area(kind, (count,), operand=1)
+    return RoutineCall((m, n, count, matrix, _lead(m), taus, Work(kind), _info(None)))
+
+
+def trsm(at: RoutineSetting) -> RoutineCall:
+    """Return the solution of equations with a triangular matrix.
+
+    The transposed solution is that of the transposed equations, from the other side.
+    """
+    kind, sizes = at.type, at.operands[1]
+    orders = at.operand_orders[0], at.result_orders[0]
+    side, triangle, way, diagonal = [at.options.get(name, x) for name, x in _TRIANGULAR]
+    if way == "C" and (orders[0] is Order.ROWS) != (orders[1] is Order.ROWS):
+        orders = Order.OTHER, Order.OTHER  # There is no call for the conjugate of what lies there.
+    is_flipped, is_turned = [x is Order.ROWS for x in orders]
+    in_place = [x is not Order.OTHER for x in orders]
+    matrix = Area(kind, at.operands[0], operand=0, is_in_place=in_place[0])
+    solution = Area(kind, sizes, operand=1, result=0, is_in_place=in_place[1])
+    if is_turned:
+        side, sizes = _OTHER_SIDE[side], sizes[::-1]
+    if is_flipped:
+        triangle = _OTHER[triangle]
+    if is_flipped != is_turned:
+        way = _OTHER_WAY[way]
+    head: Arguments = (side, triangle, way, diagonal, sizes[0], sizes[1], One(kind))
+    return RoutineCall((*head, matrix, _lead(at.rows), solution, _lead(sizes[0])))
+
+
+_TRIANGULAR: Final = (("side", "L"), ("uplo", "L"), ("trans_x", "N"), ("diag", "N"))
+"""The options of trsm in the order of its arguments, and what they are otherwise."""
+
+_OTHER_SIDE: Final[Mapping[str, str]] = {"L": "R", "R": "L"}
+_OTHER_WAY: Final[Mapping[str, str]] = {"N": "T", "T": "N"}
 
 
 def geqp3(at: RoutineSetting) -> RoutineCall:
@@ -260,6 +361,12 @@ ROUTINES: Final[Mapping[str, Routine]] = {
     **_each(gees, "gees", (2,), (2, 2, 1, 0, 0), "cz"),
     **_each(gehrd, "gehrd", (2,), (2, 1, 0)),
     **_each(geqp3, "geqp3", (2, 1), (2, 1, 1)),
+    **_each(geqrf, "geqrf", (2,), (2, 1)),
+    **_each(getrf, "getrf", (2,), (2, 1, 0)),
+    **_each(orgqr, "orgqr", (2, 1), (2,), "sd"),
+    **_each(orgqr, "ungqr", (2, 1), (2,), "cz"),
+    **_each(potrf, "potrf", (2,), (2, 0)),
+    **_each(trsm, "trsm", (2, 2), (2,)),
     **_each(gesdd, "gesdd", (2,), (2, 1, 2, 2, 0)),
     **_each(gesvd, "gesvd", (2,), (2, 1, 2, 2, 0)),
     **_each(gtsv, "gtsv", (1, 1, 1, 2), (1, 1, 1, 2, 0)),
