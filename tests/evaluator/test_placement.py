@@ -213,13 +213,21 @@ def check(element_type, text):
     return expected
 
 
+OF_REAL_NUMBERS = {
+    *("ceil", "complex", "erf", "floor", "is-finite", "maximum", "minimum", "remainder"),
+    *("round-nearest-afz", "round-nearest-even"),
+}
+"""Operations that complex numbers do not have."""
+
+
 @pytest.mark.parametrize("element_type", ["f32", "f64", "c64", "c128"])
 @pytest.mark.parametrize("name", sorted(texts("f32")))
 def test_results_do_not_depend_on_places(name: str, element_type: str) -> None:
-    try:
+    if element_type.startswith("c") and name in OF_REAL_NUMBERS:
+        with pytest.raises(UnsupportedOpError):
+            run(texts(element_type)[name], moved=False)
+    else:
         check(element_type, texts(element_type)[name])
-    except UnsupportedOpError:
-        pytest.skip("no meaning for this type")
 
 
 def test_each_operation_that_rounds_is_here() -> None:

@@ -211,6 +211,7 @@ def test_without_a_deadline_the_clock_decides_nothing(monkeypatch: pytest.Monkey
 def test_without_a_deadline_work_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     module = lowtide.parse_hlo(STEP)
     monkeypatch.setattr("lowtide.whatif.search._LEAST_WORK", 0)
+    monkeypatch.setattr("lowtide.whatif.search._WORK", 80)
     found = what_if(module, PlanOptions("input", search=SearchOptions())).report.what_if
     assert found is not None and found.changes
     assert [x.name for x in found.left_out] == ["chunk:2", "chunk:8"]

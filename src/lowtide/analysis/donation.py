@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from lowtide.analysis.dataflow import ComputationDataflow
 from lowtide.ir import Instruction, Module, Shape, ShapeIndex
@@ -235,16 +235,19 @@ def _braces(index: ShapeIndex) -> str:
     return "{" + ",".join(map(str, index)) + "}"
 
 
-def possible_donations(module: Module, present: tuple[Alias, ...]) -> tuple[Donation, ...]:
+def possible_donations(
+    module: Module, present: tuple[Alias, ...], among: Set[Instruction] | None = None
+) -> tuple[Donation, ...]:
     """Return for outputs without an argument to overwrite one of equal shape, in order.
 
-    What donating saves is at most the sum of their bytes.
+    With `among` only those parameters are donated: each output gets the first that is left, as in
+    JAX. What donating saves is at most the sum of their bytes.
     """
     taken = {alias.parameter for alias in present}
     filled = {alias.output for alias in present}
     free: dict[Shape, deque[_Leaf]] = {}
     for leaf in _parameter_leaves(module):
-        if leaf.number not in taken:
+        if leaf.number not in taken and (among is None or leaf.instruction in among):
             free.setdefault(leaf.shape.static(), deque()).append(leaf)
     found = []
     for output in _output_leaves(module):

@@ -12,7 +12,8 @@ tells whether it can be the batch:
 The batch is the one group of the first of the kinds above that has any which most products and
 convolutions carry. Sums are such of a training step only: a program that neither updates arguments
 nor returns anything of their shape has a parallel batch, or none that can be told. The batch is
-none of what a step updates, unless it is parallel.
+none of what a step updates, unless it is parallel; and where something parallel might be updated,
+or might be data whose results have its shape, sums alone do not tell the batch.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ def batch_of(module: Module) -> BatchFinding:
         carried = [group for group in groups.of_leaves(updated=updated) if group.is_carried]
         for kind in kinds:
             likely = [group for group in carried if group.kind is kind]
+            if likely and kind is not _Kind.PARALLEL:
+                likely += groups.parallel_among_updated()
             if len(likely) == 1:
                 return BatchFinding(likely[0].axes)
             if likely:
@@ -121,6 +124,11 @@ class _Groups:
                     continue
                 seen |= scales.keys()
                 yield _Group(self, scales.keys())
+
+    def parallel_among_updated(self) -> list[_Group]:
+        """Return what most layers carry in parallel of what is updated, or could be."""
+        groups = self.of_leaves(updated=True)
+        return [x for x in groups if x.is_carried and x.kind is _Kind.PARALLEL]
 
     def axes(self, places: frozenset[Place]) -> Iterator[Axis]:
         """Yield the axes of arguments among places."""

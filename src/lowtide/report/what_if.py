@@ -25,7 +25,8 @@ class ChangeOutcome:
     line where, None where none is known. `total_bytes` is all memory of one call after it,
     `bound_bytes` what no order of the changed program beats, `arena_bytes` what it needs beyond its
     arguments. `saved_bytes` is what the peak falls by, and `extra_seconds` how much longer a run
-    takes by the model. `remark` says what else changes, or is "".
+    takes by the model. `remark` says what else changes, or is "". With `is_about` the kernels of
+    the plan are those of the program as it was: once written so, it takes about as much.
     """
 
     name: str
@@ -38,6 +39,13 @@ class ChangeOutcome:
     saved_bytes: int
     extra_seconds: float
     remark: str = ""
+    is_about: bool = False
+
+    @property
+    def label(self) -> str:
+        """The name, with what has to be known of it."""
+        known = [x for x in ("about" if self.is_about else "", self.remark) if x]
+        return f"{self.name} ({'; '.join(known)})" if known else self.name
 
     @property
     def rank(self) -> tuple[bool, float, int, str]:
@@ -59,6 +67,7 @@ class ChangeOutcome:
             "saved_bytes": self.saved_bytes,
             "extra_seconds": self.extra_seconds,
             "remark": self.remark,
+            "about": self.is_about,
         }
 
 
@@ -112,8 +121,7 @@ def what_if_lines(found: WhatIf, width: int, paint: Paint) -> list[str]:
         figures = [unit.number(n) for n in (x.saved_bytes, x.total_bytes, x.bound_bytes)]
         row = " ".join([f"{figure:>11}" for figure in figures])
         start = f"{row} {_time(x.extra_seconds, found.seconds):>7}  "
-        about = f"{x.name} ({x.remark})" if x.remark else x.name
-        lines.append(start + elide_end(about, max(8, width - len(start))))
+        lines.append(start + elide_end(x.label, max(8, width - len(start))))
         lines += _how(x, width, paint)
     return [*lines, *_rest(found, width)]
 
@@ -157,7 +165,7 @@ def what_if_rows(found: WhatIf) -> list[list[str]]:
     """
     return [
         [
-            f"{x.name} ({x.remark})" if x.remark else x.name,
+            x.label,
             *[f"{n:,}" for n in (x.saved_bytes, x.total_bytes, x.bound_bytes)],
             _time(x.extra_seconds, found.seconds),
             x.code,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from lowtide import compiler
 from lowtide.autopsy.remedies import argument_name
 from lowtide.compiler import ModulePlan
 from lowtide.ir import ElementType, Instruction, Module, Opcode, Shape
@@ -62,10 +63,11 @@ def _bf16(base: Baseline, name: str) -> ProgramChange:
     return ProgramChange(
         f"bf16:{name}",
         f"keep {name} as bfloat16",
-        f"{name} = jax.tree.map(lambda x: x.astype(jnp.bfloat16), {name})",
+        f"{name} = jax.tree.map(lambda x: x.astype(jnp.bfloat16), {name})  # back where it is read",
         base.outermost,
         partial(_planned, name=name, form=_narrow, opcode=Opcode.CONVERT),
         remark="results change",
+        written=partial(_written, name=name, form=_narrow, opcode=Opcode.CONVERT),
     )
 
 
@@ -84,16 +86,27 @@ def _narrow(shape: Shape) -> Shape | None:
 
 def _planned(base: Baseline, name: str, form: Form, opcode: Opcode) -> ModulePlan:
     module = base.copy()
+    _change(module, name, form, opcode, {x.name for x in base.late})
+    return base.planned(module)
+
+
+def _written(base: Baseline, name: str, form: Form, opcode: Opcode) -> ModulePlan:
+    module = base.as_given()
+    _change(module, name, form, opcode, set())
+    return compiler.plan(module, base.options)
+
+
+def _change(module: Module, name: str, form: Form, opcode: Opcode, late: Set[str]) -> None:
+    """Give the arrays of an argument another form; readers of the names in `late` read late."""
     changed = 0
     for number, parameter in enumerate(list(module.entry.parameters)):
         shape = form(parameter.shape)
         if shape is not None and _argument(parameter) == name:
             _change_output(module, number, shape, opcode)
-            _change_parameter(base, module, parameter, shape, opcode)
+            _change_parameter(module, parameter, shape, opcode, late)
             changed += 1
     if not changed:
         raise ImpossibleChangeError(f"{name} has no array of that kind")
-    return base.planned(module)
 
 
 def _change_output(module: Module, number: int, shape: Shape, opcode: Opcode) -> None:
@@ -110,11 +123,11 @@ def _change_output(module: Module, number: int, shape: Shape, opcode: Opcode) ->
 
 
 def _change_parameter(
-    base: Baseline, module: Module, parameter: Instruction, shape: Shape, opcode: Opcode
+    module: Module, parameter: Instruction, shape: Shape, opcode: Opcode, late: Set[str]
 ) -> None:
     """Have readers of a parameter read it in its old form; late readers have one of their own."""
     before = parameter.shape
-    groups = list(_readers(base, module, parameter))
+    groups = list(_readers(parameter, late))
     was_root = module.entry.root is parameter
     set_parameter_shape(parameter, shape)
     for readers in groups:
@@ -125,9 +138,8 @@ def _change_parameter(
         module.entry.root = module.entry.add(opcode, before, (parameter,))
 
 
-def _readers(base: Baseline, module: Module, parameter: Instruction) -> Iterator[list[Instruction]]:
+def _readers(parameter: Instruction, late: Set[str]) -> Iterator[list[Instruction]]:
     """Yield the readers of a parameter that run early, and those that run late."""
-    late = {x.name for x in base.late}
     for is_late in (False, True):
         found = [x for x in parameter.users if (x.name in late) is is_late]
         if found:

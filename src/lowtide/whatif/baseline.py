@@ -104,8 +104,8 @@ class Baseline:
 
     @cached_property
     def budgets(self) -> BudgetPlanner:
-        """Plans for budgets, of the module itself: variants of it are changes of their own."""
-        return BudgetPlanner(self.given, self.plan, self.options, variants=())
+        """Plans for budgets, as `memory=` finds them."""
+        return BudgetPlanner(self.given, self.plan, self.options)
 
     @property
     def function(self) -> str:
@@ -136,6 +136,10 @@ class Baseline:
     def copy(self, mapping: CloneMap | None = None) -> Module:
         """Return a copy of the planned module, whose order is open unless it was given."""
         return self.opened(clone_module(self.module, mapping))
+
+    def as_given(self) -> Module:
+        """Return a copy of the module as it was given, to be changed and planned from the start."""
+        return clone_module(self.given)
 
     def opened(self, module: Module) -> Module:
         """Return a changed copy, which is changed, without its order unless that was given."""

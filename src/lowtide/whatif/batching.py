@@ -76,6 +76,7 @@ def _half(base: Baseline, resizable: ResizableModule) -> ProgramChange:
         runs=2,
         weight=Weight.PASSES,
         remark="two runs of half the batch",
+        is_about=False,
     )
 
 

@@ -35,6 +35,9 @@ class ProgramChange:
     the change cannot be made. The program runs `runs` times for the same work. `weight` is the work
     of planning it, `remark` what else the change does. `estimate` is what the peak falls by, in
     bytes, where that can be told without a plan.
+
+    With `is_about` the kernels of `plan` are not those of the program once it is written so; where
+    there is `written`, it plans that one, from the module as it was given, as new passes make it.
     """
 
     name: str
@@ -46,3 +49,5 @@ class ProgramChange:
     weight: Weight = Weight.ORDER
     remark: str = ""
     estimate: int | None = None
+    is_about: bool = True
+    written: Callable[[Baseline], ModulePlan] | None = None

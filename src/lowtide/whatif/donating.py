@@ -6,12 +6,14 @@ import json
 from collections.abc import Sequence
 from functools import partial
 
+from lowtide import compiler
 from lowtide.analysis.donation import Donation, aliases, possible_donations
 from lowtide.autopsy.compilers import alias_entries
 from lowtide.autopsy.remedies import argument_name
 from lowtide.compiler import ModulePlan
+from lowtide.ir import Instruction, Module
 from lowtide.whatif.baseline import Baseline
-from lowtide.whatif.change import ProgramChange
+from lowtide.whatif.change import ImpossibleChangeError, ProgramChange
 
 _MOST = 6
 """So many arguments are tried one by one; all of them are tried together."""
@@ -22,7 +24,7 @@ def donation_changes(base: Baseline) -> list[ProgramChange]:
     module = base.module
     by_argument: dict[str, list[Donation]] = {}
     for donation in possible_donations(module, aliases(module)):
-        by_argument.setdefault(_argument(donation), []).append(donation)
+        by_argument.setdefault(_argument(donation.parameter), []).append(donation)
     if not by_argument:
         return []
     size = {name: sum([x.nbytes for x in found]) for name, found in by_argument.items()}
@@ -33,8 +35,8 @@ def donation_changes(base: Baseline) -> list[ProgramChange]:
     return [_change(base, "donate:all", names), *single]
 
 
-def _argument(donation: Donation) -> str:
-    return argument_name(donation.parameter.metadata.op_name or donation.parameter.name)
+def _argument(parameter: Instruction) -> str:
+    return argument_name(parameter.metadata.op_name or parameter.name)
 
 
 def _change(base: Baseline, name: str, names: Sequence[str]) -> ProgramChange:
@@ -45,12 +47,25 @@ def _change(base: Baseline, name: str, names: Sequence[str]) -> ProgramChange:
         f"jax.jit({base.function}, donate_argnames={json.dumps(names)})",
         base.outermost,
         partial(_planned, names=frozenset(names)),
+        written=None if base.has_given_order else partial(_written, names=frozenset(names)),
     )
 
 
 def _planned(base: Baseline, names: frozenset[str]) -> ModulePlan:
     module = base.copy()
-    found = possible_donations(module, aliases(module))
-    given = [x for x in found if _argument(x) in names]
-    module.input_output_aliases += alias_entries(module, given)
+    _donate(module, names)
     return base.planned(module)
+
+
+def _written(base: Baseline, names: frozenset[str]) -> ModulePlan:
+    module = base.as_given()
+    _donate(module, names)
+    return compiler.plan(module, base.options)
+
+
+def _donate(module: Module, names: frozenset[str]) -> None:
+    named = {x for x in module.entry.parameters if _argument(x) in names}
+    given = possible_donations(module, aliases(module), named)
+    if not given:
+        raise ImpossibleChangeError("no result has its shape")
+    module.input_output_aliases += alias_entries(module, given)

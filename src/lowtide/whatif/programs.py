@@ -30,6 +30,7 @@ def _budget(base: Baseline, share: int) -> ProgramChange:
         base.outermost,
         partial(_within, nbytes=nbytes),
         weight=Weight.BUDGET,
+        is_about=False,
         estimate=base.report.ladder.arena_bytes - nbytes,
     )
 

@@ -26,7 +26,7 @@ _LEAST_SHARE: Final = 200
 """A change pays where it saves at least one part in so many of the peak."""
 _LONGEST: Final = 1.0
 """A change that takes longer than so many further runs of the program does not pay."""
-_WORK: Final = 80
+_WORK: Final = 128
 """All changes together may weigh so many orders of the program."""
 _LEAST_WORK: Final = 160_000
 """Or as many as order so many instructions, if those are more."""
@@ -77,8 +77,9 @@ def after_change(
         listed = ", ".join(known) or "none"
         text = f"no change {name!r}{nearest(name, known)}; there are: {listed}. "
         raise LowtideError((text + batch_question(base)).rstrip(". "))
+    change = known[name]
     try:
-        return known[name].plan(base)
+        return (change.written or change.plan)(base)
     except ImpossibleChangeError as error:
         raise LowtideError(f"{name} cannot be made: {error}") from None
 
@@ -121,7 +122,8 @@ class _Search:
         """The weight of further changes where no deadline was given."""
 
     def run(self, changes: Sequence[ProgramChange]) -> WhatIf:
-        found, useless, impossible = [], [], []
+        found: list[tuple[ProgramChange, ChangeOutcome]] = []
+        useless, impossible = list[str](), list[str]()
         left_out: list[ProgramChange] = []
         for number, change in enumerate(changes):
             if not self.has_room(change):
@@ -137,14 +139,21 @@ class _Search:
             if outcome is None:
                 left_out.append(change)
             elif self.pays(outcome):
-                found.append(outcome)
+                found.append((change, outcome))
             else:
                 useless.append(change.name)
-        found.sort(key=lambda x: x.rank)
+        outcomes = []
+        for change, outcome in sorted(found, key=lambda x: x[1].rank):
+            checked = self.as_written(change, outcome)
+            if self.pays(checked):
+                outcomes.append(checked)
+            else:
+                useless.append(change.name)
+        outcomes.sort(key=lambda x: x.rank)
         left_out.sort(key=lambda x: -(x.estimate or 0))
         return WhatIf(
             self.base.seconds,
-            tuple(found),
+            tuple(outcomes),
             tuple(useless),
             tuple([LeftOut(x.name, x.estimate) for x in left_out]),
             tuple(impossible),
@@ -166,6 +175,20 @@ class _Search:
         took = perf_counter() - start
         self.longest[change.weight] = max(self.longest[change.weight], took)
         return None if plan is None else _outcome(self.base, change, plan)
+
+    def as_written(self, change: ProgramChange, outcome: ChangeOutcome) -> ChangeOutcome:
+        """What a change leads to once it is written in the program, if there is room to plan it."""
+        if change.written is None:
+            return outcome
+        written = replace(change, plan=change.written, weight=Weight.PASSES, is_about=False)
+        if not self.has_room(written):
+            return outcome
+        self.left -= written.weight
+        self.progress(f"what if {change.name}, as written")
+        try:
+            return self.outcome(written) or outcome
+        except ImpossibleChangeError:
+            return outcome
 
     def pays(self, outcome: ChangeOutcome) -> bool:
         """Whether a change saves enough, for a time that is not beyond all measure."""
@@ -189,4 +212,5 @@ def _outcome(base: Baseline, change: ProgramChange, plan: ModulePlan) -> ChangeO
         before.total_bytes - after.total_bytes,
         max(0.0, seconds - base.seconds),
         change.remark,
+        change.is_about,
     )
