@@ -18,7 +18,7 @@ import numpy as np
 from lowtide.ir.launch import GridLaunch
 from lowtide.records import dataclass
 from lowtide.runtime.cpu.program import Bytes
-from lowtide.runtime.gpu.driver import DeviceMemoryError, DriverError
+from lowtide.runtime.gpu.driver import HOST, DeviceMemoryError, DriverError
 from lowtide.runtime.gpu.emulator.queues import Queues
 from lowtide.runtime.gpu.emulator.running import HostKernels
 from lowtide.runtime.gpu.emulator.shadow import EmulationError, Moment
@@ -55,6 +55,8 @@ class EmulatedDriver:
     """A device emulated on the host; see `driver.Driver`."""
 
     def __init__(self, seed: int = 0, faults: DeviceFaults = NO_FAULTS) -> None:
+        self.dlpack_device = HOST, 0
+        self._is_closed = False
         self._faults = faults
         self._queues = Queues(seed)
         self._numbers = count(1)
@@ -107,6 +109,8 @@ class EmulatedDriver:
 
     def free(self, address: int) -> None:
         """Give memory back; raises EmulationError where work still uses it, or it is not there."""
+        if self._is_closed:
+            return
         if address not in self._memory:
             raise EmulationError(f"memory at {address:#x} is given back that is not allocated")
         for touched in self._queues.pending():
@@ -237,10 +241,14 @@ class EmulatedDriver:
         self._check()
         self._queues.launch(graph, stream)
 
+    def wait_for_stream(self, handle: int) -> None:
+        """Do nothing: no other library has streams here."""
+
     def close(self) -> None:
         """Forget all memory and work."""
         self._memory, self._bases, self._taken = {}, [], 0
         self._queues.close()
+        self._is_closed = True
 
     def _check(self) -> None:
         if self._error is not None:
