@@ -28,6 +28,9 @@ from lowtide.runtime.gpu.program import GpuProgram
 ALIGNMENT: Final = 256
 """What addresses of allocations are multiples of, as on a device."""
 
+MOST_BLOCKS, MOST_THREADS = 1 << 31, 1 << 10
+"""Blocks of a launch, and threads of a block, at most."""
+
 _ZONE: Final = 512
 """Bytes before and behind an allocation that nothing may write."""
 
@@ -204,6 +207,8 @@ class EmulatedDriver:
         self._check()
         kernels, symbol = self._functions[function]
         launch = GridLaunch(symbol, *grid)
+        if not (1 <= grid[0] < MOST_BLOCKS and 1 <= grid[1] <= MOST_THREADS):
+            raise EmulationError(f"{symbol} is launched by {grid[0]:,} blocks of {grid[1]:,}")
         self._launches += 1
         number = self._launches
         places = tuple([x for x in addresses if x])
