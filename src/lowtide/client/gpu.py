@@ -144,13 +144,15 @@ class DeviceExecutable:
         self.device = driver.name
         """What the device is called."""
 
-    def __call__(self, *arrays: Any) -> Any:
+    def __call__(self, *arrays: Any, keep: bool = False) -> Any:
         """Return the results for the leaves of the parameters, depth first, as new arrays.
 
-        They are nested as the root's shape is. Raises InputError where an argument does not fit,
-        and DriverError where the device fails.
+        They are nested as the root's shape is. With `keep` they stay on the device, where calls
+        take them from, and arrays of other libraries that have `__cuda_array_interface__` or
+        DLPack. Raises InputError where an argument does not fit, and DriverError where the device
+        fails.
         """
-        return self._program(*arrays)
+        return self._program(*arrays, keep=keep)
 
     execute = __call__
 

@@ -38,6 +38,7 @@ ALLOWED_INTRINSICS: Final = tuple(
             r"llvm\.nvvm\.read\.ptx\.sreg\.(?:tid|ctaid)\.x",
             r"llvm\.nvvm\.barrier\.cta\.sync\.aligned\.all",
             r"llvm\.nvvm\.shfl\.sync\.bfly\.i32",
+            r"llvm\.nvvm\.bar\.warp\.sync",
             r"llvm\.nvvm\.mma\.m16n8k16\.row\.col\.(?:bf16|f32\.f32)",
         )
     ]

@@ -3,10 +3,19 @@
 
 from __future__ import annotations
 
-import pytest
-from tests.codegen.gpu.programs import check, program_of, templates
+import re
+from dataclasses import replace
 
+import numpy as np
+import pytest
+from tests.codegen.gpu.programs import check, flat, program_of, templates
+
+from lowtide.backends.build import build
+from lowtide.backends.gpu import GpuBackend
+from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.errors import UnsupportedOpError
+from lowtide.runtime.gpu.emulator.device import on_emulated_device
+from lowtide.runtime.gpu.emulator.shadow import EmulationError
 
 POINTS = {
     "elementwise": """
@@ -285,3 +294,39 @@ def test_a_host_call_is_refused_by_name() -> None:
 """
     with pytest.raises(UnsupportedOpError, match=r"%c .*the CPU runs it|custom-call"):
         program_of(entry)
+
+
+IN_PLACE = """HloModule m, input_output_alias={ {0}: (0, {}, may-alias), {1}: (2, {}, may-alias) }
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b)
+}
+
+ENTRY e {
+  x = f32[10] parameter(0)
+  y = f32[10,64] parameter(1)
+  z = f32[] constant(0)
+  s = f32[10] reduce(y, z), dimensions={1}, to_apply=add
+  w = f32[10] parameter(2)
+  a = f32[10] add(x, s)
+  b = f32[10] subtract(w, a)
+  ROOT r = (f32[10], f32[10]) tuple(a, b)
+}
+"""
+
+
+def test_a_row_is_read_by_all_before_one_writes_over_it() -> None:
+    """All threads of a warp compute what one of them stores: they meet before it does."""
+    program = build(parse_hlo(IN_PLACE), GpuBackend("cuda")).program
+    draw = np.random.default_rng(0)
+    x, y, w = [draw.standard_normal(z).astype(np.float32) for z in ((10,), (10, 64), (10,))]
+    first, second = flat(on_emulated_device(program)(x, y, w))
+    assert np.allclose(first, x + y.sum(1), atol=1e-4)
+    assert np.allclose(second, w - first, atol=1e-4)
+    assert templates(program) == ["rows"]
+    texts = tuple([re.sub(r"  call void @llvm.nvvm.bar.warp.*\n", "", z) for z in program.texts])
+    assert texts != program.texts
+    with pytest.raises(EmulationError, match="a race in global memory"):
+        on_emulated_device(replace(program, texts=texts))(x, y, w)

@@ -21,11 +21,13 @@ from tests.codegen.gpu.programs import flat
 from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
 from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.ir.errors import InputError
 from lowtide.ir.launch import GridLaunch
 from lowtide.runtime.gpu import cuda, cuda_calls
 from lowtide.runtime.gpu.assembling import AssemblerError, Cubin
 from lowtide.runtime.gpu.cuda import CudaDriver
 from lowtide.runtime.gpu.cuda_calls import architecture_for
+from lowtide.runtime.gpu.dlpack import Shared, capsule_of
 from lowtide.runtime.gpu.driver import DeviceMemoryError, DriverError
 from lowtide.runtime.gpu.emulator.running import HostKernels
 from lowtide.runtime.gpu.execution import LoadedGpuProgram
@@ -60,6 +62,7 @@ class Kinds(IntEnum):
     CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE = 38
     CU_STREAM_NON_BLOCKING = 1
     CU_EVENT_DISABLE_TIMING = 2
+    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1
 
 
 class PlayedDriver:
@@ -68,7 +71,7 @@ class PlayedDriver:
     Machine code that was `assembled` is the number of a program.
     """
 
-    CUdevice_attribute = CUstream_flags = CUevent_flags = Kinds
+    CUdevice_attribute = CUstream_flags = CUevent_flags = CUstreamCaptureMode = Kinds
 
     def __init__(self, room: int = 1 << 30) -> None:
         self.room, self.version = room, 13000
@@ -81,6 +84,13 @@ class PlayedDriver:
         self.fails_with = Result.CUDA_ERROR_LAUNCH_FAILED
         self.refuses_code = False
         self.given_back: list[str] = []
+        self.captured: list[Any] | None = None
+        self.graphs = 0
+        self.waited_for: list[int] = []
+
+    def CUstream(self, handle: int) -> str:
+        self.waited_for.append(handle)
+        return "stream 1"
 
     def assembled(self, program: GpuProgram, _: object = None) -> Cubin:
         """Stand for `GpuProgram.assembled`."""
@@ -180,7 +190,37 @@ class PlayedDriver:
         count = self.counts[function]
         places = (ctypes.c_void_p * count).from_address(parameters)
         addresses = [ctypes.c_uint64.from_address(x or 0).value for x in places]
-        self.kernels[function].launch(GridLaunch(function, blocks, threads), addresses)
+        work = self.kernels[function], GridLaunch(function, blocks, threads), addresses
+        if self.captured is not None:
+            self.captured.append(work)
+        else:
+            work[0].launch(*work[1:])
+        return (Result.SUCCESS,)
+
+    def cuStreamBeginCapture(self, stream: str, mode: int) -> tuple[Any, ...]:
+        assert (stream, mode) == ("stream 1", Kinds.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+        assert self.captured is None
+        self.captured = []
+        return (Result.SUCCESS,)
+
+    def cuStreamEndCapture(self, stream: str) -> tuple[Any, ...]:
+        found, self.captured = self.captured, None
+        return Result.SUCCESS, found
+
+    def cuGraphInstantiate(self, graph: list[Any], flags: int) -> tuple[Any, ...]:
+        assert flags == 0
+        return Result.SUCCESS, list(graph)
+
+    def cuGraphDestroy(self, graph: list[Any]) -> tuple[Any, ...]:
+        graph.clear()
+        return (Result.SUCCESS,)
+
+    cuGraphExecDestroy = cuGraphDestroy
+
+    def cuGraphLaunch(self, graph: list[Any], stream: str) -> tuple[Any, ...]:
+        self.graphs += 1
+        for kernels, launch, addresses in graph:
+            kernels.launch(launch, addresses)
         return (Result.SUCCESS,)
 
     def cuStreamSynchronize(self, stream: str) -> tuple[Any, ...]:
@@ -220,6 +260,72 @@ def test_a_program_runs_by_these_calls(program: GpuProgram, played: PlayedDriver
     device.close()
     assert not played.memory
     driver.close()
+
+
+def test_later_calls_are_graphs(program: GpuProgram, played: PlayedDriver) -> None:
+    device = LoadedGpuProgram(program, CudaDriver(None))
+    x, y, b = arguments()
+    for scale in range(1, 5):
+        (found,) = flat(device(scale * x, y, b))
+        assert np.allclose(found, scale * (x @ y) * b, atol=1e-5)
+    graphs = 3 if len(program.kernels) > 1 else 0
+    assert played.graphs == graphs
+
+
+class Foreign:
+    """An array of another library in memory of the device."""
+
+    def __init__(self, driver: CudaDriver, values: np.ndarray[Any, Any], **changed: Any) -> None:
+        self.address = driver.allocate(values.nbytes)
+        ctypes.memmove(self.address, values.ctypes.data, values.nbytes)
+        self.__cuda_array_interface__ = {
+            "shape": values.shape,
+            "typestr": values.dtype.str,
+            "data": (self.address, False),
+            "strides": None,
+            "version": 3,
+            "stream": 7,
+        } | changed
+
+
+def test_arrays_of_the_device(program: GpuProgram, played: PlayedDriver) -> None:
+    driver = CudaDriver(None)
+    device = LoadedGpuProgram(program, driver)
+    x, y, b = arguments()
+    found = device(Foreign(driver, x), y, b, keep=True)
+    assert played.waited_for == [7]
+    assert found.__dlpack_device__() == (2, 0)
+    interface = found.__cuda_array_interface__
+    assert interface["shape"] == (8, 8) and interface["typestr"] == "<f4"
+    assert interface["data"] == (found.address, True) and interface["strides"] == (32, 4)
+    assert np.allclose(np.asarray(found), (x @ y) * b, atol=1e-5)
+    (again,) = flat(device(Capsule(Foreign(driver, x)), y, b))
+    assert np.allclose(again, (x @ y) * b, atol=1e-5)
+    for wrong, said in (
+        (Foreign(driver, x, shape=(16, 8)), r"takes float32\[8, 16\], float32\[16, 8\] was given"),
+        (Foreign(driver, x, strides=(4, 32)), "in another order of memory than f32"),
+        (Foreign(driver, x, typestr="<i4"), r"int32\[8, 16\] was given"),
+        (Capsule(Foreign(driver, x), (2, 1)), "lies on device 1, not 0"),
+    ):
+        with pytest.raises(InputError, match=said):
+            device(wrong, y, b)
+
+
+class Capsule:
+    """An array of another library that has DLPack only."""
+
+    def __init__(self, given: Foreign, device: tuple[int, int] = (2, 0)) -> None:
+        self.given, self.device = given, device
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device
+
+    def __dlpack__(self, *, stream: int) -> Any:
+        assert stream == 1
+        of = self.given.__cuda_array_interface__
+        shape = of["shape"]
+        shared = Shared(of["data"][0], self.device, np.dtype(of["typestr"]), shape, (shape[1], 1))
+        return capsule_of(shared, self)
 
 
 def test_errors_of_the_driver_are_one_line(program: GpuProgram, played: PlayedDriver) -> None:

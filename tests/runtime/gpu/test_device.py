@@ -23,7 +23,7 @@ from lowtide.frontend.files import read
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Module
 from lowtide.ir.errors import InputError, LowtideError
-from lowtide.runtime.gpu import execution
+from lowtide.runtime.gpu import sequences as planning
 from lowtide.runtime.gpu.driver import DeviceMemoryError, DriverError
 from lowtide.runtime.gpu.emulator.device import DeviceFaults, EmulatedDriver, on_emulated_device
 from lowtide.runtime.gpu.emulator.shadow import EmulationError, Shadow
@@ -95,7 +95,7 @@ def test_several_streams_are_used(wide: Any, monkeypatch: pytest.MonkeyPatch) ->
         used.update(x.stream for x in found)
         return found
 
-    monkeypatch.setattr(execution, "in_streams", noted)
+    monkeypatch.setattr(planning, "in_streams", noted)
     on_emulated_device(program)(*arguments)
     assert len(used) > 1
 
@@ -116,7 +116,7 @@ def waits_of(program: GpuProgram, arguments: list[Any]) -> list[tuple[int, int, 
         return places
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(execution, "in_streams", noted)
+        patch.setattr(planning, "in_streams", noted)
         on_emulated_device(program)(*arguments)
     return found
 
@@ -146,7 +146,7 @@ def test_each_wait_that_is_left_out_is_found(wide: Any) -> None:
     for each in lost:
         for seed in range(6):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(execution, "in_streams", without(each))
+                patch.setattr(planning, "in_streams", without(each))
                 with pytest.raises(EmulationError, match="a race between works in streams: "):
                     on_emulated_device(program, seed)(*arguments)
 
@@ -163,14 +163,14 @@ def test_waits_that_are_left_out_give_wrong_results(
         results = []
         for seed in range(40):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(execution, "in_streams", without(each))
+                patch.setattr(planning, "in_streams", without(each))
                 results.append(is_right(on_emulated_device(program, seed)(*arguments), wanted))
         assert not all(results), f"without {each} all seeds give the right result"
 
 
 def test_a_join_that_is_left_out_is_found(wide: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     _, program, arguments = wide
-    monkeypatch.setattr(LoadedGpuProgram, "_join", lambda *_: None)
+    monkeypatch.setattr(planning.Sequences, "_join", lambda *_: None)
     for seed in range(6):
         with pytest.raises(EmulationError, match="a race between works in streams: "):
             on_emulated_device(program, seed)(*arguments)

@@ -29,7 +29,13 @@ from lowtide.codegen.gpu.points import (
     point_kernel,
 )
 from lowtide.codegen.gpu.team_sums import Team, has_team_sum, summed_dimensions
-from lowtide.codegen.gpu.threads import WARP, block_number, thread_in_block
+from lowtide.codegen.gpu.threads import (
+    WARP,
+    barrier,
+    block_number,
+    thread_in_block,
+    warp_barrier,
+)
 from lowtide.codegen.gpu.vectors import thread_elements
 from lowtide.codegen.indexing import ZERO, Affine
 from lowtide.codegen.space import decomposed
@@ -210,6 +216,10 @@ def _row_kernel(rows: RowGroup) -> tuple[Function, GridLaunch, list[str]]:
         if prod(inner) == 1:
             index = domain.index([*at, *[ZERO] * len(inner)])
             found = computed(elements, group.outputs, bound, [index], None)
+            if warps == 1:  # All threads have read by then what one of them may write over.
+                warp_barrier(fn)
+            elif warps:
+                barrier(fn)
             with elements.scopes.when(fn.compare("eq", thread, 0)):
                 store_computed(elements, found, None)
         else:

@@ -13,6 +13,7 @@ WARP: Final = 32
 _REGISTERS: Final = "llvm.nvvm.read.ptx.sreg"
 _BARRIER: Final = external("llvm.nvvm.barrier.cta.sync.aligned.all", "void", "i32")
 _SHUFFLE: Final = external("llvm.nvvm.shfl.sync.bfly.i32", "i32", "i32", "i32", "i32", "i32")
+_WARP_BARRIER: Final = external("llvm.nvvm.bar.warp.sync", "void", "i32")
 _ALL: Final = -1
 _LAST_LANE: Final = 31
 
@@ -40,6 +41,11 @@ def _register(fn: Function, name: str) -> str:
 def barrier(fn: Function) -> None:
     """Wait for all threads of the block; what they stored before is seen after."""
     fn.call(_BARRIER, [0])
+
+
+def warp_barrier(fn: Function) -> None:
+    """Wait for all threads of the warp; what they loaded before is not changed by what follows."""
+    fn.call(_WARP_BARRIER, [_ALL])
 
 
 def exchanged(fn: Function, type_: str, name: str, distance: int) -> str:

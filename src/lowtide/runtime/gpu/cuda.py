@@ -14,7 +14,7 @@ import numpy as np
 from lowtide.runtime.cpu.program import Bytes
 from lowtide.runtime.gpu.assembling import AssemblerError, CubinCache, assembler
 from lowtide.runtime.gpu.cuda_calls import CudaCalls
-from lowtide.runtime.gpu.driver import DriverError
+from lowtide.runtime.gpu.driver import CUDA, DriverError
 from lowtide.runtime.gpu.program import GpuProgram
 
 _OTHER_CODE: Final = ("invalid_image", "no_binary_for_gpu", "invalid_source", "not_supported")
@@ -30,6 +30,7 @@ class CudaDriver:
 
     def __init__(self, cached: CubinCache, number: int = 0) -> None:
         self.calls = CudaCalls(number)
+        self.dlpack_device = CUDA, number
         self._cached = cached
         self._numbered: dict[int, Any] = {}
         """Functions, streams and events of the driver, by the number that callers know."""
@@ -38,6 +39,7 @@ class CudaDriver:
         self._kept: dict[int, list[Any]] = {}
         """By stream what its work reads or writes on the host, until it is waited for."""
         self._made = 0
+        self._is_closed = False
         self._closing: list[tuple[str, Any]] = []
         """What has to be given back at the end: the function that does it, and the thing."""
 
@@ -106,7 +108,10 @@ class CudaDriver:
         return self.calls.free_bytes()
 
     def free(self, address: int) -> None:
-        """Give memory back."""
+        """Give memory back, also after the device is."""
+        if self._is_closed:
+            return
+        self.calls.use()
         self.calls("cuMemFree", address)
 
     # -- streams -------------------------------------------------------------------------------
@@ -174,6 +179,29 @@ class CudaDriver:
             0,
         )
 
+    def begin_capture(self, stream: int) -> None:
+        """Capture what is put into a stream from now on."""
+        modes = self.calls.cuda.CUstreamCaptureMode
+        mode = modes.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        self.calls("cuStreamBeginCapture", self._numbered[stream], mode)
+
+    def end_capture(self, stream: int) -> int:
+        """Return what was captured as a graph."""
+        captured = self.calls("cuStreamEndCapture", self._numbered[stream])
+        made = self.calls("cuGraphInstantiate", captured, 0)
+        self.calls("cuGraphDestroy", captured)
+        self._closing.append(("cuGraphExecDestroy", made))
+        return self._number(made)
+
+    def launch_graph(self, graph: int, stream: int) -> None:
+        """Do all that a graph holds."""
+        self.calls("cuGraphLaunch", self._numbered[graph], self._numbered[stream])
+
+    def wait_for_stream(self, handle: int) -> None:
+        """Return once all of a stream of another library is done: 1 and 2 are the default ones."""
+        self.calls.use()
+        self.calls("cuStreamSynchronize", self.calls.cuda.CUstream(handle))
+
     def synchronize(self, stream: int) -> None:
         """Return once all of a stream is done."""
         self.calls("cuStreamSynchronize", self._numbered[stream])
@@ -185,4 +213,5 @@ class CudaDriver:
         for function, thing in reversed(self._closing):
             self.calls(function, thing)
         self._closing.clear()
+        self._is_closed = True
         self.calls("cuDevicePrimaryCtxRelease", self.calls.device)

@@ -15,6 +15,9 @@ from lowtide.ir.errors import LowtideError
 from lowtide.runtime.cpu.program import Bytes
 from lowtide.runtime.gpu.program import GpuProgram
 
+HOST, CUDA = 1, 2
+"""Kinds of devices as DLPack numbers them."""
+
 
 class DriverError(LowtideError):
     """A device that is not there, or does not do what it is told."""
@@ -26,6 +29,9 @@ class DeviceMemoryError(DriverError):
 
 class Driver(Protocol):
     """A device; all methods raise DriverError for a device that is lost or fails."""
+
+    dlpack_device: tuple[int, int]
+    """Its kind as DLPack numbers them, `CUDA` or `HOST`, and its number."""
 
     @property
     def name(self) -> str:
@@ -71,6 +77,18 @@ class Driver(Protocol):
         self, function: int, grid: tuple[int, int], addresses: Sequence[int], stream: int
     ) -> None:
         """Run a function by a number of blocks of a number of threads; it is given addresses."""
+
+    def begin_capture(self, stream: int) -> None:
+        """Do not do what is put into a stream from now on, and into those that wait for it."""
+
+    def end_capture(self, stream: int) -> int:
+        """Return what was put there since as a graph; all of it is waited for in the stream."""
+
+    def launch_graph(self, graph: int, stream: int) -> None:
+        """Do all that a graph holds, in any order that its waits allow."""
+
+    def wait_for_stream(self, handle: int) -> None:
+        """Return once all is done that another library has put into a stream of its own."""
 
     def synchronize(self, stream: int) -> None:
         """Return once all of a stream is done."""

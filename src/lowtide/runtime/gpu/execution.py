@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Any, Final, NamedTuple, TypeAlias, final
+from typing import Any, Final, TypeAlias, final
 
 import numpy as np
 
@@ -19,22 +19,17 @@ from lowtide.ir.shape import Shape
 from lowtide.ir.thunk import ConditionalThunk, CopyThunk, KernelThunk, Thunk, WhileThunk
 from lowtide.runtime.cpu.arguments import as_array, in_memory_order, major_to_minor
 from lowtide.runtime.cpu.program import Bytes, nested
+from lowtide.runtime.gpu.device_array import DeviceArray, Resident, resident
 from lowtide.runtime.gpu.driver import DeviceMemoryError, Driver
 from lowtide.runtime.gpu.program import GpuProgram
-from lowtide.runtime.gpu.streams import StreamStep, Touched, in_streams
+from lowtide.runtime.gpu.sequences import PlannedSteps, Sequences, Step
+from lowtide.runtime.gpu.streams import Touched
 
 STREAMS: Final = 4
 """How many streams a program has."""
 
-
-class _Step(NamedTuple):
-    """Work of a sequence: what puts it into a stream, and the bytes that it touches."""
-
-    start: Callable[[int], None]
-    touched: Touched
-
-
-_Planned: TypeAlias = "tuple[tuple[_Step, ...], tuple[StreamStep, ...]]"
+Seen: TypeAlias = "Callable[[KernelThunk | CopyThunk, list[Bytes]], None]"
+"""Is shown what a step has written."""
 
 
 @final
@@ -42,22 +37,27 @@ class LoadedGpuProgram:
     """A program on a device, which a call at a time runs.
 
     A call takes arrays, one for each array of the parameters, and returns what the program does. It
-    has its memory on the device until it is closed.
+    has its memory on the device until it is closed. With `graphs` sequences of steps become graphs
+    of the device when they are run again.
     """
 
-    def __init__(self, program: GpuProgram, driver: Driver, streams: int = STREAMS) -> None:
+    def __init__(
+        self, program: GpuProgram, driver: Driver, streams: int = STREAMS, graphs: bool = True
+    ) -> None:
         self.program, self.driver = program, driver
         driver.use()
         self._functions = driver.load(program)
-        self._streams = [driver.stream() for _ in range(streams)]
+        self._sequences = Sequences(driver, streams, graphs)
         self._bases: list[int] = []
-        self._events: list[int] = []
-        self._planned: dict[tuple[int, int], _Planned] = {}
-        self._seen: Callable[[KernelThunk | CopyThunk, list[Bytes]], None] | None = None
+        self._planned: dict[tuple[int, int], PlannedSteps] = {}
+        self._given: dict[int, Bytes | Resident] = {}
+        """By allocation the argument of the call."""
+        self._made: list[Bytes | int] = []
+        """Of each result the bytes on the host, or the address on the device, that it goes to."""
+        self._seen: Seen | None = None
         self._lock = Lock()
         try:
-            for memory in program.interface.memories:
-                self._bases.append(driver.allocate(memory.nbytes) if memory.nbytes else 0)
+            self._allocate()
         except DeviceMemoryError:
             self.close()
             raise DeviceMemoryError(_too_little(program, driver)) from None
@@ -65,8 +65,25 @@ class LoadedGpuProgram:
             self.close()
             raise
         for index, values in program.constants:
-            driver.upload(self._bases[index], values, self._streams[0])
-        driver.synchronize(self._streams[0])
+            driver.upload(self._bases[index], values, self._first)
+        driver.synchronize(self._first)
+        places = [
+            BufferSlice(x.allocation, 0, x.shape.nbytes)
+            for x in program.interface.arguments
+            if x.allocation >= 0 and x.shape.nbytes
+        ]
+        results = [(i, x.place) for i, x in enumerate(program.interface.results) if x.place.nbytes]
+        plan = self._sequences.planned
+        self._uploads = plan([self._upload(x) for x in places], is_fixed=False)
+        self._downloads = plan([self._download(i, x) for i, x in results], is_fixed=False)
+
+    def _allocate(self) -> None:
+        for memory in self.program.interface.memories:
+            self._bases.append(self.driver.allocate(memory.nbytes) if memory.nbytes else 0)
+
+    @property
+    def _first(self) -> int:
+        return self._sequences.streams[0]
 
     def close(self) -> None:
         """Give the memory on the device back."""
@@ -75,12 +92,15 @@ class LoadedGpuProgram:
             self.driver.free(base)
         self._bases = []
 
-    def __call__(self, *arrays: Any) -> Any:
-        """Run the program; raises InputError for arguments that do not fit, DriverError."""
+    def __call__(self, *arrays: Any, keep: bool = False) -> Any:
+        """Run the program; raises InputError for arguments that do not fit, DriverError.
+
+        Arguments may lie on the device. With `keep` results stay there, as `DeviceArray`s.
+        """
         with self._lock:
             self._place(arrays)
             self._run(self.program.thunks)
-            return self.fetch()
+            return self.fetch(keep=keep)
 
     def place(self, *arrays: Any) -> None:
         """Copy arguments to the device, the first third of a call; raises as a call does."""
@@ -89,8 +109,8 @@ class LoadedGpuProgram:
 
     def _place(self, arrays: Sequence[Any]) -> None:
         self.driver.use()
-        given = self._given(arrays)
-        self._run_steps([self._upload(allocation, data) for allocation, data in given])
+        self._given = self._checked(arrays)
+        self._sequences.start(self._uploads)
 
     def run(self) -> None:
         """Start what a call does between its copies, on arguments that are there or what is left.
@@ -99,7 +119,7 @@ class LoadedGpuProgram:
         """
         self._run(self.program.thunks)
 
-    def run_in_turn(self, seen: Callable[[KernelThunk | CopyThunk, list[Bytes]], None]) -> None:
+    def run_in_turn(self, seen: Seen) -> None:
         """Do what `run` does step by step, each after all is done; show what each has written."""
         self._seen = seen
         try:
@@ -107,38 +127,42 @@ class LoadedGpuProgram:
         finally:
             self._seen = None
 
-    def fetch(self) -> Any:
+    def fetch(self, *, keep: bool = False) -> Any:
         """Return the results of what was run last, nested as a call returns them."""
-        interface = self.program.interface
-        made = [np.empty(x.place.nbytes, np.uint8) for x in interface.results]
-        self._run_steps(
-            [
-                self._download(data, x.place)
-                for x, data in zip(interface.results, made, strict=True)
-                if x.place.nbytes
-            ]
-        )
+        interface, driver = self.program.interface, self.driver
+        sizes = [x.place.nbytes for x in interface.results]
+        self._made = [
+            (driver.allocate(x) if x else 0) if keep else np.empty(x, np.uint8) for x in sizes
+        ]
+        self._sequences.start(self._downloads)
         self.wait()
-        results = [_array(data, x.shape) for x, data in zip(interface.results, made, strict=True)]
+        made, self._made, self._given = self._made, [], {}
+        results = [
+            DeviceArray(driver, x, result.shape) if isinstance(x, int) else _array(x, result.shape)
+            for result, x in zip(interface.results, made, strict=True)
+        ]
         return nested(interface.structure, results)
 
     def wait(self) -> None:
         """Return once all that was started is done; raises DriverError for what failed."""
-        for stream in self._streams:
-            self.driver.synchronize(stream)
+        self._sequences.wait()
 
-    def _given(self, arrays: Sequence[Any]) -> list[tuple[int, Bytes]]:
-        """The allocation and the bytes of each argument that the program reads."""
+    def _checked(self, arrays: Sequence[Any]) -> dict[int, Bytes | Resident]:
+        """By allocation each argument that the program reads; raises InputError."""
         arguments = self.program.interface.arguments
         if len(arrays) != len(arguments):
             count = len(arguments)
             raise InputError(f"the program takes {count} arrays, {len(arrays)} were given")
-        found = []
+        found: dict[int, Bytes | Resident] = {}
         for argument, given in zip(arguments, arrays, strict=True):
+            there = resident(argument, given, self.driver)
+            if there is not None:
+                found[argument.allocation] = there
+                continue
             array = as_array(argument, given)
             if argument.allocation >= 0 and array.nbytes:
                 laid = in_memory_order(argument, array)
-                found.append((argument.allocation, laid.reshape(-1).view(np.uint8)))
+                found[argument.allocation] = laid.reshape(-1).view(np.uint8)
         return found
 
     # -- sequences -----------------------------------------------------------------------------
@@ -169,56 +193,22 @@ class LoadedGpuProgram:
         if self._seen is not None:
             for thunk in thunks[start:end]:
                 assert isinstance(thunk, KernelThunk | CopyThunk)
-                self._step(thunk).start(self._streams[0])
+                self._step(thunk).start(self._first)
                 self._seen(thunk, [self._read(x) for x in written_by(thunk)])
             return
         key = id(thunks), start  # The program holds its thunks, so that none take their place.
         planned = self._planned.get(key)
         if planned is None:
             steps = [self._step(x) for x in thunks[start:end]]
-            planned = tuple(steps), in_streams([x.touched for x in steps], len(self._streams))
-            self._planned[key] = planned
-        self._start(*planned)
-
-    def _run_steps(self, steps: Sequence[_Step]) -> None:
-        self._start(steps, in_streams([x.touched for x in steps], len(self._streams)))
-
-    def _start(self, steps: Sequence[_Step], places: Sequence[StreamStep]) -> None:
-        """Put steps into streams, with an event where one has to wait for another."""
-        driver = self.driver
-        needed = {x for place in places for x in place.waits}
-        while len(self._events) < len(needed) + len(self._streams):
-            self._events.append(driver.event())
-        free = iter(self._events)
-        events = {x: next(free) for x in sorted(needed)}
-        used = dict.fromkeys([x.stream for x in places])
-        for number, (step, place) in enumerate(zip(steps, places, strict=True)):
-            stream = self._streams[place.stream]
-            for other in place.waits:
-                driver.wait(events[other], stream)
-            step.start(stream)
-            if number in events:
-                driver.record(events[number], stream)
-        self._join([self._streams[x] for x in used], free)
-
-    def _join(self, used: Sequence[int], events: Any) -> None:
-        """Have all streams go on after what is in those that were used."""
-        ends = []
-        for stream in used:
-            event = next(events)
-            self.driver.record(event, stream)
-            ends.append((event, stream))
-        for stream in self._streams:
-            for event, other in ends:
-                if stream != other:
-                    self.driver.wait(event, stream)
+            planned = self._planned[key] = self._sequences.planned(steps, is_fixed=True)
+        self._sequences.start(planned)
 
     # -- steps ---------------------------------------------------------------------------------
 
     def _address(self, place: BufferSlice) -> int:
         return self._bases[place.allocation] + place.offset if place.nbytes else 0
 
-    def _step(self, thunk: Thunk) -> _Step:
+    def _step(self, thunk: Thunk) -> Step:
         driver = self.driver
         if isinstance(thunk, CopyThunk):
             target, source = self._address(thunk.target), self._address(thunk.source)
@@ -227,7 +217,7 @@ class LoadedGpuProgram:
             def copy(stream: int) -> None:
                 driver.copy(target, source, nbytes, stream)
 
-            return _Step(copy, Touched((thunk.source,), (thunk.target,)))
+            return Step(copy, Touched((thunk.source,), (thunk.target,)))
         assert isinstance(thunk, KernelThunk)
         scratch = () if thunk.scratch is None else (thunk.scratch,)
         addresses = [self._address(x) for x in (*thunk.buffers, *scratch)]
@@ -242,23 +232,31 @@ class LoadedGpuProgram:
                 driver.launch(function, grid, addresses, stream)
 
         reads, writes = thunk.buffers[: thunk.results], thunk.buffers[thunk.results :]
-        return _Step(launch, Touched(reads, (*writes, *scratch)))
+        return Step(launch, Touched(reads, (*writes, *scratch)))
 
-    def _upload(self, allocation: int, data: Bytes) -> _Step:
-        base, driver = self._bases[allocation], self.driver
+    def _upload(self, place: BufferSlice) -> Step:
+        base, driver = self._bases[place.allocation], self.driver
 
         def upload(stream: int) -> None:
-            driver.upload(base, data, stream)
+            given = self._given[place.allocation]
+            if isinstance(given, Resident):
+                driver.copy(base, given.address, given.nbytes, stream)
+            else:
+                driver.upload(base, given, stream)
 
-        return _Step(upload, Touched((), (BufferSlice(allocation, 0, data.nbytes),)))
+        return Step(upload, Touched((), (place,)))
 
-    def _download(self, data: Bytes, place: BufferSlice) -> _Step:
+    def _download(self, number: int, place: BufferSlice) -> Step:
         address, driver = self._address(place), self.driver
 
         def download(stream: int) -> None:
-            driver.download(data, address, stream)
+            made = self._made[number]
+            if isinstance(made, int):
+                driver.copy(made, address, place.nbytes, stream)
+            else:
+                driver.download(made, address, stream)
 
-        return _Step(download, Touched((place,), ()))
+        return Step(download, Touched((place,), ()))
 
     # -- decisions of the host -----------------------------------------------------------------
 
@@ -267,8 +265,8 @@ class LoadedGpuProgram:
         data = np.empty(place.nbytes, np.uint8)
         if not place.nbytes:
             return data
-        self.driver.download(data, self._address(place), self._streams[0])
-        self.driver.synchronize(self._streams[0])
+        self.driver.download(data, self._address(place), self._first)
+        self.driver.synchronize(self._first)
         return data
 
     def _branch(self, thunk: ConditionalThunk) -> int:

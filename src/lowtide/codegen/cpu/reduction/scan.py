@@ -312,6 +312,9 @@ class _Along:
         first = self.part * self.parts
         is_last = fn.compare("eq", part, self.parts - 1)
         with elements.scopes.when(is_last):
+            if first == self.length:  # A loop of no trips would read what is behind the array.
+                steps.finish(others, carries, None)
+                return
             with elements.scopes.loop(first, self.length, 1, carried(carries)) as loop:
                 number = elements.indices.variable(loop.index, self.length)
                 after = steps.step(others, number, renamed(carries, loop.values), None)

@@ -111,6 +111,8 @@ class Fibers:
                 continue
             together(lanes)
             found += range(first, first + len(warp))
+        if found:
+            self.state[StateField.PASSED] += 1  # Threads of a warp are in step again.
         if found or (waits == Wait.ENDED).all():
             return found
         if (waits == Wait.BARRIER).all():

@@ -18,7 +18,7 @@ import numpy as np
 from lowtide.ir.launch import GridLaunch
 from lowtide.records import dataclass
 from lowtide.runtime.cpu.program import Bytes
-from lowtide.runtime.gpu.driver import DeviceMemoryError, DriverError
+from lowtide.runtime.gpu.driver import HOST, DeviceMemoryError, DriverError
 from lowtide.runtime.gpu.emulator.queues import Queues
 from lowtide.runtime.gpu.emulator.running import HostKernels
 from lowtide.runtime.gpu.emulator.shadow import EmulationError, Moment
@@ -27,6 +27,9 @@ from lowtide.runtime.gpu.program import GpuProgram
 
 ALIGNMENT: Final = 256
 """What addresses of allocations are multiples of, as on a device."""
+
+MOST_BLOCKS, MOST_THREADS = 1 << 31, 1 << 10
+"""Blocks of a launch, and threads of a block, at most."""
 
 _ZONE: Final = 512
 """Bytes before and behind an allocation that nothing may write."""
@@ -55,6 +58,8 @@ class EmulatedDriver:
     """A device emulated on the host; see `driver.Driver`."""
 
     def __init__(self, seed: int = 0, faults: DeviceFaults = NO_FAULTS) -> None:
+        self.dlpack_device = HOST, 0
+        self._is_closed = False
         self._faults = faults
         self._queues = Queues(seed)
         self._numbers = count(1)
@@ -107,6 +112,8 @@ class EmulatedDriver:
 
     def free(self, address: int) -> None:
         """Give memory back; raises EmulationError where work still uses it, or it is not there."""
+        if self._is_closed:
+            return
         if address not in self._memory:
             raise EmulationError(f"memory at {address:#x} is given back that is not allocated")
         for touched in self._queues.pending():
@@ -200,6 +207,8 @@ class EmulatedDriver:
         self._check()
         kernels, symbol = self._functions[function]
         launch = GridLaunch(symbol, *grid)
+        if not (1 <= grid[0] < MOST_BLOCKS and 1 <= grid[1] <= MOST_THREADS):
+            raise EmulationError(f"{symbol} is launched by {grid[0]:,} blocks of {grid[1]:,}")
         self._launches += 1
         number = self._launches
         places = tuple([x for x in addresses if x])
@@ -237,10 +246,14 @@ class EmulatedDriver:
         self._check()
         self._queues.launch(graph, stream)
 
+    def wait_for_stream(self, handle: int) -> None:
+        """Do nothing: no other library has streams here."""
+
     def close(self) -> None:
         """Forget all memory and work."""
         self._memory, self._bases, self._taken = {}, [], 0
         self._queues.close()
+        self._is_closed = True
 
     def _check(self) -> None:
         if self._error is not None:

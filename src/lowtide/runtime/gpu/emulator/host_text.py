@@ -20,6 +20,7 @@ from lowtide.runtime.gpu.emulator.watching import watched
 WAITING: Final = (
     "llvm.nvvm.barrier.cta.sync.aligned.all",
     "llvm.nvvm.shfl.sync.bfly.i32",
+    "llvm.nvvm.bar.warp.sync",
     "llvm.nvvm.mma.m16n8k16.row.col.bf16",
     "llvm.nvvm.mma.m16n8k16.row.col.f32.f32",
 )
@@ -68,6 +69,10 @@ define internal i32 @gpu_exchange(i32 %all, i32 %value, i32 %distance, i32 %last
   call void @gpu_wait(i64 {int(Wait.EXCHANGE)})
   %found = load i32, ptr %lane
   ret i32 %found
+}}
+define internal void @gpu_warp_barrier(i32 %all) noinline {{
+  %same = call i32 @gpu_exchange(i32 %all, i32 0, i32 0, i32 31)
+  ret void
 }}
 define internal void @gpu_note(ptr %at, i64 %nbytes, i64 %is_write, i64 %align) {{
   %address = ptrtoint ptr %at to i64
@@ -159,6 +164,7 @@ _FUNCTIONS: Final = {
     "llvm.nvvm.read.ptx.sreg.ctaid.x": "gpu_block",
     "llvm.nvvm.barrier.cta.sync.aligned.all": "gpu_barrier",
     "llvm.nvvm.shfl.sync.bfly.i32": "gpu_exchange",
+    "llvm.nvvm.bar.warp.sync": "gpu_warp_barrier",
     "llvm.nvvm.mma.m16n8k16.row.col.bf16": "gpu_product_bf16",
     "llvm.nvvm.mma.m16n8k16.row.col.f32.f32": "gpu_product_f16",
 }

@@ -14,11 +14,15 @@ from lowtide.runtime.gpu.emulator.shadow_text import (
     BLOCK_SHIFT,
     MOST_WORK,
     THREAD_SHIFT,
+    WORDS,
     WORK_SHIFT,
     Fault,
 )
 
 MOST_STREAMS: Final = 256
+
+MOST_WATCHED: Final = 1 << 25
+"""Bytes of which accesses are noted; of more, only bounds are known."""
 
 Words = npt.NDArray[np.uint64]
 Clock = npt.NDArray[np.int64]
@@ -44,18 +48,24 @@ class Shadow:
 
     def __init__(self) -> None:
         self._words: dict[int, Words] = {}
+        self._sizes: dict[int, int] = {}
+        self._watched = 0
         self.streams = np.zeros(MOST_WORK, np.uint8)
         """The stream of each piece of work."""
         self._names: dict[int, str] = {}
         self._last = 0
 
     def add(self, address: int, nbytes: int) -> None:
-        """Watch an allocation."""
-        self._words[address] = np.zeros((nbytes, 2), np.uint64)
+        """Watch an allocation; once too much is watched, only its bounds."""
+        is_watched = self._watched + nbytes <= MOST_WATCHED
+        self._words[address] = np.zeros((nbytes, WORDS) if is_watched else (0, WORDS), np.uint64)
+        self._sizes[address] = nbytes
+        self._watched += len(self._words[address])
 
     def remove(self, address: int) -> None:
         """Forget an allocation."""
-        del self._words[address]
+        self._watched -= len(self._words.pop(address))
+        del self._sizes[address]
 
     def moment(self, stream: int, clock: Clock, what: str) -> Moment:
         """Return the next work of a stream, whose clock is set to it."""
@@ -82,17 +92,18 @@ class Shadow:
     def access(self, base: int, offset: int, nbytes: int, moment: Moment, writes: bool) -> None:
         """Note a copy's access to bytes of an allocation; raises EmulationError for a race."""
         words = self._words[base][offset : offset + nbytes]
-        others = words if writes else words[:, :1]
-        numbers = (others >> np.uint64(WORK_SHIFT)).astype(np.int64)
+        numbers = (words >> np.uint64(WORK_SHIFT)).astype(np.int64)
         late = numbers > moment.clock[self.streams[numbers]]
-        if late.any():
-            place, column = [int(x[0]) for x in np.nonzero(late)]
+        racing = late if writes else late[:, :1]
+        if racing.any():
+            place, column = [int(x[0]) for x in np.nonzero(racing)]
             self._raise(moment, offset + place, int(numbers[place, column]))
         me = np.uint64(moment.number << WORK_SHIFT)
         if writes:
-            words[:, 0], words[:, 1] = me, 0
-        else:
-            words[:, 1] = me
+            words[:, 0], words[:, 1:] = me, 0
+        elif len(words):
+            free = 1 + np.argmin(late[:, 1:], axis=1)
+            words[np.arange(len(words)), free] = me
 
     def _raise(self, moment: Moment, place: int, other: int) -> None:
         raise EmulationError(
@@ -103,7 +114,9 @@ class Shadow:
     def ranges(self, bases: Sequence[int]) -> Clock:
         """Return first and last address of allocations, and that of their words."""
         rows = [
-            (x, x + len(y), y.ctypes.data) for x in bases if (y := self._words.get(x)) is not None
+            (x, x + self._sizes[x], self._words[x].ctypes.data if len(self._words[x]) else 0)
+            for x in bases
+            if x in self._words
         ]
         return np.array(rows, np.int64).reshape(-1, 3)
 

@@ -1,11 +1,12 @@
 """The watch on global memory as functions of the host: each access of a kernel goes through one.
 
-Each byte of an allocation has two words of 64 bits: who wrote it last, and who has read it since. A
-word is the number of the work in streams (20 bits), the block (18), how many barriers the block had
-passed (14), the thread (10), and what other readers there were: some of other blocks, some of other
-threads between the same barriers (a bit each). An access races with an earlier one if one of them
-writes, and they are of different blocks of one launch, or of different threads of a block between
-the same barriers, or of two pieces of work neither of which waits for the other.
+Each byte of an allocation has words of 64 bits: who wrote it last, and who has read it since, of up
+to three pieces of work that do not come after each other. A word is the number of the work in
+streams (20 bits), the block (18), how many barriers the block had passed (14), the thread (10), and
+what other readers of the same work there were: some of other blocks, some of other threads between
+the same barriers (a bit each). An access races with an earlier one if one of them writes, and they
+are of different blocks of one launch, or of different threads of a block between the same barriers,
+or of two pieces of work neither of which waits for the other.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ class Fault(IntEnum):
 
 WORK_SHIFT, BLOCK_SHIFT, PASSED_SHIFT, THREAD_SHIFT = 44, 26, 12, 2
 """Where the parts of a word begin."""
+
+WORDS: Final = 4
+"""Words of a byte: its last writer, and readers."""
 
 MOST_WORK: Final = 1 << 20
 """Pieces of work that have numbers of their own."""
@@ -173,16 +177,18 @@ crooked:
 words:
   %shadow.at = getelementptr i64, ptr %row, i64 2
   %shadow = load ptr, ptr %shadow.at
+  %watched.words = icmp ne ptr %shadow, null
+  br i1 %watched.words, label %start, label %own
+start:
   %offset = sub i64 %a, %first
-  %cells = getelementptr [2 x i64], ptr %shadow, i64 %offset
+  %cells = getelementptr [{WORDS} x i64], ptr %shadow, i64 %offset
   %me = call i64 @gpu_me()
+  %my.work = lshr i64 %me, {WORK_SHIFT}
   br label %byte
 byte:
-  %n = phi i64 [ 0, %words ], [ %n.next, %marked ]
-  %cell = getelementptr [2 x i64], ptr %cells, i64 %n
-  %reader.at = getelementptr i64, ptr %cell, i64 1
+  %n = phi i64 [ 0, %start ], [ %n.next, %marked ]
+  %cell = getelementptr [{WORDS} x i64], ptr %cells, i64 %n
   %writer = load i64, ptr %cell
-  %reader = load i64, ptr %reader.at
   %bad.writer = call i1 @gpu_conflict(i64 %writer, i64 %me)
   br i1 %bad.writer, label %race.writer, label %checked
 race.writer:
@@ -190,36 +196,68 @@ race.writer:
   br label %checked
 checked:
   %writes = icmp ne i64 %is_write, 0
-  br i1 %writes, label %write, label %read
+  br i1 %writes, label %write, label %mine
 write:
+  %w = phi i64 [ 1, %checked ], [ %w.next, %cleared ]
+  %w.at = getelementptr i64, ptr %cell, i64 %w
+  %reader = load i64, ptr %w.at
   %bad.reader = call i1 @gpu_conflict(i64 %reader, i64 %me)
-  br i1 %bad.reader, label %race.reader, label %written
+  br i1 %bad.reader, label %race.reader, label %cleared
 race.reader:
   call void @gpu_fault(i64 {int(Fault.RACE)}, i64 %a, i64 %reader)
-  br label %written
+  br label %cleared
+cleared:
+  store i64 0, ptr %w.at
+  %w.next = add i64 %w, 1
+  %w.more = icmp ult i64 %w.next, {WORDS}
+  br i1 %w.more, label %write, label %written
 written:
   store i64 %me, ptr %cell
-  store i64 0, ptr %reader.at
   br label %marked
-read:
-  %change = xor i64 %reader, %me
-  %work.change = lshr i64 %change, {WORK_SHIFT}
+mine:
+  %k = phi i64 [ 1, %checked ], [ %k.next, %not.mine ]
+  %k.at = getelementptr i64, ptr %cell, i64 %k
+  %known = load i64, ptr %k.at
+  %known.work = lshr i64 %known, {WORK_SHIFT}
+  %is.mine = icmp eq i64 %known.work, %my.work
+  br i1 %is.mine, label %again, label %not.mine
+not.mine:
+  %k.next = add i64 %k, 1
+  %k.more = icmp ult i64 %k.next, {WORDS}
+  br i1 %k.more, label %mine, label %free
+free:
+  %slot = phi i64 [ 1, %not.mine ], [ %slot.next, %taken ]
+  %slot.at = getelementptr i64, ptr %cell, i64 %slot
+  %there = load i64, ptr %slot.at
+  %late = call i1 @gpu_conflict(i64 %there, i64 %me)
+  br i1 %late, label %taken, label %first.of.work
+taken:
+  %slot.next = add i64 %slot, 1
+  %slot.more = icmp ult i64 %slot.next, {WORDS}
+  br i1 %slot.more, label %free, label %no.room
+no.room:
+  %one.at = getelementptr i64, ptr %cell, i64 1
+  store i64 %me, ptr %one.at
+  br label %marked
+first.of.work:
+  store i64 %me, ptr %slot.at
+  br label %marked
+again:
+  %change = xor i64 %known, %me
   %block.change = lshr i64 %change, {BLOCK_SHIFT}
   %passed.change = lshr i64 %change, {PASSED_SHIFT}
   %thread.change = lshr i64 %change, {THREAD_SHIFT}
-  %is.work = icmp eq i64 %work.change, 0
   %same.block = icmp eq i64 %block.change, 0
   %same.passed = icmp eq i64 %passed.change, 0
   %same.thread = icmp eq i64 %thread.change, 0
-  %old.blocks = and i64 %reader, 2
-  %old.threads = and i64 %reader, 1
+  %old.blocks = and i64 %known, 2
+  %old.threads = and i64 %known, 1
   %blocks = select i1 %same.block, i64 %old.blocks, i64 2
   %several.threads = select i1 %same.thread, i64 %old.threads, i64 1
   %threads = select i1 %same.passed, i64 %several.threads, i64 0
   %flags = or i64 %blocks, %threads
-  %kept = select i1 %is.work, i64 %flags, i64 0
-  %new.reader = or i64 %me, %kept
-  store i64 %new.reader, ptr %reader.at
+  %new.reader = or i64 %me, %flags
+  store i64 %new.reader, ptr %k.at
   br label %marked
 marked:
   %n.next = add i64 %n, 1

@@ -25,6 +25,12 @@ _SPREAD: Final = re.compile(
     r"(?:(?P<stored><[^>]+>) .+, )?(?P<pointers><\d+ x ptr> %[\w.]+)" + _MASK + ".*$",
     re.MULTILINE,
 )
+_CHOSEN: Final = re.compile(
+    r"^  (?P<pointer>%\S+) = select i1 (?P<mask>%[\w.]+), ptr %(?!a\d+,)[\w.]+, ptr %a\d+$",
+    re.MULTILINE,
+)
+"""The address of an element under a mask, else that of the first one of an array."""
+
 _FILLED: Final = re.compile(
     r"^  call void @llvm\.memset\.\S+\(ptr (?P<pointer>%[\w.]+), i8 \S+, i64 (?P<count>\S+), .*$",
     re.MULTILINE,
@@ -32,12 +38,22 @@ _FILLED: Final = re.compile(
 
 
 def watched(text: str, type_bytes: Callable[[str], int]) -> str:
-    """Return a module in which each access to memory that is not shared goes through the watch."""
+    """Return a module in which each access to memory that is not shared goes through the watch.
+
+    Where a load outside of its mask reads the first element of an array, and nobody uses it, that
+    is none.
+    """
     numbers = count()
 
     def plain(found: re.Match[str]) -> str:
         type_, writes = _type_of(found["what"]), int(found["head"].startswith("store"))
         name = f"%watch.{next(numbers)}"
+        if not writes and (mask := masks.get(found["pointer"])):
+            bit = f"%watch.{next(numbers)}"
+            size = f"i64 {type_bytes(type_)}, i64 1, i64 {bit}, i64 {found['align']}, i64 0"
+            note = f"  {name} = call ptr @gpu_lanes(ptr {found['pointer']}, {size})"
+            lines = f"  {bit} = zext i1 {mask} to i64\n{note}"
+            return f"{lines}\n  {found['head']}{name}{found['tail']}"
         size = f"i64 {type_bytes(type_)}, i64 {found['align']}, i64 {writes}"
         note = f"  {name} = call ptr @gpu_global(ptr {found['pointer']}, {size})"
         return f"{note}\n  {found['head']}{name}{found['tail']}"
@@ -75,7 +91,11 @@ def watched(text: str, type_bytes: Callable[[str], int]) -> str:
         return f"  {name} = call ptr @gpu_global(ptr {found['pointer']}, {size})\n{found[0]}"
 
     text = _FILLED.sub(filled, _SPREAD.sub(spread, _MASKED.sub(masked, text)))
-    return _PLAIN.sub(plain, text)
+    done = []
+    for function in re.split(r"^(?=define )", text, flags=re.MULTILINE):
+        masks = {x["pointer"]: x["mask"] for x in _CHOSEN.finditer(function)}
+        done.append(_PLAIN.sub(plain, function))
+    return "".join(done)
 
 
 def _type_of(what: str) -> str:
