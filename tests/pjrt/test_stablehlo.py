@@ -38,7 +38,7 @@ def test_what_calls_python_or_is_large_is_not_kept(
 ) -> None:
     pytest.importorskip("jaxlib")
     cache = ObjectCache(tmp_path / "hlo")
-    monkeypatch.setattr(stablehlo, "_MOST_BYTES", 100)
+    monkeypatch.setattr(stablehlo, "MOST_BYTES", 100)
     for code in (f"call {TARGET} 7".encode(), b"x" * 101):
         assert [kept_hlo_of(code, cache) for _ in range(2)] == [code.upper()] * 2
     assert len(converted) == 4

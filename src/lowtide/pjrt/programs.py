@@ -9,6 +9,7 @@ from typing import Any
 
 from lowtide.backends.kept import kept
 from lowtide.client.executable.executable import Executable
+from lowtide.files.object_cache import ObjectCache
 from lowtide.ir.garbage_collection import without_collection
 from lowtide.native import make
 from lowtide.options import Options
@@ -138,7 +139,8 @@ def _compile(arguments: Any) -> None:
     keys = keys_of(form, code, options, chosen)
     found = None if keys is None else known_program(keys)
     if found is None:
-        found = _compiled(form, code, options, chosen)
+        # The HLO of what is known by its keys is never asked for again.
+        found = _compiled(form, code, options, chosen, None if keys else kept("hlo", chosen))
         if keys is not None:
             keep_program(keys, found[0], found[1].making.key)
     for queue in all_queues():
@@ -148,13 +150,13 @@ def _compile(arguments: Any) -> None:
 
 
 def _compiled(
-    form: str, code: bytes, options: CompileOptions, chosen: Options
+    form: str, code: bytes, options: CompileOptions, chosen: Options, cached: ObjectCache | None
 ) -> tuple[ProgramSignature, Executable]:
     from lowtide.client.executable.compiling import compile_module
     from lowtide.client.jit.lowering import held_functions
     from lowtide.pjrt.program_modules import module_of  # What is kept needs no module.
 
-    module = module_of(form, code, options, kept("hlo", chosen))
+    module = module_of(form, code, options, cached)
     functions = held_functions(module)
     executable = compile_module(module, chosen)
     del functions  # The executable holds them from now on.

@@ -102,6 +102,8 @@ class _Search:
         """How many of them are placed in turn: where those have no room, all have none."""
         self.limit = 0
         self.left = work
+        self.apart: dict[frozenset[int], list[tuple[frozenset[int], list[int]]]] = {}
+        """By what waits its parts that are connected in time, each with its steps."""
         self.failed: set[tuple[frozenset[int], int, tuple[int, ...]]] = set()
         """What waits, at which offset and above, on which tops: there is no room for it."""
 
@@ -142,14 +144,17 @@ class _Search:
 
         All is as it was afterwards but `place`. What never lives together is placed by itself.
         """
-        return all(self._placed(part, floor) for part in self._parts(waiting))
+        parts = self.apart.get(waiting)
+        if parts is None:
+            parts = self.apart[waiting] = self._parts(waiting)
+        return all(self._placed(part, steps, floor) for part, steps in parts)
 
-    def _placed(self, waiting: frozenset[int], floor: int) -> bool:
-        """The same for buffers that are connected in time."""
-        steps = sorted({step for item in waiting for step in self.steps[item]})
-        if not self._has_room(steps, floor):
+    def _placed(self, waiting: frozenset[int], steps: list[int], floor: int) -> bool:
+        """The same for buffers that are connected in time, at some steps."""
+        begins = [x if x > floor else floor for x in [self.top[step] for step in steps]]
+        if not self._has_room(steps, begins):
             return False
-        state = (waiting, floor, tuple([max(self.top[step], floor) for step in steps]))
+        state = (waiting, floor, tuple(begins))
         if state in self.failed:
             return False
         for height, item in self._next(waiting, floor):
@@ -167,8 +172,8 @@ class _Search:
         self.failed.add(state)
         return False
 
-    def _parts(self, waiting: frozenset[int]) -> list[frozenset[int]]:
-        """Return the buffers that are connected by steps at which they live."""
+    def _parts(self, waiting: frozenset[int]) -> list[tuple[frozenset[int], list[int]]]:
+        """Return the buffers that are connected by steps at which they live, and these steps."""
         parts: list[tuple[int, list[int]]] = []
         for item in sorted(waiting):
             mask, items = self.mask[item], [item]
@@ -179,7 +184,10 @@ class _Search:
                 else:
                     apart.append(part)
             parts = [*apart, (mask, items)]
-        return [frozenset(items) for _, items in parts]
+        return [
+            (frozenset(items), sorted({step for item in items for step in self.steps[item]}))
+            for _, items in parts
+        ]
 
     def _put_back(self, item: int) -> None:
         for step in self.steps[item]:
@@ -189,13 +197,13 @@ class _Search:
         for step in self.steps[item]:
             self.rest[step][self.kind[item]][1] -= self.size[item]
 
-    def _has_room(self, steps: list[int], floor: int) -> bool:
-        """Whether what waits at some steps may fit in; it lies at `floor` or above.
+    def _has_room(self, steps: list[int], begins: list[int]) -> bool:
+        """Whether what waits at some steps may fit in, above where each of them begins.
 
         What is free below the first multiple of an alignment is for what has a smaller one.
         """
-        for step in steps:
-            begin = end = max(self.top[step], floor)
+        for step, begin in zip(steps, begins, strict=True):
+            end = begin
             for alignment, nbytes in self.rest[step]:
                 if nbytes:
                     aligned = begin + -begin % alignment
@@ -214,14 +222,15 @@ class _Search:
         for item in sorted(waiting):
             rest = max([self.top[step] for step in self.steps[item]], default=0)
             rest += -rest % self.alignment[item]
-            if self.fixed[item] != FREE:
-                if rest > self.fixed[item]:
+            fixed, end = self.fixed[item], rest + self.size[item]
+            if fixed != FREE:
+                if rest > fixed:
                     return []
-                rest = self.fixed[item]
-            elif rest + self.size[item] > self.limit:
+                rest = fixed
+            elif end > self.limit:
                 return []
-            else:
-                least = min(least, rest + self.size[item])
+            elif end < least:
+                least = end
             rests[item] = rest
         # What rests above the end of another could let that one lie below it.
         found = [(rest, x) for x, rest in rests.items() if floor <= rest < least]
