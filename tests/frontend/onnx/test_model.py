@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from tests.onnx.models import FLOAT, WEIGHTS, helper, model, numpy_helper, onnx, perceptron, tensor
 
+from lowtide.evaluator import evaluate
 from lowtide.frontend.files import read, read_input
 from lowtide.frontend.graphs.errors import GraphError
 from lowtide.frontend.onnx.model import load_model
@@ -259,3 +260,68 @@ def test_long_ranges_take_no_memory_before_they_run():
     constants = {x: np.array(y, np.int64) for x, y in values.items()}
     proto = model(nodes, [], [tensor("y", 7, [None])], constants)
     assert read_module(proto).entry.root.shape.tuple_shapes[0].dimensions == (1 << 40,)
+
+
+def with_function(body, version, sizes, opset=18):
+    """A model with a call of a function "own.f" whose operators are those of another version."""
+    imports = [helper.make_opsetid("", version)]
+    function = helper.make_function("own", "f", ["a"], ["b"], body, imports)
+    proto = model(
+        [helper.make_node("f", ["x"], ["y"], domain="own")],
+        [tensor("x", FLOAT, [2, 3])],
+        [tensor("y", FLOAT, sizes)],
+        opset=opset,
+        functions=[function],
+    )
+    proto.opset_import.append(helper.make_opsetid("own", 1))
+    return proto
+
+
+def functions_of_other_versions():
+    one = helper.make_node("Exp", ["a"], ["t"])
+    same = [one, helper.make_node("Neg", ["t"], ["b"])]
+    other = [one, helper.make_node("ReduceMax", ["t"], ["b"], axes=[1], keepdims=0)]
+    branch = helper.make_graph(
+        [helper.make_node("Neg", ["t"], ["r"])], "g", [], [tensor("r", FLOAT, [2, 3])]
+    )
+    truth = helper.make_node("Constant", [], ["c"], value=helper.make_tensor("v", 9, [], [True]))
+    chosen = helper.make_node("If", ["c"], ["b"], then_branch=branch, else_branch=branch)
+    return {
+        "same": (same, 16),
+        "later": (same, 20),
+        "changed": (other, 16),
+        "within": ([one, truth, chosen], 16),
+    }
+
+
+@pytest.mark.parametrize("name", ["same", "later", "within"])
+def test_functions_of_other_versions_of_operators_are_put_in_place(name):
+    body, version = functions_of_other_versions()[name]
+    x = np.arange(6, dtype=np.float32).reshape(2, 3) / 4
+    (found,) = evaluate(read_module(with_function(body, version, x.shape)), [x])
+    np.testing.assert_allclose(found, -np.exp(x), rtol=1e-6)
+
+
+def test_a_function_whose_operators_are_others_in_the_model_is_refused():
+    body, version = functions_of_other_versions()["changed"]
+    with pytest.raises(GraphError, match=r"ReduceMax.*imports version 16 whereas model imports"):
+        read_module(with_function(body, version, [2]))
+
+
+@pytest.mark.parametrize(
+    ("op", "sizes", "places", "found"),
+    [
+        ("Gather", [0, 3], [0], [0, 3]),
+        ("Gather", [2, 0], [2], [2, 0]),
+        ("GatherND", [0, 3], [0, 1], [0, 3]),
+        ("GatherElements", [0, 3], [0, 3], [0, 3]),
+    ],
+)
+@pytest.mark.parametrize("kind", [FLOAT, 9])
+def test_of_nothing_nothing_is_gathered(op, sizes, places, found, kind):
+    proto = model(
+        [helper.make_node(op, ["x", "i"], ["y"])],
+        [tensor("x", kind, sizes), tensor("i", 7, places)],
+        [tensor("y", kind, None)],
+    )
+    assert read_module(proto).entry.root.shape.tuple_shapes[0].dimensions == tuple(found)

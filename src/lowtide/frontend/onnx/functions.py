@@ -32,7 +32,7 @@ def with_functions_inlined(model: ModelProto, opsets: Mapping[str, int]) -> Mode
     try:
         onnx.checker.check_model(light)  # The inliner ends the process for what is no valid model.
         if light.functions:
-            light = onnx.inliner.inline_local_functions(light)
+            light = _without_own_functions(light, opsets)
         for _ in range(_DEEPEST):
             expanded = _expandable(light, opsets)
             if not expanded:
@@ -48,6 +48,19 @@ def with_functions_inlined(model: ModelProto, opsets: Mapping[str, int]) -> Mode
         light.graph.input.extend(model.graph.input)
         light.graph.initializer.extend(heavy)
     return light
+
+
+def _without_own_functions(model: ModelProto, opsets: Mapping[str, int]) -> ModelProto:
+    """The model without calls of its own functions.
+
+    The inliner leaves calls of functions that are written for other versions of operators than the
+    model is. The checker has seen to it that these have the same operators in both versions.
+    """
+    for function in model.functions:
+        for entry in function.opset_import:
+            domain = "" if entry.domain in _MAIN else entry.domain
+            entry.version = opsets.get(domain, entry.version)
+    return onnx.inliner.inline_local_functions(model)
 
 
 def has_functions(model: ModelProto, opsets: Mapping[str, int]) -> bool:

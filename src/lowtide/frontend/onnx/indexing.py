@@ -127,7 +127,9 @@ def tensor_scatter(context: OpKernelContext) -> None:
 
 @op("ai.onnx.ml.ArrayFeatureExtractor", domain=DOMAIN, inputs=2)
 def array_feature_extractor(context: OpKernelContext) -> None:
-    """Give elements of the last dimension."""
+    """Give elements of the last dimension; those of a vector are a row."""
     b, x, places = context.builder, context.input(0), context.input(1)
+    if x.rank == 1:
+        x = b.reshape(x, [1, *x.dimensions])
     flat = b.reshape(places, [places.shape.element_count])
     context.set_output(0, indexing.take(b, x, flat, x.rank - 1))

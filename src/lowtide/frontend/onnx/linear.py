@@ -12,6 +12,7 @@ from lowtide.frontend.graphs.context import OpKernelContext, flag, integer, inte
 from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared.broadcasting import along
 from lowtide.frontend.graphs.shared.reductions import reduce
+from lowtide.frontend.onnx.coupling import coupled
 from lowtide.frontend.onnx.node_list import DOMAIN
 from lowtide.frontend.onnx.scores import (
     best_class,
@@ -23,7 +24,6 @@ from lowtide.frontend.onnx.scores import (
     two_scores,
 )
 from lowtide.ir.element_type import ElementType
-from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.literal import Array
 
 _PREFIX: Final = "ai.onnx.ml."
@@ -125,11 +125,6 @@ def svm_classifier(context: OpKernelContext) -> None:
     if not counts:
         _linear_svm(context, x, labels)
         return
-    if _numbers(context, "prob_a").size and len(counts) > 2:
-        raise UnsupportedOpError(
-            f"node {context.node.name!r} ({context.node.op}): probabilities of more than two "
-            "classes have no tensor form"
-        )
     _pairwise_svm(context, x, labels, counts)
 
 
@@ -157,7 +152,14 @@ def _pairwise_svm(context: OpKernelContext, x: Op, labels: list[int], counts: li
         b, 1 - is_first, signs[1], np.zeros(0)
     )
     if _numbers(context, "prob_a").size:
-        _two_probabilities(context, decisions, labels)
+        firsts = _pair_probabilities(context, decisions)
+        if len(counts) > 2:
+            context.set_output(0, chosen_labels(b, labels, best_class(b, votes)))
+            context.set_output(1, transformed(context, coupled(b, firsts, len(counts))))
+            return
+        found = b.concatenate([firsts, 1 - firsts], 1)
+        context.set_output(0, chosen_labels(b, labels, best_class(b, found)))
+        context.set_output(1, transformed(context, found))
         return
     if len(counts) == 2:
         is_second = b.reshape(decisions.le(0), [x.dimensions[0]])
@@ -180,11 +182,11 @@ def _pair_weights(coefficients: Array, counts: list[int]) -> Array:
     return weights
 
 
-def _two_probabilities(context: OpKernelContext, decisions: Op, labels: list[int]) -> None:
-    """Give the probabilities of two classes by the sigmoid that was fitted to decisions."""
+def _pair_probabilities(context: OpKernelContext, decisions: Op) -> Op:
+    """The probability of the first class of each pair, by the sigmoids fitted to decisions."""
     b = context.builder
-    a, offset = [float(_numbers(context, x)[0]) for x in ("prob_a", "prob_b")]
-    first = b.logistic(b.negate(decisions * a + offset))
-    found = b.concatenate([first, 1 - first], 1)
-    context.set_output(0, chosen_labels(b, labels, best_class(b, found)))
-    context.set_output(1, transformed(context, found))
+    a, offset = [
+        b.broadcast(b.constant(_numbers(context, x)), decisions.dimensions, [1])
+        for x in ("prob_a", "prob_b")
+    ]
+    return b.logistic(b.negate(decisions * a + offset))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Final
 
 import numpy as np
@@ -12,6 +13,7 @@ from lowtide.frontend.graphs.shared.broadcasting import along, expand
 from lowtide.ir import Opcode, array_shape
 from lowtide.ir.attributes import Gather, Scatter
 from lowtide.ir.element_type import ElementType
+from lowtide.ir.literal import DTYPES
 
 
 def from_end(b: Builder, indices: Op, size: int) -> Op:
@@ -42,7 +44,15 @@ def take(b: Builder, x: Op, indices: Op, axis: int, batch: int = 0) -> Op:
     )
     if before < 0:
         raise BuildError(f"axis {axis} is one of the {batch} batch dimensions")
+    found = [*x.dimensions[:axis], *indices.dimensions[batch:], *x.dimensions[axis + 1 :]]
+    if not prod(found):
+        return _empty(b, x, found)
     return b.gather(x, indices, attributes)
+
+
+def _empty(b: Builder, x: Op, sizes: Sequence[int]) -> Op:
+    """An array of no elements; HLO gathers none of an array that has none either."""
+    return b.broadcast(b.constant(np.zeros((), DTYPES[x.element_type])), sizes, [])
 
 
 def take_vectors(b: Builder, x: Op, indices: Op, batch: int = 0) -> Op:
@@ -62,6 +72,9 @@ def take_vectors(b: Builder, x: Op, indices: Op, batch: int = 0) -> Op:
         operand_batching_dims=tuple(range(batch)),
         start_indices_batching_dims=tuple(range(batch)),
     )
+    found = [*indices.dimensions[:-1], *x.dimensions[batch + length :]]
+    if not prod(found):
+        return _empty(b, x, found)
     return b.gather(x, indices, attributes)
 
 
