@@ -46,6 +46,10 @@ ENDS = {
     "bound": """m = f32[1,1] slice(t), slice={[0:1],[1:2]}
   n = f32[] reshape(m)
   ROOT r = f32[8,8] clamp(z, d, n)""",
+    "apart": """n = f32[8,8] negate(o)
+  ROOT r = (f32[8,8], f32[8,8]) tuple(t, n)""",
+    "apart, other first": """n = f32[8,8] negate(o)
+  ROOT r = (f32[8,8], f32[8,8]) tuple(n, t)""",
     "two": """both = f32[8,8] add(d, t)
   ROOT r = (f32[8,8], f32[8,8]) tuple(d, both)""",
 }
@@ -53,7 +57,7 @@ WAYS = (DEFAULT_PLAN, 2), (PlanOptions("input"), 1)
 
 
 def text_of(heavy: str, again: str, end: str) -> str:
-    result = "(f32[8,8], f32[8,8])" if end == "two" else "f32[8,8]"
+    result = "(f32[8,8], f32[8,8])" if " tuple(" in ENDS[end] else "f32[8,8]"
     return f"""HloModule m
 add {{
   a = f32[] parameter(0)
@@ -64,6 +68,7 @@ fused {{
   a = f32[8,8] parameter(0)
   b = f32[8,8] parameter(1)
   c = f32[8,8,8] parameter(2)
+  o = f32[8,8] parameter(3)
   z = f32[] constant(0)
   {HEAVY[heavy]}
   {AGAIN[again]}
@@ -73,7 +78,8 @@ ENTRY e {{
   a = f32[8,8] parameter(0)
   b = f32[8,8] parameter(1)
   c = f32[8,8,8] parameter(2)
-  ROOT r = {result} fusion(a, b, c), kind=kLoop, calls=fused
+  o = f32[8,8] sine(a)
+  ROOT r = {result} fusion(a, b, c, o), kind=kLoop, calls=fused
 }}
 """
 

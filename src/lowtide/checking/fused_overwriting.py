@@ -39,13 +39,15 @@ def fusion_may_overwrite(
             return not index and _is_addend(callee.root, parameter)
         if output == (0,):
             return _is_addend(callee.root.operands[0], parameter)
-        return _is_read_in_order(parameter, count, reduces=False)
+        return _is_read_in_order(parameter, count, reduces=False) and _keeps_step(parameter, output)
     if fusion.annotations.backend_config == _BY_ROWS and _is_read_by_rows(parameter):
         return True
     if fusion.annotations.backend_config == _IN_TURN and not _serves_only(parameter, output):
         return False
     reduces = fusion.annotations.backend_config == _AT_ONCE
-    return kind in _ELEMENT_BY_ELEMENT and _is_read_in_order(parameter, count, reduces)
+    if kind not in _ELEMENT_BY_ELEMENT or not _is_read_in_order(parameter, count, reduces):
+        return False
+    return _keeps_step(parameter, output)
 
 
 _WITH_EPILOGUE: Final = '{"kernel":"epilogue"}'
@@ -135,6 +137,70 @@ def _serves_only(parameter: Instruction, output: ShapeIndex) -> bool:
         if parameter in needed and (number,) != output:
             return False
     return True
+
+
+def _keeps_step(parameter: Instruction, output: ShapeIndex) -> bool:
+    """Whether a result moves the elements of products just as all that need a parameter do.
+
+    A kernel of a product stores all results of one of its elements, each where that belongs.
+    """
+    results = parameter.parent.root.operands
+    if not output or not any(_has_product(x) for x in results):
+        return True
+    wanted = _movers(results[output[0]])
+    needing = [x for x in results if parameter in _all_behind(x)]
+    return len(output) == 1 and all(_movers(x) == wanted for x in needing)
+
+
+def _movers(result: Instruction) -> frozenset[Instruction]:
+    """What stands between products and a result and changes the order of elements."""
+    behind = _all_behind(result)
+    products = [x for x in behind if _is_product(x)]
+    made = dict.fromkeys(products)
+    for x in (waiting := list(made)):
+        fresh = [y for y in x.users if y in behind and y not in made]
+        made |= dict.fromkeys(fresh)
+        waiting += fresh
+    nested = [x for x in products if x.opcode is Opcode.FUSION]
+    return frozenset([*nested, *[x for x in made if _reorders(x)]])
+
+
+def _reorders(x: Instruction) -> bool:
+    if x.opcode is Opcode.BROADCAST:
+        places = x.attributes_as(Dimensions).dimensions
+        return list(places) != sorted(places)
+    if x.opcode is Opcode.BITCAST:
+        return not _keeps_order(x.operands[0].shape, x.shape)
+    return x.opcode is Opcode.TRANSPOSE
+
+
+def _has_product(result: Instruction) -> bool:
+    return any(_is_product(x) for x in _all_behind(result))
+
+
+def _is_product(x: Instruction) -> bool:
+    """Whether an instruction is a product, or a fusion that has one somewhere within."""
+    if x.opcode is Opcode.FUSION:
+        within = [*x.called_computations[0].instructions.values()]
+        for y in within:
+            if y.opcode is Opcode.FUSION:
+                within += y.called_computations[0].instructions.values()
+        return any(y.opcode in _PRODUCTS for y in within)
+    return x.opcode in _PRODUCTS
+
+
+_PRODUCTS: Final = frozenset({Opcode.CONVOLUTION, Opcode.DOT})
+
+
+def _all_behind(x: Instruction) -> dict[Instruction, None]:
+    """An instruction and all that it is made of."""
+    found = {x: None}
+    waiting = [x]
+    for y in waiting:
+        fresh = [z for z in y.operands if z not in found]
+        found |= dict.fromkeys(fresh)
+        waiting += fresh
+    return found
 
 
 def _is_summed_up(source: Instruction, reduce: Instruction, count: int) -> bool:

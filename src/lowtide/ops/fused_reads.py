@@ -12,15 +12,20 @@ from lowtide.ir.shape import ShapeIndex
 from lowtide.ops.table import TABLE
 
 
-def only_results(parameter: Instruction, matching: list[ShapeIndex]) -> list[ShapeIndex]:
-    """The result that depends on a fused parameter, if it is one of these and the only one."""
+def results_of(parameter: Instruction) -> list[int]:
+    """Return the numbers of the results of a fusion that depend on a parameter of it."""
     root = parameter.parent.root
     seen = {parameter: None}
     for value in (stack := [parameter]):
         fresh = [x for x in value.users if x not in seen and x is not root]
         seen.update(dict.fromkeys(fresh))
         stack += fresh
-    found: list[ShapeIndex] = [(i,) for i, x in enumerate(root.operands) if x in seen]
+    return [i for i, x in enumerate(root.operands) if x in seen]
+
+
+def only_results(parameter: Instruction, matching: list[ShapeIndex]) -> list[ShapeIndex]:
+    """The result that depends on a fused parameter, if it is one of these and the only one."""
+    found: list[ShapeIndex] = [(i,) for i in results_of(parameter)]
     return found if len(found) == 1 and found[0] in matching else []
 
 

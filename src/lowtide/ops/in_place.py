@@ -22,6 +22,7 @@ from lowtide.ir.instruction import Instruction
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import ShapeIndex
 from lowtide.ops.fused_reads import only_elementwise_uses, only_results, only_row_uses
+from lowtide.ops.moved_results import moves_of_results, stored_in_step
 from lowtide.ops.overwriting import keeps_order, lies_alike, reads_target_elsewhere
 from lowtide.ops.table import TABLE
 
@@ -361,10 +362,13 @@ def _fusion_may_pairs(instruction: Instruction) -> tuple[Pair, ...]:
         return ()
     outputs = [(index, shape) for index, shape in instruction.shape.leaves()]
     in_one_pass = instruction.annotations.backend_config == ONE_PASS
+    moves = moves_of_results(callee.root)
     pairs = []
     for number, parameter in enumerate(callee.parameters):
         shape = parameter.shape
         matching = [index for index, output in outputs if output.compatible(shape)]
+        if moves is not None:
+            matching = stored_in_step(parameter, matching, moves)
         if instruction.annotations.backend_config == LOOPS:
             matching = only_results(parameter, matching)
         if matching and (
@@ -381,11 +385,14 @@ def _epilogue_pairs(fusion: Instruction, root: Instruction) -> Iterator[Pair]:
         yield from [((number, ()), ()) for number in _addends(root)]
         return
     yield from [((number, ()), (0,)) for number in _addends(root.operands[0])]
+    moves = moves_of_results(root)
+    others = list(fusion.shape.leaves())[1:]
     for number, parameter in enumerate(fusion.called_computations[0].parameters):
         if only_elementwise_uses(parameter, in_one_pass=False):
-            for index, shape in list(fusion.shape.leaves())[1:]:
-                if shape.compatible(parameter.shape):
-                    yield (number, ()), index
+            found = [index for index, shape in others if shape.compatible(parameter.shape)]
+            if moves is not None:
+                found = stored_in_step(parameter, found, moves)
+            yield from [((number, ()), index) for index in found]
 
 
 def _addends(root: Instruction) -> Iterator[int]:

@@ -24,7 +24,6 @@ from lowtide.ir.thunk import (
     Thunk,
     WhileThunk,
     all_thunks,
-    sequences_within,
     unbundled,
 )
 from lowtide.records import dataclass
@@ -272,7 +271,7 @@ class _Builder:
             elif isinstance(thunk, CopyThunk):
                 total += thunk.source.nbytes / COPY_BYTES_PER_SECOND
             else:
-                inner = sum([self.seconds_of(x) for x in sequences_within(thunk)])
+                inner = sum([self.seconds_of(x) for x in thunk.sequences])
                 total += _repeated(inner, thunk) if isinstance(thunk, WhileThunk) else inner
         return total
 
