@@ -73,6 +73,25 @@ def test_a_sparse_tensor_of_any_size(tmp_path, sizes) -> None:
     refused(saved(tmp_path, sparse=[sparse]), "sparse tensor 'w'")
 
 
+@pytest.mark.parametrize(
+    ("values", "indices"),
+    [
+        (np.ones(1, np.float32), np.zeros(1, np.float32)),
+        (np.ones(1, np.float32), np.zeros(2, np.int64)),
+        (np.ones(1, np.float32), np.zeros((1, 3), np.int64)),
+        (np.ones(1, np.float32), np.zeros((1, 1, 2), np.int64)),
+        (np.ones((), np.float32), np.zeros(1, np.int64)),
+        (np.ones((1, 1), np.float32), np.zeros(1, np.int64)),
+        (np.ones(1, np.float32), np.array(["a"], object)),
+        (np.ones(1, np.float32), np.zeros(1, bool)),
+    ],
+)
+def test_a_sparse_tensor_with_indices_of_any_kind(tmp_path, values, indices) -> None:
+    given = numpy_helper.from_array(values, "w"), numpy_helper.from_array(indices)
+    sparse = onnx.SparseTensorProto(values=given[0], indices=given[1], dims=[2, 3])
+    refused(saved(tmp_path, sparse=[sparse]), r"sparse tensor 'w' has values.*\[n, 2\]")
+
+
 @pytest.mark.parametrize("name", ["model", "model.pb", "model.bin", "model.hlo.pb"])
 def test_a_model_of_onnx_under_another_name(tmp_path, name) -> None:
     value = numpy_helper.from_array(np.ones(2, np.float32), "w")

@@ -74,9 +74,16 @@ def dense(sparse: SparseTensorProto, source: TensorSource) -> Array:
             f"sparse tensor {sparse.values.name!r} of sizes {list(sizes)} cannot be read: "
             f"lowtide makes it dense, of {_LARGEST_DENSE:,} elements or fewer"
         )
+    is_whole = indices.dtype.kind in "iu" and values.ndim == 1
+    if not is_whole or indices.shape not in ((len(values),), (len(values), len(sizes))):
+        raise GraphError(
+            f"sparse tensor {sparse.values.name!r} has values of sizes {list(values.shape)} and "
+            f"indices of {indices.dtype} and sizes {list(indices.shape)}: expected n values, and "
+            f"whole numbers of sizes [n] or [n, {len(sizes)}]"
+        )
     where = indices if indices.ndim == 1 else indices @ _strides(sizes)
     count = math.prod(sizes)
-    if len(where) != len(values) or (len(where) and not 0 <= where.min() <= where.max() < count):
+    if len(where) and not 0 <= where.min() <= where.max() < count:
         raise GraphError(f"sparse tensor {sparse.values.name!r} has indices that do not fit")
     result = np.zeros(count, values.dtype)
     result[where] = values
