@@ -27,7 +27,7 @@ from lowtide.runtime.gpu import cuda, cuda_calls
 from lowtide.runtime.gpu.assembling import AssemblerError, Cubin
 from lowtide.runtime.gpu.cuda import CudaDriver
 from lowtide.runtime.gpu.cuda_calls import architecture_for
-from lowtide.runtime.gpu.dlpack import Shared, capsule_of
+from lowtide.runtime.gpu.dlpack import SharedTensor, capsule_of
 from lowtide.runtime.gpu.driver import DeviceMemoryError, DriverError
 from lowtide.runtime.gpu.emulator.running import HostKernels
 from lowtide.runtime.gpu.execution import LoadedGpuProgram
@@ -324,7 +324,9 @@ class Capsule:
         assert stream == 1
         of = self.given.__cuda_array_interface__
         shape = of["shape"]
-        shared = Shared(of["data"][0], self.device, np.dtype(of["typestr"]), shape, (shape[1], 1))
+        shared = SharedTensor(
+            of["data"][0], self.device, np.dtype(of["typestr"]), shape, (shape[1], 1)
+        )
         return capsule_of(shared, self)
 
 

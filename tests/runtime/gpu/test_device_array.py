@@ -16,7 +16,7 @@ from lowtide.backends.gpu import GpuBackend
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.errors import InputError
 from lowtide.runtime.gpu.device_array import DeviceArray
-from lowtide.runtime.gpu.dlpack import Shared, _held, capsule_of, taken
+from lowtide.runtime.gpu.dlpack import SharedTensor, _held, capsule_of, taken
 from lowtide.runtime.gpu.emulator.device import EmulatedDriver
 from lowtide.runtime.gpu.execution import LoadedGpuProgram
 
@@ -160,7 +160,7 @@ def test_as_users_call_it() -> None:
 def test_capsules(dtype: Any) -> None:
     values = np.arange(6).astype(dtype).reshape(2, 3)
     held = len(_held)
-    shared = Shared(values.ctypes.data, (1, 0), values.dtype, (2, 3), (3, 1))
+    shared = SharedTensor(values.ctypes.data, (1, 0), values.dtype, (2, 3), (3, 1))
     capsule = capsule_of(shared, values)
     found = taken(capsule)
     assert (found.shared.dtype, found.shared.shape) == (values.dtype, (2, 3))
@@ -178,8 +178,10 @@ def test_capsules(dtype: Any) -> None:
 
 def test_bfloat16_in_a_capsule() -> None:
     values = np.arange(3).astype(ml_dtypes.bfloat16)
-    found = taken(capsule_of(Shared(values.ctypes.data, (1, 0), values.dtype, (3,), (1,)), values))
+    found = taken(
+        capsule_of(SharedTensor(values.ctypes.data, (1, 0), values.dtype, (3,), (1,)), values)
+    )
     assert found.shared.dtype == values.dtype
     with pytest.raises(InputError, match="DLPack has no type float8_e5m2"):
         eight = np.dtype(ml_dtypes.float8_e5m2)
-        capsule_of(Shared(0, (1, 0), eight, (3,), (1,)), values)
+        capsule_of(SharedTensor(0, (1, 0), eight, (3,), (1,)), values)

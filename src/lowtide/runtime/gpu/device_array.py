@@ -17,7 +17,7 @@ from lowtide.ir.literal import DTYPES, Array
 from lowtide.ir.shape import Shape
 from lowtide.records import dataclass
 from lowtide.runtime.cpu.arguments import Argument, major_to_minor
-from lowtide.runtime.gpu.dlpack import Shared, capsule_of, taken
+from lowtide.runtime.gpu.dlpack import SharedTensor, capsule_of, taken
 from lowtide.runtime.gpu.driver import CUDA, Driver
 
 
@@ -80,7 +80,9 @@ class DeviceArray:
 
     def __dlpack__(self, **how: Any) -> Any:
         steps = [x // self.dtype.itemsize for x in self.strides]
-        shared = Shared(self.address, self.driver.dlpack_device, self.dtype, self.shape, steps)
+        shared = SharedTensor(
+            self.address, self.driver.dlpack_device, self.dtype, self.shape, steps
+        )
         return capsule_of(shared, self)
 
     def __repr__(self) -> str:
@@ -117,14 +119,14 @@ def resident(wanted: Argument, given: Any, driver: Driver) -> Resident | None:
     if isinstance(given, DeviceArray):
         if given.driver is not driver:
             return None
-        found = Shared(given.address, driver.dlpack_device, given.dtype, given.shape, ())
+        found = SharedTensor(given.address, driver.dlpack_device, given.dtype, given.shape, ())
         return _checked(wanted, found, given.strides, given)
     if driver.dlpack_device[0] != CUDA:
         return None
     interface = getattr(given, "__cuda_array_interface__", None)
     if interface is not None:
         _wait_for(interface.get("stream"), driver)
-        found = Shared(
+        found = SharedTensor(
             interface["data"][0],
             driver.dlpack_device,
             np.dtype(interface["typestr"]),
@@ -153,7 +155,7 @@ def _wait_for(stream: int | None, driver: Driver) -> None:
 
 
 def _checked(
-    wanted: Argument, found: Shared, strides: Sequence[int] | None, owner: Any
+    wanted: Argument, found: SharedTensor, strides: Sequence[int] | None, owner: Any
 ) -> Resident:
     shape, dtype = wanted.shape, DTYPES[wanted.shape.element_type]
     if found.shape != shape.dimensions or found.dtype != dtype:

@@ -57,7 +57,7 @@ _python.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharedTensor:
     """An array as DLPack tells it; `steps` are counted in elements, none for row major."""
 
     address: int
@@ -86,7 +86,7 @@ _CALLED: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _delete, _forget = _CALLED(_drop), _CALLED(_drop_unused)
 
 
-def capsule_of(shared: Shared, owner: Any) -> Any:
+def capsule_of(shared: SharedTensor, owner: Any) -> Any:
     """Return a capsule of an array, whose owner is kept as long as whoever takes it needs it.
 
     Raises InputError for a type that DLPack does not have.
@@ -127,7 +127,7 @@ class Taken:
         steps = tuple(tensor.steps[: tensor.rank]) if tensor.steps else ()
         place = (tensor.device.kind, tensor.device.number)
         start = (tensor.data or 0) + tensor.offset
-        self.shared = Shared(start, place, _dtype_of(tensor.type), sizes, steps)
+        self.shared = SharedTensor(start, place, _dtype_of(tensor.type), sizes, steps)
 
     def __del__(self) -> None:
         if self._managed.delete:

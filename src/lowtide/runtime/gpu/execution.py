@@ -22,7 +22,7 @@ from lowtide.runtime.cpu.program import Bytes, nested
 from lowtide.runtime.gpu.device_array import DeviceArray, Resident, resident
 from lowtide.runtime.gpu.driver import DeviceMemoryError, Driver
 from lowtide.runtime.gpu.program import GpuProgram
-from lowtide.runtime.gpu.sequences import PlannedSteps, Sequences, Step
+from lowtide.runtime.gpu.sequences import DeviceStep, PlannedSteps, Sequences
 from lowtide.runtime.gpu.streams import Touched
 
 STREAMS: Final = 4
@@ -208,7 +208,7 @@ class LoadedGpuProgram:
     def _address(self, place: BufferSlice) -> int:
         return self._bases[place.allocation] + place.offset if place.nbytes else 0
 
-    def _step(self, thunk: Thunk) -> Step:
+    def _step(self, thunk: Thunk) -> DeviceStep:
         driver = self.driver
         if isinstance(thunk, CopyThunk):
             target, source = self._address(thunk.target), self._address(thunk.source)
@@ -217,7 +217,7 @@ class LoadedGpuProgram:
             def copy(stream: int) -> None:
                 driver.copy(target, source, nbytes, stream)
 
-            return Step(copy, Touched((thunk.source,), (thunk.target,)))
+            return DeviceStep(copy, Touched((thunk.source,), (thunk.target,)))
         assert isinstance(thunk, KernelThunk)
         scratch = () if thunk.scratch is None else (thunk.scratch,)
         addresses = [self._address(x) for x in (*thunk.buffers, *scratch)]
@@ -232,9 +232,9 @@ class LoadedGpuProgram:
                 driver.launch(function, grid, addresses, stream)
 
         reads, writes = thunk.buffers[: thunk.results], thunk.buffers[thunk.results :]
-        return Step(launch, Touched(reads, (*writes, *scratch)))
+        return DeviceStep(launch, Touched(reads, (*writes, *scratch)))
 
-    def _upload(self, place: BufferSlice) -> Step:
+    def _upload(self, place: BufferSlice) -> DeviceStep:
         base, driver = self._bases[place.allocation], self.driver
 
         def upload(stream: int) -> None:
@@ -244,9 +244,9 @@ class LoadedGpuProgram:
             else:
                 driver.upload(base, given, stream)
 
-        return Step(upload, Touched((), (place,)))
+        return DeviceStep(upload, Touched((), (place,)))
 
-    def _download(self, number: int, place: BufferSlice) -> Step:
+    def _download(self, number: int, place: BufferSlice) -> DeviceStep:
         address, driver = self._address(place), self.driver
 
         def download(stream: int) -> None:
@@ -256,7 +256,7 @@ class LoadedGpuProgram:
             else:
                 driver.download(made, address, stream)
 
-        return Step(download, Touched((place,), ()))
+        return DeviceStep(download, Touched((place,), ()))
 
     # -- decisions of the host -----------------------------------------------------------------
 

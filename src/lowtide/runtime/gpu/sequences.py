@@ -14,7 +14,7 @@ from lowtide.runtime.gpu.driver import Driver
 from lowtide.runtime.gpu.streams import StreamStep, Touched, in_streams
 
 
-class Step(NamedTuple):
+class DeviceStep(NamedTuple):
     """Work of a sequence: what puts it into a stream, and the bytes that it touches."""
 
     start: Callable[[int], None]
@@ -29,7 +29,7 @@ class PlannedSteps:
     they do not.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[DeviceStep, ...]
     places: tuple[StreamStep, ...]
     is_fixed: bool
     starts: int = 0
@@ -48,7 +48,7 @@ class Sequences:
         self.streams = [driver.stream() for _ in range(streams)]
         self._events: list[int] = []
 
-    def planned(self, steps: Sequence[Step], *, is_fixed: bool) -> PlannedSteps:
+    def planned(self, steps: Sequence[DeviceStep], *, is_fixed: bool) -> PlannedSteps:
         """Return steps with their streams; they stand in an order that is right one by one."""
         places = in_streams([x.touched for x in steps], len(self.streams))
         return PlannedSteps(tuple(steps), places, is_fixed)

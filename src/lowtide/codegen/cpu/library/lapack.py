@@ -16,8 +16,8 @@ from lowtide.codegen.cpu.library.lapack_routines import (
     ROUTINES,
     Area,
     Arguments,
+    MatrixOrder,
     One,
-    Order,
     Routine,
     RoutineCall,
     RoutineSetting,
@@ -69,7 +69,9 @@ def _setting(
     for x in instruction.attributes_as(CustomCall).output_to_operand_aliasing:
         result = x.output_index[0] if x.output_index else 0
         if orders[0][x.operand] is not orders[1][result]:
-            orders[1][result] = Order.OTHER  # Nothing is turned round in the bytes where it lies.
+            orders[1][result] = (
+                MatrixOrder.OTHER
+            )  # Nothing is turned round in the bytes where it lies.
     return RoutineSetting(
         routine.type,
         call_options(instruction),
@@ -79,11 +81,11 @@ def _setting(
     )
 
 
-def _order(shape: Shape, batch: int) -> Order:
+def _order(shape: Shape, batch: int) -> MatrixOrder:
     """Return how the matrices of a batch lie, which has `batch` dimensions."""
     before, own = tuple(range(batch)), tuple(range(batch, shape.rank))
-    orders = {(*before, *own): Order.ROWS, (*before, *own[::-1]): Order.COLUMNS}
-    return orders.get(shape.physical_order, Order.OTHER)
+    orders = {(*before, *own): MatrixOrder.ROWS, (*before, *own[::-1]): MatrixOrder.COLUMNS}
+    return orders.get(shape.physical_order, MatrixOrder.OTHER)
 
 
 def _misfit(instruction: Instruction, routine: Routine) -> Exception:

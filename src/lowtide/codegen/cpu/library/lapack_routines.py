@@ -69,7 +69,7 @@ class RoutineCall:
     is_finite: bool = False
 
 
-class Order(Enum):
+class MatrixOrder(Enum):
     """How a matrix lies: row by row, column by column, or otherwise."""
 
     ROWS = auto()
@@ -89,8 +89,8 @@ class RoutineSetting:
     options: Mapping[str, str]
     operands: tuple[tuple[int, ...], ...]
     results: tuple[tuple[int, ...], ...]
-    operand_orders: tuple[Order, ...]
-    result_orders: tuple[Order, ...]
+    operand_orders: tuple[MatrixOrder, ...]
+    result_orders: tuple[MatrixOrder, ...]
 
     @property
     def is_complex(self) -> bool:
@@ -133,7 +133,7 @@ def _info(result: int | None) -> Area:
 
 def _changed(at: RoutineSetting) -> Area:
     """The matrix that becomes the first result: where it lies, if that is column by column."""
-    in_place = at.result_orders[0] is Order.COLUMNS
+    in_place = at.result_orders[0] is MatrixOrder.COLUMNS
     return Area(at.type, (at.rows, at.columns), operand=0, result=0, is_in_place=in_place)
 
 
@@ -190,10 +190,10 @@ def potrf(at: RoutineSetting) -> RoutineCall:
     The transposed matrix is the conjugate one, and its factor the transposed factor.
     """
     n, order = at.rows, at.result_orders[0]
-    in_place = order is not Order.OTHER
+    in_place = order is not MatrixOrder.OTHER
     matrix = Area(at.type, (n, n), operand=0, result=0, is_in_place=in_place)
     triangle = at.options.get("uplo", "L")
-    if order is Order.ROWS:
+    if order is MatrixOrder.ROWS:
         triangle = _OTHER[triangle]
     return RoutineCall((triangle, n, matrix, _lead(n), _info(1)))
 
@@ -232,10 +232,13 @@ def trsm(at: RoutineSetting) -> RoutineCall:
     kind, sizes = at.type, at.operands[1]
     orders = at.operand_orders[0], at.result_orders[0]
     side, triangle, way, diagonal = [at.options.get(name, x) for name, x in _TRIANGULAR]
-    if way == "C" and (orders[0] is Order.ROWS) != (orders[1] is Order.ROWS):
-        orders = Order.OTHER, Order.OTHER  # There is no call for the conjugate of what lies there.
-    is_flipped, is_turned = [x is Order.ROWS for x in orders]
-    in_place = [x is not Order.OTHER for x in orders]
+    if way == "C" and (orders[0] is MatrixOrder.ROWS) != (orders[1] is MatrixOrder.ROWS):
+        orders = (
+            MatrixOrder.OTHER,
+            MatrixOrder.OTHER,
+        )  # There is no call for the conjugate of what lies there.
+    is_flipped, is_turned = [x is MatrixOrder.ROWS for x in orders]
+    in_place = [x is not MatrixOrder.OTHER for x in orders]
     matrix = Area(kind, at.operands[0], operand=0, is_in_place=in_place[0])
     solution = Area(kind, sizes, operand=1, result=0, is_in_place=in_place[1])
     if is_turned:

@@ -21,7 +21,7 @@ from lowtide.runtime.cpu.program import Bytes
 from lowtide.runtime.gpu.driver import HOST, DeviceMemoryError, DriverError
 from lowtide.runtime.gpu.emulator.queues import Queues
 from lowtide.runtime.gpu.emulator.running import HostKernels
-from lowtide.runtime.gpu.emulator.shadow import EmulationError, Moment
+from lowtide.runtime.gpu.emulator.shadow import EmulationError, WatchedMoment
 from lowtide.runtime.gpu.execution import STREAMS, LoadedGpuProgram
 from lowtide.runtime.gpu.program import GpuProgram
 
@@ -132,7 +132,7 @@ class EmulatedDriver:
         base = self._bases[at]
         return base if address < base + self._memory[base][1] else None
 
-    def _view(self, address: int, nbytes: int, moment: Moment, *, writes: bool) -> Bytes:
+    def _view(self, address: int, nbytes: int, moment: WatchedMoment, *, writes: bool) -> Bytes:
         """The bytes that a copy accesses; raises EmulationError where they are not all there."""
         base = self._base(address)
         if base is None or address + nbytes > base + self._memory[base][1]:
@@ -176,7 +176,7 @@ class EmulatedDriver:
         """Copy bytes of the host, read as late as the copy is done, to the device."""
         self._check()
 
-        def run(moment: Moment) -> None:
+        def run(moment: WatchedMoment) -> None:
             self._view(address, data.nbytes, moment, writes=True)[:] = data
 
         self._queues.put(stream, run, (address,), f"an upload of {data.nbytes} bytes")
@@ -185,7 +185,7 @@ class EmulatedDriver:
         """Copy bytes of the device to the host."""
         self._check()
 
-        def run(moment: Moment) -> None:
+        def run(moment: WatchedMoment) -> None:
             data[:] = self._view(address, data.nbytes, moment, writes=False)
 
         self._queues.put(stream, run, (address,), f"a download of {data.nbytes} bytes")
@@ -194,7 +194,7 @@ class EmulatedDriver:
         """Copy bytes within the device."""
         self._check()
 
-        def run(moment: Moment) -> None:
+        def run(moment: WatchedMoment) -> None:
             data = self._view(source, nbytes, moment, writes=False)
             self._view(target, nbytes, moment, writes=True)[:] = data
 
@@ -213,7 +213,7 @@ class EmulatedDriver:
         number = self._launches
         places = tuple([x for x in addresses if x])
 
-        def run(moment: Moment) -> None:
+        def run(moment: WatchedMoment) -> None:
             if number == self._faults.losing_launch:
                 self._error = DriverError(f"{self.name} was lost while it ran {symbol}")
             if number == self._faults.failing_launch:

@@ -13,7 +13,7 @@ from typing import Final
 
 from lowtide.ir.launch import LaunchedKernel
 from lowtide.llvm.ptx import joined, without_prefetches
-from lowtide.runtime.gpu.emulator.shadow_text import Fault, watch_support
+from lowtide.runtime.gpu.emulator.shadow_text import WatchedFault, watch_support
 from lowtide.runtime.gpu.emulator.state import SLOTS, StateField, Wait, field
 from lowtide.runtime.gpu.emulator.watching import watched
 
@@ -81,7 +81,7 @@ define internal void @gpu_note(ptr %at, i64 %nbytes, i64 %is_write, i64 %align) 
   %crooked = icmp ne i64 %rest, 0
   br i1 %crooked, label %fault, label %log
 fault:
-  call void @gpu_fault(i64 {int(Fault.MISALIGNED)}, i64 %address, i64 %align)
+  call void @gpu_fault(i64 {int(WatchedFault.MISALIGNED)}, i64 %address, i64 %align)
   br label %log
 log:
   %count = load i64, ptr {field(StateField.LOGGED)}

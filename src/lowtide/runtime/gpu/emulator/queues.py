@@ -22,11 +22,11 @@ from lowtide.runtime.gpu.emulator.shadow import (
     MOST_STREAMS,
     Clock,
     EmulationError,
-    Moment,
     Shadow,
+    WatchedMoment,
 )
 
-Run = Callable[[Moment], None]
+Run = Callable[[WatchedMoment], None]
 """Does a piece of work at its moment."""
 
 _SPEEDS: Final = (1.0, 0.03, 0.001)

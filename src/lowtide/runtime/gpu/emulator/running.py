@@ -15,7 +15,7 @@ from lowtide.llvm.ptx import joined
 from lowtide.llvm.target import host_target
 from lowtide.runtime.gpu.emulator.blocks import Fibers
 from lowtide.runtime.gpu.emulator.host_text import host_text, waiting_kernels
-from lowtide.runtime.gpu.emulator.shadow import Moment, Shadow
+from lowtide.runtime.gpu.emulator.shadow import Shadow, WatchedMoment
 from lowtide.runtime.gpu.emulator.state import StateField
 from lowtide.runtime.gpu.program import GpuProgram
 
@@ -60,7 +60,7 @@ class HostKernels:
         addresses: Sequence[int],
         shadow: Shadow,
         bases: Sequence[int],
-        moment: Moment,
+        moment: WatchedMoment,
     ) -> None:
         """Do what `launch` does, where only the allocations at `bases` may be accessed.
 

@@ -16,7 +16,7 @@ from lowtide.runtime.gpu.emulator.shadow_text import (
     THREAD_SHIFT,
     WORDS,
     WORK_SHIFT,
-    Fault,
+    WatchedFault,
 )
 
 MOST_STREAMS: Final = 256
@@ -34,7 +34,7 @@ class EmulationError(LowtideError):
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class WatchedMoment:
     """A piece of work: its number, what it is, and what it comes after."""
 
     number: int
@@ -67,7 +67,7 @@ class Shadow:
         self._watched -= len(self._words.pop(address))
         del self._sizes[address]
 
-    def moment(self, stream: int, clock: Clock, what: str) -> Moment:
+    def moment(self, stream: int, clock: Clock, what: str) -> WatchedMoment:
         """Return the next work of a stream, whose clock is set to it."""
         self._last += 1
         if self._last == MOST_WORK:
@@ -75,7 +75,7 @@ class Shadow:
         self.streams[self._last] = stream
         self._names[self._last] = what
         clock[stream] = self._last
-        return Moment(self._last, what, clock.copy())
+        return WatchedMoment(self._last, what, clock.copy())
 
     def forget(self) -> None:
         """All work is done and was waited for: what comes next races with none of it."""
@@ -89,7 +89,9 @@ class Shadow:
         """Whether numbers run out, and some should be forgotten."""
         return self._last > MOST_WORK // 2
 
-    def access(self, base: int, offset: int, nbytes: int, moment: Moment, writes: bool) -> None:
+    def access(
+        self, base: int, offset: int, nbytes: int, moment: WatchedMoment, writes: bool
+    ) -> None:
         """Note a copy's access to bytes of an allocation; raises EmulationError for a race."""
         words = self._words[base][offset : offset + nbytes]
         numbers = (words >> np.uint64(WORK_SHIFT)).astype(np.int64)
@@ -105,7 +107,7 @@ class Shadow:
             free = 1 + np.argmin(late[:, 1:], axis=1)
             words[np.arange(len(words)), free] = me
 
-    def _raise(self, moment: Moment, place: int, other: int) -> None:
+    def _raise(self, moment: WatchedMoment, place: int, other: int) -> None:
         raise EmulationError(
             f"a race between works in streams: {moment.what} and {self._names.get(other, 'other')} "
             f"access byte {place} of an allocation, one of them writes it, and neither waits"
@@ -120,13 +122,13 @@ class Shadow:
         ]
         return np.array(rows, np.int64).reshape(-1, 3)
 
-    def raise_fault(self, kind: int, at: int, other: int, me: int, moment: Moment) -> None:
+    def raise_fault(self, kind: int, at: int, other: int, me: int, moment: WatchedMoment) -> None:
         """Raise EmulationError for what a kernel noted."""
         block, thread = _part(me, BLOCK_SHIFT, 18), _part(me, THREAD_SHIFT, 10)
         who = f"{moment.what}: thread {thread} of block {block}"
-        if kind == Fault.NOWHERE:
+        if kind == WatchedFault.NOWHERE:
             raise EmulationError(f"{who} accesses {other} bytes where not all are allocated")
-        if kind == Fault.MISALIGNED:
+        if kind == WatchedFault.MISALIGNED:
             text = f"accesses {at:#x}, which is no multiple of {other} bytes: a misaligned address"
             raise EmulationError(f"{who} {text}")
         number = other >> WORK_SHIFT

@@ -18,7 +18,7 @@ from typing import Final
 from lowtide.runtime.gpu.emulator.state import StateField, field
 
 
-class Fault(IntEnum):
+class WatchedFault(IntEnum):
     """What an access did that a device leaves undefined."""
 
     NONE = 0
@@ -162,7 +162,7 @@ next:
   %c.next = add i64 %c, 1
   br label %constants
 nowhere:
-  call void @gpu_fault(i64 {int(Fault.NOWHERE)}, i64 %a, i64 %nbytes)
+  call void @gpu_fault(i64 {int(WatchedFault.NOWHERE)}, i64 %a, i64 %nbytes)
   ret ptr @gpu_nowhere
 own:
   ret ptr %at
@@ -172,7 +172,7 @@ found:
   %aligned = icmp eq i64 %rest, 0
   br i1 %aligned, label %words, label %crooked
 crooked:
-  call void @gpu_fault(i64 {int(Fault.MISALIGNED)}, i64 %a, i64 %align)
+  call void @gpu_fault(i64 {int(WatchedFault.MISALIGNED)}, i64 %a, i64 %align)
   ret ptr @gpu_nowhere
 words:
   %shadow.at = getelementptr i64, ptr %row, i64 2
@@ -192,7 +192,7 @@ byte:
   %bad.writer = call i1 @gpu_conflict(i64 %writer, i64 %me)
   br i1 %bad.writer, label %race.writer, label %checked
 race.writer:
-  call void @gpu_fault(i64 {int(Fault.RACE)}, i64 %a, i64 %writer)
+  call void @gpu_fault(i64 {int(WatchedFault.RACE)}, i64 %a, i64 %writer)
   br label %checked
 checked:
   %writes = icmp ne i64 %is_write, 0
@@ -204,7 +204,7 @@ write:
   %bad.reader = call i1 @gpu_conflict(i64 %reader, i64 %me)
   br i1 %bad.reader, label %race.reader, label %cleared
 race.reader:
-  call void @gpu_fault(i64 {int(Fault.RACE)}, i64 %a, i64 %reader)
+  call void @gpu_fault(i64 {int(WatchedFault.RACE)}, i64 %a, i64 %reader)
   br label %cleared
 cleared:
   store i64 0, ptr %w.at

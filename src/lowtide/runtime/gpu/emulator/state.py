@@ -45,7 +45,7 @@ class StateField(IntEnum):
     FAULT_AT = 17
     FAULT_OTHER = 18
     FAULT_ME = 19
-    """The first `Fault`, its address, the word of the other access, and that of this one."""
+    """The first `WatchedFault`, its address, the word of the other access, and that of this one."""
 
 
 class Wait(IntEnum):
