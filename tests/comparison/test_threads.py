@@ -83,7 +83,7 @@ def check_checkpoint(said: list[str], names: Names) -> None:
 
 def check_training(said: list[str], names: Names) -> None:
     assert "saved for the backward pass" in said[0]
-    assert "checkpoint:block train.py:15 in loss jax.checkpoint(block)" in said[0]
+    assert "checkpoint:block (about) train.py:15 in loss jax.checkpoint(block)" in said[0]
     given = [names["w"]] * 4, names["x"]
     before = lowtide.explain(names["train"], *given, what_if=True)
     assert before.what_if is not None
