@@ -62,6 +62,7 @@ def main() -> None:
         document = json.loads(given.from_.read_text())
     else:
         check_packages(given.target)
+        check_target(given.target)
         document = Run(given).document
     from gpu_page import page
 
@@ -103,6 +104,16 @@ def check_packages(target: str) -> None:
         missing.append(f"llvmlite >= 0.50 (it is {installed('llvmlite')})")
     if missing:
         sys.exit(f"gpu.py: this Python lacks {', '.join(missing)}; see docs/gpu.md, On a card")
+
+
+def check_target(target: str) -> None:
+    """Print in one line which names there are, and end, where a target has none of them."""
+    from lowtide.options import Options
+
+    try:
+        Options(target=target)
+    except ValueError as error:
+        sys.exit(f"gpu.py: {error}")
 
 
 def installed(package: str) -> str:

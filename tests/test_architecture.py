@@ -42,7 +42,7 @@ ROOMS: dict[str, list[str]] = {
     "cost": ["ir", "ops", "analysis"],
     "passes": ["ir", "ops", "builder"],
     "remat": ["search", "analysis"],
-    "report": ["ir", "analysis"],
+    "report": ["ir", "ops", "analysis"],
     "scheduling": ["ir", "search", "analysis"],
     "certificate": ["files", "ir", "planning", "analysis", "scheduling"],
     "codegen": ["ir", "host_calls", "llvm", "ops", "cost"],
@@ -102,7 +102,7 @@ ROOMS: dict[str, list[str]] = {
         "certificate",
         "compiler",
     ],
-    "fitting": ["ir", "analysis", "verifier", "report", "spmd", "compiler"],
+    "fitting": ["ir", "ops", "analysis", "verifier", "report", "compiler"],
     "overlap": ["ir", "search", "analysis", "cost", "scheduling", "spmd", "xla", "compiler"],
     "packing": [
         "ir",

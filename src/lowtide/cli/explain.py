@@ -18,6 +18,7 @@ from lowtide.cli.arguments import (
     StageOption,
     TargetOption,
 )
+from lowtide.cli.explain_plan import ExplainView, explain_plan, take_apart, write_pictures
 from lowtide.cli.one_device import DeviceCountOption, WholeOption
 from lowtide.cli.shapes import ShapesOption, SignatureOption
 from lowtide.cli.sizes import SizesOption
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from lowtide.compiler import ModulePlan, PlanOptions
     from lowtide.frontend.files import ModuleInput
     from lowtide.ir import Module
-    from lowtide.report.plan_page import PlanPicture
     from lowtide.search.deadline import Deadline
     from lowtide.search.effort import Effort
 
@@ -210,7 +210,7 @@ def explain(given: _ExplainArguments) -> None:
             "--what-if and --try change the program and plan it anew; leave out --plan, whose "
             "report says what would lower that plan"
         )
-    view = _View(
+    view = ExplainView(
         given.json,
         given.limit,
         _one_of("--by", given.by, _VIEWS),
@@ -231,7 +231,7 @@ def explain(given: _ExplainArguments) -> None:
                 "--stage, --reoptimize, --effort and --deadline are for a plan that is to be made; "
                 "leave out --plan"
             )
-        _explain_plan(given.module, given.plan, view, compile_again=not given.no_compile)
+        explain_plan(given.module, given.plan, view, compile_again=not given.no_compile)
     elif given.module is None:
         raise UsageError("Missing argument 'MODULE'. See 'lowtide explain --help'.")
     else:
@@ -322,17 +322,6 @@ class _Request:
         return self != _Request(DEFAULT_STAGE, effort_named("default"), None, False)
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
-    """What is shown of a report, and in which form."""
-
-    json: bool
-    limit: int | None
-    by: str
-    frames: str
-    html: Path | None = None
-
-
 def _check_format(name: str, plan: str | None, *, json: bool) -> None:
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.explain_formats import FORMATS
@@ -359,7 +348,9 @@ def _write_format(path: str | None, request: _Request, name: str, output: Path |
         raise KeyboardInterrupt
 
 
-def _explain_module(path: str, request: _Request, view: _View, *, compile_again: bool) -> None:
+def _explain_module(
+    path: str, request: _Request, view: ExplainView, *, compile_again: bool
+) -> None:
     import os
 
     from lowtide import compiler
@@ -376,7 +367,7 @@ def _explain_module(path: str, request: _Request, view: _View, *, compile_again:
         plan = plan_beside(found.file)
         if plan is not None and not request.asks_for_a_plan:
             console.note(f"taking apart XLA's plan, {plan}")
-            _take_apart(plan, found.module, view, compile_again=compile_again)
+            take_apart(plan, found.module, view, compile_again=compile_again)
             return
         if plan is None:
             taken = reported_bytes(found.file)
@@ -448,66 +439,4 @@ def _write_page(plan: ModulePlan, path: Path) -> None:
     from lowtide.report.text import explain_text
 
     above = explain_text(replace(plan.report, what_if=None))  # Changes are a table of the page.
-    _write_pictures([picture_of(plan)], plan.report.module, above, path)
-
-
-def _write_pictures(pictures: Sequence[PlanPicture], title: str, summary: str, path: Path) -> None:
-    """Draw plans side by side on a page."""
-    from lowtide.cli import console
-    from lowtide.report.plan_page import plan_html
-
-    page = plan_html(pictures, title, summary).encode()
-    console.write_file(path, lambda stream: stream.write(page))
-
-
-def _explain_plan(path: str | None, plan: str, view: _View, *, compile_again: bool) -> None:
-    from lowtide.cli.modules import load
-
-    given = None if path is None else load(path).module
-    _take_apart(plan, given, view, compile_again=compile_again)
-
-
-def _take_apart(plan: str, given: Module | None, view: _View, *, compile_again: bool) -> None:
-    """Report on a plan in a file, of the module given or of the one that it holds."""
-    from pathlib import PurePath
-
-    from lowtide.autopsy.autopsy import examine_plan
-    from lowtide.autopsy.screen import autopsy_text
-    from lowtide.cli import console
-    from lowtide.cli.progress import progress
-    from lowtide.frontend.plan_files import read_plan
-    from lowtide.options import display_for
-    from lowtide.verifier import verify
-
-    with progress(f"reading {plan}"):
-        found = read_plan(plan, given)
-        verify(found.module)
-    with progress(f"taking apart the plan of {found.module.name}"):
-        examined = examine_plan(
-            found.module,
-            found.assignment,
-            made_by_xla_cpu=found.made_by_xla and _is_for_cpu(PurePath(plan).name),
-            compile_again=compile_again,
-        )
-    report = examined.report
-    if view.html is not None:
-        _write_pictures(examined.pictures(), report.memory.module, autopsy_text(report), view.html)
-    if view.frames == "all":
-        report = report.in_all_frames()
-    if view.json:
-        console.write_json(report.to_json())
-        return
-    display = display_for(sys.stdout)
-    text = autopsy_text(
-        report, width=display.width, color=display.color, limit=view.limit, by=view.by
-    )
-    console.write(text)
-
-
-def _is_for_cpu(name: str) -> bool:
-    """Whether the name of a plan's file admits that it is one for CPUs: dumps name other targets.
-
-    XLA's names of stages begin with that of the target, as in `cpu_after_optimizations`.
-    """
-    stage = name.partition("after_optimizations")[0].rpartition(".")[2]
-    return stage in ("", "cpu_") or "after_optimizations" not in name
+    write_pictures([picture_of(plan)], plan.report.module, above, path)

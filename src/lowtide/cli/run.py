@@ -15,21 +15,19 @@ from lowtide.cli.arguments import (
     TargetOption,
     ThreadsOption,
 )
+from lowtide.cli.run_shown import show_runs
 from lowtide.cli.shapes import ShapesOption, SignatureOption
 from lowtide.cli.sizes import SizesOption
 from lowtide.cli.taking import taking
 from lowtide.records import dataclass
 
 if TYPE_CHECKING:
-    from lowtide.cli.outputs import Output
     from lowtide.cli.programs import NamedProgram
     from lowtide.cli.run_devices import ProgramOnDevices
     from lowtide.cli.runs import Runs
     from lowtide.frontend.files import ModuleInput
     from lowtide.ir import Module
     from lowtide.options import Options
-
-_ROWS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +209,7 @@ def run(given: _RunArguments) -> None:
         own, origin = _dealt(program, several, _Given(given.inputs, given.seed))
         runs = _on_devices(several, own, options, wanted, reference=given.reference)
         results = joined_results(several, program.module, runs.result)
-        _show(program.module, origin, runs, results, given.outputs, json=given.json)
+        show_runs(program.module, origin, runs, results, given.outputs, json=given.json)
         return
     arguments, origin = _arguments(program.found, given.inputs, given.seed)
     if is_gpu_target(given.target):
@@ -228,7 +226,7 @@ def run(given: _RunArguments) -> None:
     else:
         runs = _native(program, arguments, options, wanted)
     results = results_of(program.module, runs.result)
-    _show(program.module, origin, runs, results, given.outputs, json=given.json)
+    show_runs(program.module, origin, runs, results, given.outputs, json=given.json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -455,53 +453,4 @@ def _on_ranks(
         runs = rank_runs(world, several.module, own, options, wanted.repeat, timeout or None)
         if not world.rank:
             results = joined_results(several, program.module, runs.result)
-            _show(program.module, origin, runs, results, outputs, json=json)
-
-
-# -- what is shown -------------------------------------------------------------------------------
-
-
-def _show(
-    module: Module,
-    origin: str,
-    runs: Runs,
-    results: list[Output],
-    outputs: Path | None,
-    *,
-    json: bool,
-) -> None:
-    from lowtide.cli import console
-    from lowtide.cli.outputs import output_table, save_npz
-    from lowtide.cli.runs import time_text
-
-    if outputs is not None:
-        save_npz(outputs, results)
-    if json:
-        console.write_json(_document(module, origin, results, runs))
-        return
-    count = f"{len(results)} output{'' if len(results) == 1 else 's'}"
-    time = time_text(runs.seconds, runs.first_seconds)
-    console.write(f"{module.name}   {count} in {time}   {runs.how}, arguments: {origin}")
-    for remark in runs.remarks:
-        console.write(remark)
-    lines = output_table(results[:_ROWS])
-    if len(results) > _ROWS:
-        lines.append(f"and {len(results) - _ROWS:,} more; --json or --outputs has all")
-    if results:
-        console.write("\n" + "\n".join(lines))
-    if runs.tables:
-        console.write("\n" + "\n".join(runs.tables))
-
-
-def _document(module: Module, origin: str, results: list[Output], runs: Runs) -> dict[str, object]:
-    apart = {} if runs.first_seconds is None else {"first_seconds": runs.first_seconds}
-    return {
-        "schema": "lowtide.run/1",
-        "module": module.name,
-        "engine": runs.engine,
-        "arguments": origin,
-        "outputs": [output.to_json() for output in results],
-        **runs.document,
-        **apart,
-        "seconds": list(runs.seconds),
-    }
+            show_runs(program.module, origin, runs, results, outputs, json=json)

@@ -11,8 +11,7 @@ from typing import Final
 
 from lowtide.backends.kept import environment_of, kept
 from lowtide.client.executable.code_version import code_version
-from lowtide.client.executable.executable import Executable
-from lowtide.client.executable.kept_executables import kept_executable
+from lowtide.client.executable.executable import Executable, kept_executable
 from lowtide.options import Options
 from lowtide.pjrt.program_options import CompileOptions
 from lowtide.pjrt.signatures import ProgramSignature, read, written

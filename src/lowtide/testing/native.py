@@ -1,8 +1,12 @@
-"""Native code as a function from HLO text and flat inputs to flat outputs."""
+"""Native code, and a GPU that is emulated, as functions from HLO text to flat outputs."""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from lowtide.backends.build import build
 from lowtide.backends.cpu import CpuBackend
@@ -15,5 +19,26 @@ from lowtide.runtime.cpu.call import LinkedExecutable
 def run_native(hlo_text: str, inputs: Sequence[Array]) -> list[Array]:
     """Return the arrays of the result, depth first, of the compiled module."""
     program = build(parse_hlo(hlo_text), CpuBackend(2)).program
-    result = LinkedExecutable(program)(*inputs)
-    return [x for x in value_leaves(result) if x is not None and not isinstance(x, Token)]
+    return _arrays(LinkedExecutable(program)(*inputs))
+
+
+def run_emulated(hlo_text: str, inputs: Sequence[Array]) -> list[Array]:
+    """Return the arrays of the result, depth first, of the module through the driver layer.
+
+    The order of work in streams is drawn from the text. It is called twice: in streams, then by
+    graphs of the same work. Raises RuntimeError where these give other bits.
+    """
+    from lowtide.backends.gpu import GpuBackend  # Not for native code.
+    from lowtide.runtime.gpu.emulator.device import on_emulated_device
+
+    program = build(parse_hlo(hlo_text), GpuBackend("cuda")).program
+    device = on_emulated_device(program, zlib.crc32(hlo_text.encode()))
+    first, second = [_arrays(device(*inputs)) for _ in range(2)]
+    if any(x.tobytes() != y.tobytes() for x, y in zip(first, second, strict=True)):
+        raise RuntimeError("graphs give other bits than streams")
+    return second
+
+
+def _arrays(result: Any) -> list[Array]:
+    leaves = [x for x in value_leaves(result) if x is not None and not isinstance(x, Token)]
+    return [np.asarray(x) for x in leaves]

@@ -22,9 +22,8 @@ from lowtide.client.executable.executable import (
     Making,
     spells_constants,
 )
-from lowtide.client.executable.kept_executables import opened
 from lowtide.client.executable.keys import program_key
-from lowtide.client.executable.stored import StoredProgram, open_program, read_program
+from lowtide.client.executable.stored import StoredProgram, open_program, opened, read_program
 from lowtide.files.signing import signing_key
 from lowtide.ir import Module
 from lowtide.ir.clone import clone_module

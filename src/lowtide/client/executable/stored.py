@@ -121,3 +121,13 @@ def stored_bytes(stored: StoredProgram, key: SigningKey) -> bytes:
 
 def _sum(data: bytes | memoryview) -> bytes:
     return hashlib.sha256(data).digest()
+
+
+def opened(data: bytes | None) -> StoredProgram | None:
+    """Return what a cache has, which sees to it that it is ours; None for nothing, or damaged."""
+    if data is None:
+        return None
+    try:
+        return open_program(data, None)
+    except InputError:
+        return None
