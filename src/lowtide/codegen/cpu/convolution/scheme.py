@@ -339,14 +339,23 @@ class ConvolutionScheme:
         return seconds_of(self.problem, self.how, self.lanes) / (self.row_units * self.shares)
 
 
+def memory_order(problem: ConvolutionProblem) -> list[int]:
+    """Return the dimensions of the input as they lie in memory, outermost first.
+
+    One with a single element may have the step of the features: these come behind it then.
+    """
+    steps, feature = strides(problem.input), problem.numbers.input_feature
+    return sorted(range(problem.input.rank), key=lambda d: (-steps[d], d == feature))
+
+
 def axes_of(problem: ConvolutionProblem) -> tuple[InputAxis, ...]:
     """Return how the input of a convolution lies in memory, in units, outermost first."""
     numbers, shape = problem.numbers, problem.input
     kinds = {numbers.input_batch: BATCH, numbers.input_feature: FEATURE}
     kinds |= {d: i for i, d in enumerate(numbers.input_spatial)}
     steps = strides(shape)
-    order = sorted(range(shape.rank), key=lambda d: -steps[d])
     unit, feature = problem.unit, numbers.input_feature
+    order = memory_order(problem)
     sizes = list(shape.dimensions)
     if unit > 1:
         sizes[feature] = -(-sizes[feature] // unit)

@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import Final, TypeAlias
 
 from lowtide.codegen import elementwise
-from lowtide.codegen.arrays import Array, strides
+from lowtide.codegen.arrays import Array
 from lowtide.codegen.cpu.contraction.packing import or_zero
 from lowtide.codegen.cpu.convolution.scheme import (
     BATCH,
@@ -19,6 +19,7 @@ from lowtide.codegen.cpu.convolution.scheme import (
     LANE,
     ConvolutionScheme,
     InputAxis,
+    memory_order,
 )
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
@@ -262,9 +263,7 @@ class _SlabWriter:
         start, low, high = (fn.mul(x, features) for x in (before.start, before.low, before.high))
         axis = InputAxis(before.axis.kind, before.axis.extent * features, 1)
         line = _Range(axis, start, low, high, before.size * features)
-        steps = strides(problem.input)
-        order = sorted(range(problem.input.rank), key=lambda d: -steps[d])
-        sizes = [problem.input.dimensions[d] for d in order[:-2]]
+        sizes = [problem.input.dimensions[d] for d in memory_order(problem)[:-2]]
         shape = array_shape(problem.input.element_type, (*sizes, line.size))
         array = Array(self.bound.frame.arrays[self.data].pointer, shape)
         self._along(
