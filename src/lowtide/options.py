@@ -118,12 +118,15 @@ class Options:
         return self.threads or len(os.sched_getaffinity(0))
 
 
-def options_with(options: Options | None, values: Mapping[str, Any]) -> Options:
+def options_with(
+    options: Options | None, values: Mapping[str, Any], others: Sequence[str] = ()
+) -> Options:
     """Return options, by default the usual ones, with other values of some fields.
 
-    Raises TypeError for a name that no field has, and what `Options` raises.
+    Raises TypeError for a name that no field has, and what `Options` raises; `others` are names
+    that the caller takes besides, which may have been meant.
     """
-    known = [x.name for x in fields(Options)]
+    known = [*others, *[x.name for x in fields(Options)]]
     for name in values:
         if name not in known:
             from lowtide.ir.suggestions import nearest

@@ -134,3 +134,11 @@ def test_with_an_empty_cache_a_session_loads_no_compiler(options, tmp_path, monk
     total, loaded, programs = json.loads(done.stdout)
     assert total == pytest.approx(float(expected({"x": np.ones((2, 96), np.float32)}).sum()), 1e-4)
     assert (loaded, programs) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"), [("compilr", "compiler"), ("shape", "shapes"), ("efort", "effort")]
+)
+def test_a_misspelt_name_is_told_with_the_nearest_of_all(wrong: str, meant: str) -> None:
+    with pytest.raises(TypeError, match=f"no option '{wrong}'; did you mean '{meant}'.*'kept'"):
+        InferenceSession(perceptron(), **{wrong: "x"})

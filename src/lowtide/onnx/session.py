@@ -80,7 +80,7 @@ class InferenceSession:
         settings.tell_ignored(sess_options, providers, provider_options, 2)
         self._settings = sess_options if sess_options is not None else settings.SessionOptions()
         own.options.setdefault("threads", settings.threads_of(sess_options))
-        self._options = options_with(Options(), own.options)
+        self._options = options_with(Options(), own.options, _Own.NAMES)
         self._compile = compile_apart if own.compiler == "child" else compile_module
         model = with_weights_prepared(load_model(path_or_bytes))
         self._model: OnnxModel = with_integer_weights_prepared(model)
@@ -264,6 +264,8 @@ class InferenceSession:
 
 class _Own:
     """What a session is told besides the options of compilations."""
+
+    NAMES: Final = ("engine", "compile", "compiler", "kept", "sizes", "shapes")
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         options = dict(given)
