@@ -21,7 +21,7 @@ from gpu_cases import SMALL_PROGRAMS, Case, cases
 from lowtide.backends.build import Build
 from lowtide.cli.inputs import generated
 from lowtide.client.gpu import built_for_gpu
-from lowtide.evaluator import Token, evaluate, value_leaves
+from lowtide.evaluator import array_leaves, evaluate
 from lowtide.evaluator.evaluate import parameter_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.inspection.side_by_side import without_aliases
@@ -151,6 +151,20 @@ def loaded(module: Module, target: str) -> tuple[Build[GpuProgram], LoadedGpuPro
     return built, program, time.perf_counter() - start
 
 
+def measured(
+    module: Module, target: str, arguments: Sequence[Any], seconds: float
+) -> tuple[Build[GpuProgram], list[Any], Answer]:
+    """A module as it is built, the results of a call, and the seconds of a run and of compiling."""
+    built, program, compiling = loaded(module, target)
+    try:
+        got = flat(program(*arguments))
+        program.place(*arguments)
+        took = timed(program.run, program.wait, seconds)
+    finally:
+        program.close()
+    return built, got, {"seconds": took, "compile_seconds": compiling}
+
+
 # -- single programs -------------------------------------------------------------------------------
 
 
@@ -159,19 +173,12 @@ def case(target: str, is_toy: bool, name: str, seconds: float) -> Answer:
     found = next(x for x in cases(is_toy) if f"{x.part}: {x.name}" == name)
     module = parse_hlo(found.text)
     arguments = drawn(module)
-    _, program, compiling = loaded(module, target)
-    try:
-        got = flat(program(*arguments))
-        program.place(*arguments)
-        took = timed(program.run, program.wait, seconds)
-    finally:
-        program.close()
+    built, got, times = measured(module, target, arguments, seconds)
     return {
-        "seconds": took,
-        "compile_seconds": compiling,
+        **times,
         "bytes": found.nbytes,
         "operations": found.operations,
-        "kernels": sorted({x.template for x in program.program.kernels}),
+        "kernels": sorted({x.template for x in built.program.kernels}),
         "apart": distance(found, module, arguments, got),
         "allowed": found.allowed,
     }
@@ -194,8 +201,7 @@ def drawn(module: Module) -> list[Any]:
 
 
 def flat(result: Any) -> list[Any]:
-    found = [x for x in value_leaves(result) if x is not None and not isinstance(x, Token)]
-    return [np.asarray(x) for x in found]
+    return [np.asarray(x) for x in array_leaves(result)]
 
 
 # -- whole programs --------------------------------------------------------------------------------
@@ -251,17 +257,10 @@ def speed(target: str, file: str, scale: str, name: str, seconds: float) -> Answ
     """The time and the memory of a program, and how far it is from our code for the processor."""
     module, arguments, allowed = program_of(file, scale, name)
     module = without_aliases(module)
-    built, program, compiling = loaded(module, target)
-    try:
-        got = flat(program(*arguments))
-        program.place(*arguments)
-        took = timed(program.run, program.wait, seconds)
-    finally:
-        program.close()
+    built, got, times = measured(module, target, arguments, seconds)
     arena = built.plan.report.to_json()["ladder"]["arena_bytes"]
     return {
-        "seconds": took,
-        "compile_seconds": compiling,
+        **times,
         "memory_bytes": int(arena),
         "apart": beside_processor(module, arguments, got),
         "allowed": allowed,

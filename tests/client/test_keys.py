@@ -4,7 +4,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from lowtide.client.executable.keys import program_key
+from lowtide.client.executable.keys import module_digest, program_key
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.options import Options
 
@@ -33,7 +33,7 @@ that was kept."""
 
 def key(text: str = TEXT, environment: str = "here", **options: object) -> str:
     chosen = replace(Options(threads=2), **options)
-    return program_key(parse_hlo(text), chosen, environment)
+    return program_key(module_digest(parse_hlo(text)), chosen, environment)
 
 
 def test_each_option_decides_or_does_not() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from lowtide.backends.build import build
 from lowtide.backends.cpu import CpuBackend
 from lowtide.compiler import DEFAULT_PLAN, PlanOptions
-from lowtide.evaluator import Token, evaluate, value_leaves
+from lowtide.evaluator import array_leaves, evaluate
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.module import Module
 from lowtide.llvm.target import Target, host_target, restricted
@@ -40,7 +40,7 @@ def compiled(
 
 def flat(value: Any) -> list[np.ndarray]:
     """Return the arrays of a result, depth first."""
-    return [x for x in value_leaves(value) if x is not None and not isinstance(x, Token)]
+    return array_leaves(value)
 
 
 def reference(module: Module | str, arguments: Sequence[Any]) -> Any:

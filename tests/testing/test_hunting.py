@@ -273,8 +273,8 @@ def test_a_stored_program_of_other_bits_is_a_finding(way, monkeypatch):
     case = HuntedCase(GOOD, (1, way))
     assert family("stored").judge(case, lambda x: None).findings == ()
     results = iter(range(10))
-    plain = stored.flat
-    monkeypatch.setattr(stored, "flat", lambda x: [y + next(results) for y in plain(x)])
+    plain = stored.array_leaves
+    monkeypatch.setattr(stored, "array_leaves", lambda x: [y + next(results) for y in plain(x)])
     (found,) = family("stored").judge(case, lambda x: None).findings
     assert (found.judge, found.kind) == (way, "wrong")
 

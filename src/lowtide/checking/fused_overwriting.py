@@ -144,9 +144,10 @@ def _keeps_step(parameter: Instruction, output: ShapeIndex) -> bool:
 
     A kernel of a product stores all results of one of its elements, each where that belongs.
     """
-    results = parameter.parent.root.operands
-    if not output or not any(_has_product(x) for x in results):
+    body = parameter.parent
+    if not output or not any(_is_product(x) for x in body.instructions.values()):
         return True
+    results = body.root.operands
     wanted = _movers(results[output[0]])
     needing = [x for x in results if parameter in _all_behind(x)]
     return len(output) == 1 and all(_movers(x) == wanted for x in needing)
@@ -172,10 +173,6 @@ def _reorders(x: Instruction) -> bool:
     if x.opcode is Opcode.BITCAST:
         return not _keeps_order(x.operands[0].shape, x.shape)
     return x.opcode is Opcode.TRANSPOSE
-
-
-def _has_product(result: Instruction) -> bool:
-    return any(_is_product(x) for x in _all_behind(result))
 
 
 def _is_product(x: Instruction) -> bool:

@@ -142,6 +142,12 @@ class _ExplainArguments:
     devices: DeviceCountOption = None
     whole: WholeOption = False
 
+    @property
+    def is_for_modules(self) -> bool:
+        """Whether something is asked for that only modules have."""
+        files = self.plan, self.format, self.html
+        return self.what_if or bool(self.try_change) or any(x is not None for x in files)
+
 
 @taking(_ExplainArguments)
 def explain(given: _ExplainArguments) -> None:
@@ -159,24 +165,12 @@ def explain(given: _ExplainArguments) -> None:
     if given.module is not None and given.module.endswith(".tflite"):
         from lowtide.cli.plan_micro import explain_model
 
-        if (
-            given.plan is not None
-            or given.format is not None
-            or given.html is not None
-            or given.what_if
-            or given.try_change
-        ):
+        if given.is_for_modules:
             raise UsageError(f"{given.module}: a TFLite model has --limit and --json only")
         explain_model(given.module, given.limit, json=given.json)
         return
     if given.module is not None and is_nnvm(given.module):
-        if (
-            given.plan is not None
-            or given.format is not None
-            or given.html is not None
-            or given.what_if
-            or given.try_change
-        ):
+        if given.is_for_modules:
             raise UsageError(
                 f"{given.module}: a graph of NNVM has --shape, --limit and --json only"
             )

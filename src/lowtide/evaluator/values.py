@@ -78,6 +78,11 @@ def value_leaves(value: Value) -> list[Array | Token]:
     return found
 
 
+def array_leaves(value: Value) -> list[Array]:
+    """Return the arrays in `value`, depth first: no tokens, and no results that were not made."""
+    return [x for x in value_leaves(value) if x is not None and not isinstance(x, Token)]
+
+
 def from_leaves(shape: Shape, leaves: Iterable[Array | Token]) -> Value:
     """Return the value of `shape` with the given leaves, the inverse of `value_leaves`."""
     return _assemble(shape, iter(leaves))

@@ -9,7 +9,7 @@ import numpy as np
 
 from lowtide.checking.tolerances import Difference, worst_difference
 from lowtide.client.errors import SanitizerError
-from lowtide.evaluator import TOKEN, Interpreter, Token, Value, evaluate, value_leaves
+from lowtide.evaluator import TOKEN, Interpreter, Value, array_leaves, evaluate
 from lowtide.evaluator.device_groups import GroupDevice
 from lowtide.evaluator.on_devices import evaluate_on_devices
 from lowtide.evaluator.registry import handlers
@@ -185,7 +185,7 @@ def _factor(instruction: Instruction) -> float:
 
 
 def _arrays(value: Value) -> list[Array]:
-    return [np.asarray(x) for x in value_leaves(value) if not isinstance(x, Token)]
+    return [np.asarray(x) for x in array_leaves(value)]
 
 
 def _leaves(shape: Shape) -> list[Shape]:

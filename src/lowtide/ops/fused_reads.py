@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from math import prod
 
 from lowtide.ir.attributes import Dimensions
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import ShapeIndex
+from lowtide.ops.overwriting import is_in_order
 from lowtide.ops.table import TABLE
 
 
@@ -54,8 +54,7 @@ def only_elementwise_uses(parameter: Instruction, in_one_pass: bool) -> bool:
 def _is_aligned_step(parameter: Instruction, user: Instruction) -> bool:
     """Whether a user has the elements of a fused parameter, up to dimensions of size 1."""
     if user.opcode is Opcode.BROADCAST:
-        at = user.attributes_as(Dimensions).dimensions
-        if any(a > b for a, b in pairwise(at)):
+        if not is_in_order(user):
             return False
     elif user.opcode is not Opcode.RESHAPE and not TABLE[user.opcode].elementwise:
         return False
@@ -130,7 +129,6 @@ def _keeps_rows(value: Instruction, user: Instruction) -> bool:
         return True
     if user.opcode is not Opcode.BROADCAST:
         return _is_elementwise_on(value, user)
-    at = user.attributes_as(Dimensions).dimensions
-    outer = max(at, default=-1) + 1
-    ascending = all(a < b for a, b in pairwise(at))
-    return ascending and prod(user.shape.dimensions[:outer]) == value.shape.element_count
+    outer = max(user.attributes_as(Dimensions).dimensions, default=-1) + 1
+    is_whole = prod(user.shape.dimensions[:outer]) == value.shape.element_count
+    return is_whole and is_in_order(user)

@@ -7,16 +7,14 @@ results: what one result is stored over, another may not have read yet.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TypeAlias
 
-from lowtide.ir.attributes import Dimensions
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import ShapeIndex
 from lowtide.ir.traversal import post_order
 from lowtide.ops.fused_reads import results_of
-from lowtide.ops.overwriting import keeps_order
+from lowtide.ops.overwriting import is_in_order, keeps_order
 
 Moves: TypeAlias = "tuple[Instruction, ...]"
 """What moved the elements of a product on the way to a value, first things first."""
@@ -68,5 +66,5 @@ def _moves(x: Instruction) -> bool:
     if x.opcode is Opcode.BITCAST:
         return not keeps_order(x.operands[0].shape, x.shape)
     if x.opcode is Opcode.BROADCAST:
-        return any(a > b for a, b in pairwise(x.attributes_as(Dimensions).dimensions))
+        return not is_in_order(x)
     return x.opcode is Opcode.TRANSPOSE

@@ -63,6 +63,11 @@ def keeps_order(source: Shape, result: Shape) -> bool:
     return rows or lies_alike(source, result)
 
 
+def is_in_order(broadcast: Instruction) -> bool:
+    """Whether the dimensions of what a broadcast repeats stay in their order."""
+    return all(a < b for a, b in pairwise(broadcast.attributes_as(Dimensions).dimensions))
+
+
 # -- kernels that update ---------------------------------------------------------------------------
 
 
@@ -153,9 +158,7 @@ def _keeps_numbers(x: Instruction, operand: Instruction) -> bool:
     if x.opcode is Opcode.BITCAST:
         return keeps_order(operand.shape, x.shape)
     if x.opcode is Opcode.BROADCAST:
-        at = x.attributes_as(Dimensions).dimensions
-        is_whole = operand.shape.element_count == x.shape.element_count
-        return is_whole and all(a < b for a, b in pairwise(at))
+        return operand.shape.element_count == x.shape.element_count and is_in_order(x)
     return TABLE[x.opcode].elementwise and operand.shape.dimensions == x.shape.dimensions
 
 

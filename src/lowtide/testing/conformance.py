@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lowtide.evaluator import Token, evaluate, value_leaves
+from lowtide.evaluator import array_leaves, evaluate
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.literal import Array
 
@@ -12,7 +12,7 @@ from lowtide.ir.literal import Array
 def run(hlo_text: str, inputs: Sequence[Array]) -> list[Array]:
     """Return the arrays of the result, depth first, of the module for the given inputs."""
     result = evaluate(parse_hlo(hlo_text), inputs)
-    return [leaf for leaf in value_leaves(result) if not isinstance(leaf, Token)]
+    return array_leaves(result)
 
 
 def run_optimized(hlo_text: str, inputs: Sequence[Array]) -> list[Array]:
@@ -22,4 +22,4 @@ def run_optimized(hlo_text: str, inputs: Sequence[Array]) -> list[Array]:
     module = parse_hlo(hlo_text)
     compiler.optimize(module, compiler.PlanOptions("fused"))
     result = evaluate(module, inputs)
-    return [leaf for leaf in value_leaves(result) if not isinstance(leaf, Token)]
+    return array_leaves(result)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 
 from lowtide.backends.build import build
 from lowtide.backends.cpu import CpuBackend
-from lowtide.evaluator import Token, value_leaves
+from lowtide.evaluator import array_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.literal import Array
 from lowtide.runtime.cpu.call import LinkedExecutable
@@ -19,7 +16,7 @@ from lowtide.runtime.cpu.call import LinkedExecutable
 def run_native(hlo_text: str, inputs: Sequence[Array]) -> list[Array]:
     """Return the arrays of the result, depth first, of the compiled module."""
     program = build(parse_hlo(hlo_text), CpuBackend(2)).program
-    return _arrays(LinkedExecutable(program)(*inputs))
+    return array_leaves(LinkedExecutable(program)(*inputs))
 
 
 def run_emulated(hlo_text: str, inputs: Sequence[Array]) -> list[Array]:
@@ -33,12 +30,7 @@ def run_emulated(hlo_text: str, inputs: Sequence[Array]) -> list[Array]:
 
     program = build(parse_hlo(hlo_text), GpuBackend("cuda")).program
     device = on_emulated_device(program, zlib.crc32(hlo_text.encode()))
-    first, second = [_arrays(device(*inputs)) for _ in range(2)]
+    first, second = [array_leaves(device(*inputs)) for _ in range(2)]
     if any(x.tobytes() != y.tobytes() for x, y in zip(first, second, strict=True)):
         raise RuntimeError("graphs give other bits than streams")
     return second
-
-
-def _arrays(result: Any) -> list[Array]:
-    leaves = [x for x in value_leaves(result) if x is not None and not isinstance(x, Token)]
-    return [np.asarray(x) for x in leaves]

@@ -10,7 +10,7 @@ from tests.native.comparing import target_named
 
 from lowtide.backends.build import build
 from lowtide.backends.cpu import CpuBackend
-from lowtide.evaluator import Token, value_leaves
+from lowtide.evaluator import array_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.module import Module
 from lowtide.ir.thunk import BundleThunk, all_thunks, unbundled
@@ -39,8 +39,7 @@ def results(program: NativeProgram, *arguments: Any, consume: bool = False) -> l
     """Return the arrays that a program makes of copies of arguments, depth first."""
     run = LinkedExecutable(program, options=CallOptions(huge_pages=False))
     given = [np.array(x) for x in arguments]
-    leaves = value_leaves(run(*given, consume=consume))
-    return [np.asarray(x) for x in leaves if x is not None and not isinstance(x, Token)]
+    return [np.asarray(x) for x in array_leaves(run(*given, consume=consume))]
 
 
 def assert_same_bits(program: NativeProgram, *arguments: Any, consume: bool = False) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
 from lowtide.cli.inputs import generated
-from lowtide.evaluator import Token, evaluate, value_leaves
+from lowtide.evaluator import array_leaves, evaluate
 from lowtide.evaluator.evaluate import parameter_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.runtime.gpu.emulator.device import on_emulated_device
@@ -76,5 +76,4 @@ def check(entry: str, tolerance: float = 1e-5, seed: int = 0) -> GpuProgram:
 
 
 def flat(result: Any) -> list[Any]:
-    leaves = [x for x in value_leaves(result) if x is not None and not isinstance(x, Token)]
-    return [np.asarray(x) for x in leaves]
+    return [np.asarray(x) for x in array_leaves(result)]

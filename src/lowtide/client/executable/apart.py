@@ -16,6 +16,7 @@ from typing import Any, Final, final
 
 from lowtide.client.executable.compiling import compile_module, executable_of_bytes, known_program
 from lowtide.client.executable.executable import Executable
+from lowtide.client.executable.keys import module_digest
 from lowtide.ir import Module
 from lowtide.ir.errors import LowtideError
 from lowtide.llvm.child import Answer, Child, ChildEndedError, can_begin_children
@@ -57,7 +58,7 @@ def known_without_compiler(module: Module, options: Options) -> Executable | Non
 
     Without the facts that LLVM tells of a processor no program is known, and LLVM is not loaded.
     """
-    return known_program(module, options) if are_facts_kept() else None
+    return known_program(module_digest(module), options) if are_facts_kept() else None
 
 
 @final

@@ -22,7 +22,7 @@ from lowtide.client.executable.executable import (
     Making,
     spells_constants,
 )
-from lowtide.client.executable.keys import program_key
+from lowtide.client.executable.keys import module_digest, program_key
 from lowtide.client.executable.stored import StoredProgram, open_program, opened, read_program
 from lowtide.files.signing import signing_key
 from lowtide.ir import Module
@@ -98,23 +98,22 @@ def compile_module(
             own = compile_module(parts.module, options, progress, tell)
             return own.for_whole_arrays(parts)
     given = None if options.check == "never" else clone_module(module)
-    known = known_program(module, options, given)
+    digest = module_digest(module)
+    known = known_program(digest, options, given)
     if known is not None:
         return known
     from lowtide.client.executable.anew import compile_anew, executable_of
 
     made = executable_of(compile_anew(module, options, progress, tell=tell), options, given)
     if options.deadline is None and not made.program.python_call:
-        key = program_key(module, options, environment_of(options))
+        key = program_key(digest, options, environment_of(options))
         kept("programs", options).put(key, made.serialize())
         made.making = Making(made.making.seconds, key=key)
     return _within_memory(made, options)
 
 
-def known_program(
-    module: Module, options: Options, given: Module | None = None
-) -> Executable | None:
-    """Return a module for one device as the cache has it, None where it has not.
+def known_program(module: str, options: Options, given: Module | None = None) -> Executable | None:
+    """Return a module for one device as the cache has it by its digest, None where it has not.
 
     `given` is the module that calls are checked with.
     """

@@ -12,14 +12,15 @@ from lowtide.ir.printer import to_text
 from lowtide.options import Options
 
 
-def program_key(module: Module, options: Options, environment: str) -> str:
+def program_key(module: str, options: Options, environment: str) -> str:
     """Return what decides about a program: the module, what is asked for, and who compiles.
 
-    `environment` is what the target says of itself and of its compiler.
+    `module` is its digest, as `module_digest` makes it of the whole text. `environment` is what the
+    target says of itself and of its compiler.
     """
     digest = hashlib.sha256()
     for part in (
-        module_digest(module),
+        module,
         f"{options.stage} {options.effort} {options.thread_count}",
         f"tuned {options.autotune} within {options.memory} for {options.memory_priority}",
         environment,

@@ -69,24 +69,20 @@ def convolution(x: Instruction, operands: Sequence[Shape], results: Sequence[Sha
             {0: d.output_feature},
             FactorKind.PLACED,
         )
-    elif batches > 1:
+    if batches > 1:
         draft.join(
             batches,
             {0: d.input_batch, 1: d.kernel_output_feature},
             {0: d.output_feature},
             FactorKind.PLACED,
         )
+    if groups == 1:
         draft.join(
             lhs[d.input_feature],
             {0: d.input_feature, 1: d.kernel_input_feature},
             kind=FactorKind.SUMMED,
         )
-    else:
-        draft.join(
-            lhs[d.input_feature],
-            {0: d.input_feature, 1: d.kernel_input_feature},
-            kind=FactorKind.SUMMED,
-        )
+    if groups == batches == 1:
         draft.join(
             rhs[d.kernel_output_feature], {1: d.kernel_output_feature}, {0: d.output_feature}
         )

@@ -13,7 +13,7 @@ from lowtide.backends.cpu import CpuBackend
 from lowtide.checking import check_plan
 from lowtide.checking.tolerances import worst_difference
 from lowtide.compiler import DEFAULT_PLAN, PlanOptions, scheduled
-from lowtide.evaluator import Token, evaluate, value_leaves
+from lowtide.evaluator import array_leaves, evaluate
 from lowtide.evaluator.in_arena.run import run_in_arena
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Module
@@ -129,12 +129,14 @@ class ModuleCourt(Court):
         self.compare(
             compare,
             f"arena, {stage}",
-            lambda: flat(run_in_arena(made.module, made.assignment, arguments, sanitize=True)),
+            lambda: array_leaves(
+                run_in_arena(made.module, made.assignment, arguments, sanitize=True)
+            ),
         )
 
         def called() -> list[Array]:
             options = CallOptions(huge_pages=False)
-            return flat(LinkedExecutable(built.program, options=options)(*arguments))
+            return array_leaves(LinkedExecutable(built.program, options=options)(*arguments))
 
         self.compare(compare, name, called)
 
@@ -258,9 +260,4 @@ def worst_relative(type_: str) -> float:
 def evaluated(module: Module, arguments: Sequence[Array]) -> list[Array]:
     """Return the arrays that the evaluator computes, depth first."""
     with np.errstate(all="ignore"):
-        return flat(evaluate(module, list(arguments)))
-
-
-def flat(value: Any) -> list[Array]:
-    """Return the arrays of a result, depth first."""
-    return [x for x in value_leaves(value) if x is not None and not isinstance(x, Token)]
+        return array_leaves(evaluate(module, list(arguments)))

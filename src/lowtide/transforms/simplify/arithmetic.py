@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lowtide.ir import Instruction, Opcode
+from lowtide.ops.reducers import REDUCERS
 from lowtide.passes.matching import (
     has_one_user,
     is_all,
@@ -31,18 +32,8 @@ from lowtide.transforms.simplify.support import (
     splat,
 )
 
-COMMUTATIVE: Final = (
-    Opcode.ADD,
-    Opcode.AND,
-    Opcode.MAXIMUM,
-    Opcode.MINIMUM,
-    Opcode.MULTIPLY,
-    Opcode.OR,
-    Opcode.XOR,
-)
 
-
-@elementwise(*COMMUTATIVE, on=ANY, of=SCALARS)
+@elementwise(*REDUCERS, on=ANY, of=SCALARS)
 def constant_on_the_right(x: Instruction, at: Rewriter) -> Made:
     """c + x => x + c, and so for all operations that commute"""
     left, right = x.operands

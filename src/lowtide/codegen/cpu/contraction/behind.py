@@ -7,7 +7,6 @@ two.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Final, TypeAlias
 
 from lowtide.codegen.elements.elements import Elements
@@ -16,6 +15,7 @@ from lowtide.codegen.indexing import Index
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Dimensions
 from lowtide.ir.traversal import post_order
+from lowtide.ops.overwriting import is_in_order
 from lowtide.ops.table import TABLE
 
 Form: TypeAlias = "tuple[Instruction, ...]"
@@ -57,16 +57,11 @@ def _keeps_apart(step: Instruction, source: Instruction) -> bool:
         return True
     if step.opcode in (Opcode.RESHAPE, Opcode.BITCAST, Opcode.BROADCAST):
         before, after = source.shape, step.shape
-        same = before.element_count == after.element_count
-        return same and before.element_type is after.element_type and _is_in_order(step)
+        if before.element_count != after.element_count:
+            return False
+        is_ordered = step.opcode is not Opcode.BROADCAST or is_in_order(step)
+        return before.element_type is after.element_type and is_ordered
     return TABLE[step.opcode].elementwise and source.shape.dimensions == step.shape.dimensions
-
-
-def _is_in_order(step: Instruction) -> bool:
-    """Whether the dimensions of what is broadcast stay in their order."""
-    if step.opcode is not Opcode.BROADCAST:
-        return True
-    return all(a < b for a, b in pairwise(step.attributes_as(Dimensions).dimensions))
 
 
 def index_of(elements: Elements, dot: Instruction, index: Index, result: Instruction) -> Index:

@@ -12,6 +12,7 @@ import numpy as np
 
 from lowtide.checking.communication import check_communication
 from lowtide.client.executable.compiling import compile_module
+from lowtide.evaluator import array_leaves
 from lowtide.evaluator.on_devices import evaluate_on_devices
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Instruction, Module, Opcode
@@ -31,7 +32,7 @@ from lowtide.testing.hunting.coverage import CellCounts
 from lowtide.testing.hunting.families.hlo import ModuleFamily, drawn_text, without_schedule
 from lowtide.testing.hunting.family import HuntedCase
 from lowtide.testing.hunting.findings import Court, Judgement, Tell
-from lowtide.testing.hunting.judges import Comparison, evaluated, flat
+from lowtide.testing.hunting.judges import Comparison, evaluated
 from lowtide.transforms.sharding_removal import remove_shardings
 from lowtide.verifier import verify
 
@@ -191,7 +192,9 @@ class _DevicesCourt(Court):
         self._compare(
             compare,
             "native",
-            lambda: flat(compile_module(module, Options(cache=False, effort="fast"))(*arguments)),
+            lambda: array_leaves(
+                compile_module(module, Options(cache=False, effort="fast"))(*arguments)
+            ),
         )
         return self.judgement()
 
@@ -228,7 +231,7 @@ def _on_devices(
     ]
     with np.errstate(all="ignore"):
         rows = [[tiles[i] for tiles in given] for i in range(parts.grid.count)]
-        found = [flat(x) for x in evaluate_on_devices(parts.module, rows)]
+        found = [array_leaves(x) for x in evaluate_on_devices(parts.module, rows)]
     results = []
     for number, (whole, sharding) in enumerate(zip(expected, parts.results, strict=True)):
         own = [x[number] for x in found]

@@ -11,6 +11,7 @@ import numpy as np
 from lowtide.budgeting.errors import OverMemoryError
 from lowtide.client.executable.compiling import compile_module
 from lowtide.client.executable.executable import Executable
+from lowtide.evaluator import array_leaves
 from lowtide.evaluator.evaluate import parameter_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Module, Shape
@@ -23,7 +24,7 @@ from lowtide.testing.hunting.coverage import CellCounts
 from lowtide.testing.hunting.families.hlo import ModuleFamily, drawn_text
 from lowtide.testing.hunting.family import HuntedCase
 from lowtide.testing.hunting.findings import Court, Judgement, Tell
-from lowtide.testing.hunting.judges import Comparison, evaluated, flat
+from lowtide.testing.hunting.judges import Comparison, evaluated
 
 _VALUES: Final[Mapping[str, Sequence[Any]]] = {
     "stage": ("input", "simplified", "layout", "fused", "scheduled", "scheduled"),
@@ -115,7 +116,7 @@ class _OptionsCourt(Court):
         def called() -> list[Array]:
             leaves = [leaf.shape for leaf in parameter_leaves(module)]
             copies = [_laid_out(x, shape) for x, shape in zip(arguments, leaves, strict=True)]
-            return flat(built(*copies, consume=self.chosen.consume))
+            return array_leaves(built(*copies, consume=self.chosen.consume))
 
         compare = Comparison(module, arguments, expected)
         for judge in ("call", "second call"):

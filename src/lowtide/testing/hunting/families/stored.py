@@ -14,6 +14,7 @@ import numpy as np
 
 from lowtide.client.executable.compiling import compile_module, deserialize_executable
 from lowtide.client.executable.executable import Executable
+from lowtide.evaluator import array_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.errors import LowtideError
 from lowtide.ir.literal import Array
@@ -24,7 +25,7 @@ from lowtide.testing.hunting.coverage import CellCounts
 from lowtide.testing.hunting.families.hlo import ModuleFamily, drawn_text
 from lowtide.testing.hunting.family import HuntedCase
 from lowtide.testing.hunting.findings import Court, Judgement, Tell
-from lowtide.testing.hunting.judges import evaluated, flat
+from lowtide.testing.hunting.judges import evaluated
 
 WAYS: Final = ("bytes", "file", "cache", "other process", "twice", "damaged", "cut")
 _MOST_ALONE: Final = 4
@@ -33,12 +34,12 @@ _MOST_ALONE: Final = 4
 _CHILD: Final = """
 import sys, lowtide
 from pathlib import Path
+from lowtide.evaluator import array_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.testing.check_pass import seeded_arguments
-from lowtide.testing.hunting.judges import flat
 path = Path(sys.argv[1])
 arguments = seeded_arguments(parse_hlo(path.with_suffix(".hlo").read_text()), int(sys.argv[2]))
-found = flat(lowtide.deserialize(path)(*arguments))
+found = array_leaves(lowtide.deserialize(path)(*arguments))
 path.with_suffix(".found").write_bytes(b"".join([x.tobytes() for x in found]))
 """
 
@@ -86,7 +87,7 @@ class _StoredCourt(Court):
         built = self.ask("compile", lambda: compile_module(parse_hlo(self.text), options))
         if built is None:
             return
-        expected = self.ask("call", lambda: flat(built(*arguments)))
+        expected = self.ask("call", lambda: array_leaves(built(*arguments)))
         stored = self.ask("serialize", built.serialize)
         if expected is None or stored is None:
             return
@@ -110,9 +111,9 @@ class _StoredCourt(Court):
             other = compile_module(parse_hlo(self.text), options)
             if not other.making.was_cached:
                 self.found("cache", "missed", "an equal module is compiled anew")
-            return flat(other(*arguments))
+            return array_leaves(other(*arguments))
         if self.way == "bytes":
-            return flat(deserialize_executable(stored)(*arguments))
+            return array_leaves(deserialize_executable(stored)(*arguments))
         path = folder / "program"
         path.write_bytes(stored)
         if self.way == "other process":
@@ -123,7 +124,7 @@ class _StoredCourt(Court):
             if again != stored:
                 self.found("twice", "wrong", "storing what was stored gives other bytes")
             other = deserialize_executable(again)
-        return flat(other(*arguments))
+        return array_leaves(other(*arguments))
 
     def _in_another_process(self, path: Path, expected: Sequence[Array]) -> list[Array]:
         """What another process computes, as arrays like those expected."""

@@ -10,7 +10,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from lowtide.evaluator import evaluate
+from lowtide.evaluator import array_leaves, evaluate
 from lowtide.frontend.tflite.compiling import compile_tflite
 from lowtide.frontend.tflite.model import read_tflite
 from lowtide.ir.literal import Array
@@ -25,7 +25,6 @@ from lowtide.testing.hunting.families.lines import (
 )
 from lowtide.testing.hunting.family import HuntedCase
 from lowtide.testing.hunting.findings import Court, Judgement, Tell
-from lowtide.testing.hunting.judges import flat
 from lowtide.testing.lite_models import DraftOperator, LiteTensorText, lite_model
 
 _UNARY: Final = (
@@ -279,7 +278,7 @@ def _judge(court: Court, case: HuntedCase) -> None:
     program = court.ask("reader", lambda: compile_tflite(read_tflite(content)))
     if program is None:
         return
-    expected = court.ask("evaluator", lambda: flat(evaluate(program.module, feeds)))
+    expected = court.ask("evaluator", lambda: array_leaves(evaluate(program.module, feeds)))
     interpreters = import_module("lowtide.tflite")
     native = court.ask("native", lambda: _run(interpreters.Interpreter(None, content), feeds))
     if expected is None or native is None:
