@@ -21,8 +21,7 @@ from lowtide.frontend.onnx.functions import has_functions, with_functions_inline
 from lowtide.frontend.onnx.labels import with_labels_apart
 from lowtide.frontend.onnx.stack_trace import innermost_frame
 from lowtide.frontend.onnx.tensors import TensorSource, array_of, dense
-from lowtide.frontend.onnx.texts import name_of, names_of
-from lowtide.frontend.onnx.utf8 import find_bad_string
+from lowtide.frontend.onnx.texts import find_bad_string, name_of, names_of
 from lowtide.frontend.onnx.wire import OnnxWireError, without_long_data
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError
