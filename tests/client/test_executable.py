@@ -313,3 +313,25 @@ def test_the_certificate_is_of_the_text_that_runs(folder, tmp_path) -> None:
     text = to_text(made.module)
     assert certificate["problem"]["text"] == hashlib.sha256(text.encode()).hexdigest()
     assert lowtide.deserialize(made.serialize()).certificate == certificate
+
+
+WITHOUT_WORK = """HloModule m, is_scheduled=true
+
+add { a = s32[] parameter(0)  b = s32[] parameter(1)  ROOT c = s32[] add(a, b) }
+
+ENTRY main {
+  x = s32[1,0,0] parameter(0)
+  zero = s32[] constant(0)
+  sums = s32[0,0] reduce(x, zero), dimensions={0}, to_apply=add
+  again = s32[1,0,0] broadcast(sums), dimensions={1,2}
+  part = s32[1,0,0] slice(again), slice={[0:1], [0:0], [0:0]}
+  other = s32[1,0,0] negate(x)
+  ROOT both = (s32[1,0,0], s32[1,0,0]) tuple(part, other)
+}
+"""
+
+
+def test_programs_without_work_are_stored_twice_in_equal_bytes() -> None:
+    """What kernels without elements cost is a number of seconds, as that of all others."""
+    data = compile_module(lowtide.parse_hlo(WITHOUT_WORK), Options(effort="fast")).serialize()
+    assert lowtide.deserialize(data).serialize() == data

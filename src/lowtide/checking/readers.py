@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lowtide.ir import Computation, Instruction
+from lowtide.ir import Computation, Instruction, Opcode
+from lowtide.ir.attributes import GetTupleElement
 from lowtide.ir.kept import kept
 
 
@@ -16,8 +17,15 @@ def _needed(computation: Computation) -> set[Instruction]:
     found = {computation.root}
     stack = [computation.root]
     while stack:
-        for operand in stack.pop().operands:
+        for operand in _run_for(stack.pop()):
             if operand not in found:
                 found.add(operand)
                 stack.append(operand)
     return found
+
+
+def _run_for(x: Instruction) -> tuple[Instruction, ...]:
+    """The operands that run for a value: of a tuple that is made there, the element that it is."""
+    if x.opcode is Opcode.GET_TUPLE_ELEMENT and x.operands[0].opcode is Opcode.TUPLE:
+        return (x.operands[0].operands[x.attributes_as(GetTupleElement).index],)
+    return x.operands
