@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from lowtide.testing.hunting.again import judge_again
-from lowtide.testing.hunting.families.table import NAMES
+from lowtide.testing.hunting.family import NAMES
 from lowtide.testing.hunting.hunt import Hunt
 from lowtide.testing.hunting.state import HuntState
 from lowtide.testing.hunting.summary import summary

@@ -17,15 +17,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
 
+import numpy as np
+
 from lowtide import compiler
+from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.cost.devices import DEVICES, DeviceRecord
 from lowtide.frontend.files import read
 from lowtide.ir import LowtideError
 from lowtide.overlap.hiding import HiddenStep, hide_communication
 from lowtide.overlap.module_step import module_step, schedule_by
-from lowtide.overlap.step_graph import StepModel
-from lowtide.overlap.xla_order import xla_order
+from lowtide.overlap.step_graph import Order, StepGraph, StepModel
 from lowtide.spmd.partitioner import partition
+from lowtide.xla.streams.latency_hiding import AsyncGraph, latency_hiding_order
 from sections import replace_section
 
 MOST_INSTRUCTIONS = 6000
@@ -90,6 +93,18 @@ def measured(name: str, path: Path, device: DeviceRecord) -> Row | None:
     except LowtideError as error:
         return Row(name, error=str(error))
     return Row(name, found, xla_seconds, xla_arena, seconds)
+
+
+def xla_order(graph: StepGraph, memory: MemoryGraph, given: Order, limit: int) -> Order:
+    """Return XLA's order of a step; live bytes decide between nodes of equal depth, to no limit."""
+    freed = np.zeros(graph.node_count, np.int64)
+    is_made = memory.producer >= 0
+    np.add.at(freed, memory.producer[is_made], memory.buffer_bytes[is_made])
+    return latency_hiding_order(
+        AsyncGraph(
+            graph.seconds, graph.transfer, graph.start_of, graph.before, tuple(freed.tolist())
+        )
+    )
 
 
 def by_xla(found: HiddenStep, device: DeviceRecord) -> tuple[float, int]:

@@ -22,8 +22,7 @@ from typing import Any
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.literal import Array
 from lowtide.testing.asked_process import AskedProcess, NoAnswerError
-from lowtide.testing.conformance import run
-from lowtide.testing.native import run_emulated, run_native
+from lowtide.testing.conformance import run, run_emulated, run_native
 from sections import replace_section
 
 RECORD = Path(__file__).parents[2] / "shared" / "conformance"

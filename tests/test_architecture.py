@@ -103,7 +103,7 @@ ROOMS: dict[str, list[str]] = {
         "compiler",
     ],
     "fitting": ["ir", "ops", "analysis", "verifier", "report", "compiler"],
-    "overlap": ["ir", "search", "analysis", "cost", "scheduling", "spmd", "xla", "compiler"],
+    "overlap": ["ir", "search", "analysis", "cost", "scheduling", "spmd", "compiler"],
     "packing": [
         "ir",
         "options",
@@ -328,7 +328,7 @@ LONGEST_FILE = 500
 MOST_PARAMETERS = 10
 MOST_LINES = 60
 FRAGMENT = 40
-MOST_FRAGMENTS = 91
+MOST_FRAGMENTS = 24
 MOST_ROOT_FILES = 5
 
 

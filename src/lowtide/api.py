@@ -311,7 +311,7 @@ def _explain_module(
     if changes.which:
         return _explain_changes(module, chosen, plan_options, changes)
     if chosen.memory is not None:
-        from lowtide.budgeting.within import plan_within
+        from lowtide.budgeting.planner import plan_within
 
         return plan_within(module, chosen.memory, plan_options).report
     return compiler.explain(module, plan_options)

@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 
 from lowtide.ir.attributes import Parameter
 from lowtide.ir.computation import Computation
-from lowtide.ir.errors import InvalidModuleError
+from lowtide.ir.errors import InvalidModuleError, ShapeError
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.module import Module
 from lowtide.ir.opcode import Opcode
@@ -19,7 +19,6 @@ from lowtide.ir.shape import ProgramShape, Shape, ShapeIndex
 from lowtide.ir.suggestions import nearest
 from lowtide.ir.traversal import callees
 from lowtide.ops.checks import agree
-from lowtide.ops.errors import ShapeError
 from lowtide.ops.signature import check_shape, check_signature
 
 _DONE_OF: Final = {

@@ -20,7 +20,7 @@ from lowtide import compiler
 from lowtide.budgeting.bounds import ModuleBounds
 from lowtide.budgeting.certificates import certificate_within, differences_within
 from lowtide.budgeting.graphs import budget_graphs
-from lowtide.budgeting.within import planner_of as default_planner_of
+from lowtide.budgeting.planner import planner_of as default_planner_of
 from lowtide.certificate import NOT_CERTIFIED, OPTIMAL, REJECTED, check
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.remat.measure import step_bytes

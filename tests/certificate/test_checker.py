@@ -32,7 +32,7 @@ from lowtide.planning import (
     place,
 )
 from lowtide.planning.certificates import certificate_text, evidence_name, offsets_certificate
-from lowtide.planning.offsets.first_fit import STRATEGIES
+from lowtide.planning.offsets.greedy_by_size import STRATEGIES
 from lowtide.planning.plans import ObjectsAssignment, OffsetsAssignment, arena_packing
 from lowtide.planning.problem import TensorUsageRecord, max_live, packing_problem
 from lowtide.search.effort import SearchOptions

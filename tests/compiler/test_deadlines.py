@@ -130,13 +130,12 @@ def test_one_deadline_is_that_of_all_plans_of_a_budget(monkeypatch) -> None:
         seen.append(options.search.deadline)
         return plan(module, options)
 
-    from lowtide.budgeting import planner, within
+    from lowtide.budgeting import planner
 
-    monkeypatch.setattr(within, "plan", noted)
     monkeypatch.setattr(planner, "plan_module", noted)
     module = parse_hlo(str(training_step()))
     with pytest.raises(lowtide.OverMemoryError):
-        within.plan_within(module, 1, PlanOptions(search=SearchOptions(Effort.FAST, 1e6)))
+        planner.plan_within(module, 1, PlanOptions(search=SearchOptions(Effort.FAST, 1e6)))
     assert len(seen) > 1 and isinstance(seen[0], Deadline) and len(set(map(id, seen))) == 1
 
 
@@ -145,7 +144,7 @@ def test_a_budget_whose_search_a_deadline_ends_says_so(monkeypatch, is_native) -
     """Also where the plan that is taken was made before."""
     from lowtide.backends.build import build
     from lowtide.backends.cpu import CpuBackend
-    from lowtide.budgeting import planner, within
+    from lowtide.budgeting import planner
 
     deadline, module = Deadline(), parse_hlo(str(training_step()))
 
@@ -159,7 +158,7 @@ def test_a_budget_whose_search_a_deadline_ends_says_so(monkeypatch, is_native) -
     if is_native:
         plan = build(module, CpuBackend(1), options, most * 3 // 4).plan
     else:
-        plan = within.plan_within(module, most * 3 // 4, options)
+        plan = planner.plan_within(module, most * 3 // 4, options)
     assert deadline.passed
     assert plan.report.caveats[0].startswith("Ctrl-C ended the search")
 

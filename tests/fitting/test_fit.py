@@ -10,8 +10,13 @@ from tests.support import EXAMPLES
 
 import lowtide
 from lowtide.compiler import DEFAULT_PLAN, plan
-from lowtide.fitting.dimensions import NamedDimension, NamedLeaf, module_leaves
-from lowtide.fitting.errors import DimensionError, SpecializedError
+from lowtide.fitting.dimensions import (
+    DimensionError,
+    NamedDimension,
+    NamedLeaf,
+    SpecializedError,
+    module_leaves,
+)
 from lowtide.fitting.fit import fit_module
 from lowtide.fitting.peaks import SizedPeaks, bytes_by_step
 from lowtide.fitting.resizing import ResizableModule

@@ -5,8 +5,7 @@ import random
 import pytest
 
 from lowtide.checking.packing_csv import read_packing_csv as read_plan
-from lowtide.frontend.packing_csv import looks_like_packing, read_packing_csv
-from lowtide.frontend.packing_overlap import first_overlap
+from lowtide.frontend.packing_csv import first_overlap, looks_like_packing, read_packing_csv
 from lowtide.ir import InputError
 
 HEADER = "id,lower,upper,size"

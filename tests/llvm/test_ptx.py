@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from lowtide.ir.gpu_names import GPU_ARCHITECTURES, is_gpu_target
-from lowtide.llvm.gpu import gpu_target
+from lowtide.llvm.named_targets import gpu_target
 from lowtide.llvm.ptx import (
     NotForGpuError,
     check_for_gpu,
@@ -71,7 +71,8 @@ def test_llvm_has_each_allowed_intrinsic() -> None:
     types = {"i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "half": "f16", "float": "f32"}
     texts += [masked(number, *x) for number, x in enumerate(types.items())]
     program = (
-        "import sys\nfrom lowtide.llvm.gpu import gpu_target\nfrom lowtide.llvm.ptx import ptx_of\n"
+        "import sys\nfrom lowtide.llvm.named_targets import gpu_target\n"
+        "from lowtide.llvm.ptx import ptx_of\n"
         "for text in sys.stdin.read().split('=====')[:-1]:\n"
         "    for name in ('cuda:sm_80', 'cuda:sm_100'):\n"
         "        assert '.entry' in ptx_of(text, gpu_target(name))\nprint('all')\n"
@@ -87,7 +88,7 @@ def test_llvm_ends_the_process_for_what_is_refused() -> None:
     """What the check is for: no Python exception comes of it."""
     text = kernel(0, "llvm.log.f32", "float", 1)
     program = (
-        "import sys\nfrom lowtide.llvm.gpu import gpu_target\n"
+        "import sys\nfrom lowtide.llvm.named_targets import gpu_target\n"
         "from lowtide.llvm.machine import KernelCompiler\n"
         "try:\n    KernelCompiler(gpu_target('cuda')).assembly(sys.stdin.read())\n"
         "except BaseException:\n    pass\nprint('alive')\n"

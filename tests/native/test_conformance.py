@@ -7,7 +7,7 @@ from tests.evaluator.test_conformance import recorded
 from tests.support import needs_shared
 
 from lowtide.ir.errors import UnsupportedOpError
-from lowtide.testing.native import run_native
+from lowtide.testing.conformance import run_native
 
 SAMPLE = 80
 PASSING = 0.97

@@ -14,7 +14,7 @@ from lowtide.checking.tolerances import assert_values_close
 from lowtide.evaluator import evaluate
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.testing.check_pass import seeded_arguments
-from lowtide.testing.native import run_native
+from lowtide.testing.conformance import run_native
 from lowtide.verifier import verify
 
 FORMS: Final = {

@@ -8,7 +8,7 @@ from tests.nnvm.documents import GRAPHS, Document, compiled, residual
 
 from lowtide.cli.main import main
 from lowtide.evaluator import evaluate
-from lowtide.frontend.graphs.errors import GraphError
+from lowtide.frontend.graphs.graph import GraphError
 from lowtide.frontend.nnvm.document import looks_like_nnvm, read_nnvm
 from lowtide.frontend.nnvm.module import module_of, with_shapes
 from lowtide.ir.errors import InputError, UnsupportedOpError

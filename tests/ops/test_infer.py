@@ -5,8 +5,8 @@ import pytest
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import ElementType, Opcode, array_shape
 from lowtide.ir.attributes import NO_ATTRIBUTES, Dimensions, Dot, DotDimensions, Slice
+from lowtide.ir.errors import CannotInferError, ShapeError
 from lowtide.ops.checks import higher_precision
-from lowtide.ops.errors import CannotInferError, ShapeError
 from lowtide.ops.infer import infer_omitted_shape, infer_shape
 
 COLUMNS = "f32[2,3]{0,1}"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.spmd.equal_results import partitioned_text
 
-from lowtide.fitting.errors import SpecializedError
+from lowtide.fitting.dimensions import SpecializedError
 from lowtide.fitting.resizing import ResizableModule
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.fusion.access import access_of

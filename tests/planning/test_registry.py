@@ -12,7 +12,7 @@ from lowtide.planning import (
 )
 
 RECORDS = [(5, 0, 1), (7, 1, 2)]
-FIRST_FIT = "lowtide.planning.offsets.first_fit:STRATEGIES"
+FIRST_FIT = "lowtide.planning.offsets.greedy_by_size:STRATEGIES"
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from lowtide.cli.main import main
 from lowtide.evaluator import evaluate
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.passes import Pass
-from lowtide.reduce.failing import failing_test
+from lowtide.reduce.minimize import failing_test
 from lowtide.reduce.shrink import shrink
 from lowtide.reduce.shrink.arguments import likely_arguments
 from lowtide.reduce.shrink.factors import Sizes

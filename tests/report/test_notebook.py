@@ -3,7 +3,7 @@
 from tests.autopsy.plans import WASTEFUL, planned
 
 import lowtide
-from lowtide.report.notebook import notebook_html
+from lowtide.report.drawing import notebook_html
 
 TEXT = """HloModule <script>
 ENTRY e {

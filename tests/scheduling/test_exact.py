@@ -13,7 +13,7 @@ from lowtide.analysis.memory_profile import peak_bytes
 from lowtide.remat.replay import ReplayError, replay
 from lowtide.scheduling.depth_first import depth_first_order
 from lowtide.scheduling.exact import lower_order
-from lowtide.scheduling.plain_bound import plain_bound
+from lowtide.scheduling.proof import plain_bound
 
 
 def test_orders_are_of_least_peak() -> None:

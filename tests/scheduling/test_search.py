@@ -8,8 +8,7 @@ from tests.scheduling.small_graphs import Oracle, SmallGraph, small_graph
 
 from lowtide.analysis.graph_tables import tables_of
 from lowtide.analysis.memory_profile import peak_bytes, step_bytes
-from lowtide.scheduling.plain_bound import plain_bound
-from lowtide.scheduling.proof import CYCLE, SPLIT, CutBound, KeptBytes, OrderRefutation
+from lowtide.scheduling.proof import CYCLE, SPLIT, CutBound, KeptBytes, OrderRefutation, plain_bound
 from lowtide.scheduling.search import SearchResult, search_order
 from lowtide.scheduling.stretches import WAYS, Stretches
 from lowtide.search.deadline import Deadline

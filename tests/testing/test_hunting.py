@@ -20,8 +20,7 @@ from lowtide.testing.hunting.cells import cells_of
 from lowtide.testing.hunting.certainty import Doubt, doubts
 from lowtide.testing.hunting.coverage import CellCounts, apart, wished
 from lowtide.testing.hunting.families import lines, options, stored
-from lowtide.testing.hunting.families.table import NAMES, family
-from lowtide.testing.hunting.family import HuntedCase, smaller_lines
+from lowtide.testing.hunting.family import NAMES, HuntedCase, family, smaller_lines
 from lowtide.testing.hunting.findings import Court, Finding
 from lowtide.testing.hunting.hunt import Hunt
 from lowtide.testing.hunting.judges import Comparison, Conditions, ModuleCourt

@@ -8,6 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.xla.dumped.buffer_info import buffer_info_csv
+from tests.xla.dumped.live_range import live_range_text
+from tests.xla.dumped.peak import peak_text
+from tests.xla.dumped.statistics import most_live_bytes, plan_statistics, statistics_text
+from tests.xla.dumped.value_uses import value_uses_text
 
 from lowtide import compiler
 from lowtide.frontend.hlo_proto import read_hlo_proto_plan, write_memory_usage_report
@@ -18,14 +23,8 @@ from lowtide.ir.buffer import AllocationKind, BufferAssignment
 from lowtide.xla.analysis.hlo_alias import hlo_alias_analysis
 from lowtide.xla.analysis.hlo_dataflow import hlo_dataflow
 from lowtide.xla.analysis.hlo_live_range import hlo_live_range
-from lowtide.xla.dumps.buffer_assignment import buffer_assignment_text
-from lowtide.xla.dumps.buffer_info import buffer_info_csv
-from lowtide.xla.dumps.live_range import live_range_text
+from lowtide.xla.dumps.buffer_assignment import buffer_assignment_text, bytes_text
 from lowtide.xla.dumps.memory_usage import memory_usage, memory_usage_fields, memory_usage_text
-from lowtide.xla.dumps.peak import peak_text
-from lowtide.xla.dumps.statistics import most_live_bytes, plan_statistics, statistics_text
-from lowtide.xla.dumps.value_uses import value_uses_text
-from lowtide.xla.dumps.values import bytes_text
 
 PROGRAMS = """
 import jax, jax.numpy as np

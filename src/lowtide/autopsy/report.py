@@ -227,7 +227,7 @@ class PlanReport:
         return f"<PlanReport {self.memory!r}; cause: {cause}>"
 
     def _repr_html_(self) -> str:
-        from lowtide.report.notebook import notebook_html
+        from lowtide.report.drawing import notebook_html
 
         return notebook_html(str(self))
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic
 
+import numpy as np
+
 from lowtide.backends.interface import Backend, KernelSet, ProgramT, Progress, Tell
 from lowtide.budgeting.errors import OverMemoryError, refusal
 from lowtide.compiler import DEFAULT_PLAN, ModulePlan, PlanOptions, plan
@@ -16,9 +18,12 @@ from lowtide.fusion.conflicts import (
     write_out_nested_fusions,
 )
 from lowtide.ir import Instruction, Module
+from lowtide.ir.attributes import Constant
+from lowtide.ir.buffer import AllocationKind
 from lowtide.ir.clone import clone_module
 from lowtide.ir.partitioning import check_partitioned
 from lowtide.records import dataclass
+from lowtide.runtime.cpu.program import Bytes
 from lowtide.transforms.control_flow.unread_loops import remove_unread_loops
 from lowtide.transforms.layout.handed_on import obey_layouts
 from lowtide.transforms.layout.plain_memory import to_plain_memory
@@ -137,3 +142,20 @@ def _prepared(module: Module, kernels: KernelSet[ProgramT]) -> Module:
 
     write_out_fusions(module, is_no_kernel)
     return module
+
+
+def constant_bytes(plan: ModulePlan) -> tuple[tuple[int, Bytes], ...]:
+    """Return of each allocation that is a constant its index and its bytes."""
+    found = [
+        (x.index, _bytes(x.constant))
+        for x in plan.assignment.allocations
+        if x.kind is AllocationKind.CONSTANT and x.constant is not None
+    ]
+    return tuple(found)
+
+
+def _bytes(instruction: Instruction) -> Bytes:
+    """The bytes of a constant as they lie in memory."""
+    array = instruction.attributes_as(Constant).literal.array
+    order = instruction.shape.physical_order
+    return np.ascontiguousarray(array.transpose(order)).reshape(-1).view(np.uint8)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
-from lowtide.backends.constants import constant_bytes
+from lowtide.backends.build import constant_bytes
 from lowtide.backends.interface import Progress
 from lowtide.backends.kept import kept, target_of
 from lowtide.codegen.bundles.bundles import bundled

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import final
 
-from lowtide.backends.constants import constant_bytes
+from lowtide.backends.build import constant_bytes
 from lowtide.backends.interface import Progress
 from lowtide.codegen.gpu.kernels import GpuKernels
 from lowtide.codegen.gpu.select import is_cheap
@@ -13,7 +13,7 @@ from lowtide.codegen.program import NO_CODE, thunks_of
 from lowtide.compiler import ModulePlan
 from lowtide.fusion.target_record import GPU_TARGET, TargetRecord
 from lowtide.ir import Instruction, Opcode
-from lowtide.llvm.gpu import gpu_target
+from lowtide.llvm.named_targets import gpu_target
 from lowtide.runtime.cpu.program import interface_of
 from lowtide.runtime.gpu.program import GpuProgram
 

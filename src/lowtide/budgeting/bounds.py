@@ -14,8 +14,7 @@ from lowtide.certificate.orders import Boundary
 from lowtide.ir import Instruction
 from lowtide.records import dataclass
 from lowtide.remat.bound import BoundSearch
-from lowtide.remat.footprint import footprints
-from lowtide.remat.measure import step_bytes
+from lowtide.remat.measure import footprints, step_bytes
 from lowtide.remat.tables import RematTables, tables_of
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import Effort

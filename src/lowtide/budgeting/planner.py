@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from lowtide.budgeting.bounds import ModuleBound, ModuleBounds
+from lowtide.budgeting.errors import OverMemoryError, refusal
 from lowtide.budgeting.graphs import BudgetGraphs, budget_graphs
 from lowtide.budgeting.points import (
     Progress,
@@ -333,3 +334,29 @@ class BudgetPlanner:
         seconds = plain_seconds(graphs)
         extra = max(0.0, seconds - self.base_seconds)
         return Family(PlannedPoint(plan, extra, variant.name), options, self._progress)
+
+
+def plan_within(
+    module: Module, memory: int | None, options: PlanOptions = DEFAULT_PLAN
+) -> ModulePlan:
+    """Return the cheapest plan whose arena has at most `memory` bytes; None is any number of them.
+
+    Raises OverMemoryError where no plan is known to fit, and what `compiler.plan` raises.
+    """
+    planner = planner_of(module, options)
+    plain = planner.own.plain.plan
+    if memory is None:
+        return plain
+    fit = planner.within(memory)
+    if fit.point is None:
+        raise OverMemoryError(refusal(plain.report, fit))
+    return planner.with_remarks(fit.point.plan)
+
+
+def planner_of(module: Module, options: PlanOptions = DEFAULT_PLAN) -> BudgetPlanner:
+    """Return the plans of a module for many budgets, once it is planned without one.
+
+    Raises what `compiler.plan` raises.
+    """
+    options = options.begun()
+    return BudgetPlanner(module, plan_module(module, options), options)

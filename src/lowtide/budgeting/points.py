@@ -19,7 +19,7 @@ from lowtide.ir import Computation
 from lowtide.records import dataclass
 from lowtide.remat.frontier import Frontier, Point, frontier
 from lowtide.remat.measure import step_bytes
-from lowtide.remat.quick import quick_sequence
+from lowtide.remat.recompute import quick_sequence
 from lowtide.remat.tables import tables_of
 from lowtide.remat.xla import xla_sequence
 from lowtide.scheduling.module_scheduler import SCHEDULERS

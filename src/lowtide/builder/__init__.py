@@ -1,7 +1,6 @@
 """Building modules in Python, as XlaBuilder does in C++."""
 
 from lowtide.builder.builder import Builder
-from lowtide.builder.errors import BuildError
-from lowtide.builder.values import Op, SubComputation, Value
+from lowtide.builder.values import BuildError, Op, SubComputation, Value
 
 __all__ = ["BuildError", "Builder", "Op", "SubComputation", "Value"]

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from lowtide.builder.core import BuilderCore
-from lowtide.builder.errors import BuildError
-from lowtide.builder.values import Op, Value
+from lowtide.builder.values import BuildError, Op, Value
 from lowtide.ir.attributes import NO_ATTRIBUTES, Attributes, Dimensions, Reshape
+from lowtide.ir.errors import ShapeError
 from lowtide.ir.opcode import Opcode
 from lowtide.ops.checks import (
     Dimension,
@@ -24,7 +24,6 @@ from lowtide.ops.checks import (
     plain,
     tighter,
 )
-from lowtide.ops.errors import ShapeError
 
 
 class Broadcasting(BuilderCore):

@@ -10,8 +10,7 @@ from lowtide.builder.contraction import ContractionOps
 from lowtide.builder.core import BuilderCore
 from lowtide.builder.data_movement import DataMovementOps
 from lowtide.builder.elementwise import ElementwiseOps
-from lowtide.builder.errors import BuildError
-from lowtide.builder.values import Op
+from lowtide.builder.values import BuildError, Op
 from lowtide.ir.attributes import MAIN_THREAD
 from lowtide.ir.computation import Computation
 from lowtide.ir.instruction import Instruction

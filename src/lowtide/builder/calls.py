@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from lowtide.builder.core import BuilderCore
 from lowtide.builder.data_movement import one_or_more
-from lowtide.builder.errors import BuildError
-from lowtide.builder.values import Op, SubComputation, Value
+from lowtide.builder.values import BuildError, Op, SubComputation, Value
 from lowtide.ir.attributes import (
     Aliasing,
     Async,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lowtide.builder.core import BuilderCore
-from lowtide.builder.errors import BuildError
-from lowtide.builder.values import Op, Value
+from lowtide.builder.values import BuildError, Op, Value
 from lowtide.ir.attributes import (
     DEFAULT_PRECISION,
     BatchNorm,
@@ -26,9 +25,9 @@ from lowtide.ir.attributes import (
     WindowDimension,
 )
 from lowtide.ir.element_type import ElementType
+from lowtide.ir.errors import ShapeError
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import Shape, tuple_shape
-from lowtide.ops.errors import ShapeError
 from lowtide.ops.infer import infer_shape
 
 

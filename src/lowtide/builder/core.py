@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from lowtide.builder.errors import BuildError
 from lowtide.builder.literals import literal_of
-from lowtide.builder.values import Op, SubComputation, Value
+from lowtide.builder.values import BuildError, Op, SubComputation, Value
 from lowtide.ir.annotations import NO_ANNOTATIONS
 from lowtide.ir.attributes import (
     MAIN_THREAD,
@@ -21,6 +20,7 @@ from lowtide.ir.attributes import (
 from lowtide.ir.clone import CloneMap, clone_computation
 from lowtide.ir.computation import Computation
 from lowtide.ir.element_type import BY_KEYWORD, ElementType
+from lowtide.ir.errors import CannotInferError, ShapeError
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.metadata import NO_METADATA, Metadata
 from lowtide.ir.module import Module
@@ -28,7 +28,6 @@ from lowtide.ir.names import sanitize
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import ProgramShape, Shape
 from lowtide.ir.sharding import Sharding
-from lowtide.ops.errors import CannotInferError, ShapeError
 from lowtide.ops.infer import infer_shape
 from lowtide.ops.signature import check_shape, check_signature
 

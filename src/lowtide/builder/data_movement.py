@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lowtide.builder.core import BuilderCore
-from lowtide.builder.errors import BuildError
-from lowtide.builder.values import Op, SubComputation, Value
+from lowtide.builder.values import BuildError, Op, SubComputation, Value
 from lowtide.ir.attributes import (
     Dimensions,
     DynamicSlice,

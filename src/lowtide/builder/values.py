@@ -1,16 +1,18 @@
-"""Values that a builder hands out: `Op` for an operation, `SubComputation` for a callee."""
+"""Values that a builder hands out, and the error that names the line which asked for one."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import numpy as np
 
-from lowtide.builder.errors import BuildError
 from lowtide.ir.computation import Computation
 from lowtide.ir.element_type import ElementType
+from lowtide.ir.errors import LowtideError
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.literal import Array
 from lowtide.ir.shape import ProgramShape, Shape
@@ -18,6 +20,36 @@ from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.builder.builder import Builder
+
+
+_PACKAGE = __name__.partition(".")[0] + "."
+
+
+@final
+class BuildError(LowtideError):
+    """An operation cannot be built; `file` and `line` are where the program asked for it."""
+
+    def __init__(self, message: str, *, operation: str = "") -> None:
+        self.file, self.line = caller()
+        self.operation = operation
+        place = f"{self.file}:{self.line}" if self.line else ""
+        super().__init__(": ".join([part for part in (place, operation, message) if part]))
+
+
+def caller() -> tuple[str, int]:
+    """Return file and line of the innermost call from outside of lowtide; ("", 0) for none.
+
+    A file below the working directory is named relative to it.
+    """
+    frame = sys._getframe(1)
+    while (frame.f_globals.get("__name__") or "").startswith(_PACKAGE):
+        if frame.f_back is None:
+            return "", 0
+        frame = frame.f_back
+    file = frame.f_code.co_filename
+    here = os.getcwd() + os.sep
+    return file.removeprefix(here), frame.f_lineno
+
 
 Index: TypeAlias = "int | slice | tuple[int | slice, ...]"
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from lowtide.checking.readers import readers
 from lowtide.checking.storage_order import element_bits, is_row_major, same_places
-from lowtide.ir import Instruction, Opcode, Shape
-from lowtide.ir.attributes import Constant, Dimensions, Slice
+from lowtide.ir import Computation, Instruction, Opcode, Shape
+from lowtide.ir.attributes import Constant, Dimensions, GetTupleElement, Slice
+from lowtide.ir.kept import kept
 from lowtide.ops.table import TABLE
 
 Path = tuple[Instruction, bool]
@@ -164,3 +164,27 @@ def _known(start: Instruction) -> int | None:
         return None
     literal = start.attributes_as(Constant).literal
     return None if literal.elided else int(literal.array.item())
+
+
+def readers(x: Instruction) -> list[Instruction]:
+    """Return the users of a value on which the result of its computation depends, in order."""
+    needed = kept(x.parent, "checking: needed", lambda: _needed(x.parent))
+    return [user for user in x.users if user in needed]
+
+
+def _needed(computation: Computation) -> set[Instruction]:
+    found = {computation.root}
+    stack = [computation.root]
+    while stack:
+        for operand in _run_for(stack.pop()):
+            if operand not in found:
+                found.add(operand)
+                stack.append(operand)
+    return found
+
+
+def _run_for(x: Instruction) -> tuple[Instruction, ...]:
+    """The operands that run for a value: of a tuple that is made there, the element that it is."""
+    if x.opcode is Opcode.GET_TUPLE_ELEMENT and x.operands[0].opcode is Opcode.TUPLE:
+        return (x.operands[0].operands[x.attributes_as(GetTupleElement).index],)
+    return x.operands

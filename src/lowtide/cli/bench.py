@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lowtide.cli.arguments import JsonOption, ModuleArgument, TargetOption, ThreadsOption
-from lowtide.cli.shapes import ShapesOption
-from lowtide.cli.sizes import SizesOption
+from lowtide.cli.shapes import ShapesOption, SizesOption
 
 if TYPE_CHECKING:
     from lowtide.inspection.side_by_side import CompilerSide, SideBySide

@@ -13,10 +13,9 @@ from lowtide.cli.arguments import (
     MemoryOption,
     ModuleArgument,
     ThreadsOption,
+    taking,
 )
-from lowtide.cli.shapes import ShapesOption
-from lowtide.cli.sizes import SizesOption
-from lowtide.cli.taking import taking
+from lowtide.cli.shapes import ShapesOption, SizesOption
 from lowtide.records import dataclass
 
 if TYPE_CHECKING:

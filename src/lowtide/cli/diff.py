@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lowtide.cli.arguments import EffortOption, JsonOption, StageOption
-from lowtide.cli.shapes import ShapesOption
-from lowtide.cli.sizes import SizesOption
+from lowtide.cli.shapes import ShapesOption, SizesOption
 from lowtide.options import DEFAULT_STAGE
 
 if TYPE_CHECKING:
@@ -57,8 +56,7 @@ def diff(
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.plan_request import effort_named
     from lowtide.cli.progress import progress
-    from lowtide.cli.shapes import given_shapes
-    from lowtide.cli.sizes import named_sizes
+    from lowtide.cli.shapes import given_shapes, named_sizes
     from lowtide.comparison.sides import FreeSizes, drawn_side_of, side_of
     from lowtide.compiler import PlanOptions
     from lowtide.frontend.files import is_onnx

@@ -17,12 +17,11 @@ from lowtide.cli.arguments import (
     ReoptimizeOption,
     StageOption,
     TargetOption,
+    taking,
 )
 from lowtide.cli.explain_plan import ExplainView, explain_plan, take_apart, write_pictures
 from lowtide.cli.one_device import DeviceCountOption, WholeOption
-from lowtide.cli.shapes import ShapesOption, SignatureOption
-from lowtide.cli.sizes import SizesOption
-from lowtide.cli.taking import taking
+from lowtide.cli.shapes import ShapesOption, SignatureOption, SizesOption
 from lowtide.options import DEFAULT_STAGE
 from lowtide.records import dataclass
 

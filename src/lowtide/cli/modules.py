@@ -7,8 +7,7 @@ from typing import Final
 
 from lowtide.cli.console import note
 from lowtide.cli.progress import progress
-from lowtide.cli.shapes import given_shapes, given_signature
-from lowtide.cli.sizes import named_sizes
+from lowtide.cli.shapes import given_shapes, given_signature, named_sizes
 from lowtide.frontend.files import ModuleInput, read_input
 from lowtide.ir import InputError, InvalidModuleError, Module
 from lowtide.verifier import verify

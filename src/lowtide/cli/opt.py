@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lowtide.cli.arguments import JsonOption, ModuleArgument, StageOption
-from lowtide.cli.shapes import ShapesOption
-from lowtide.cli.sizes import SizesOption
-from lowtide.cli.taking import taking
+from lowtide.cli.arguments import JsonOption, ModuleArgument, StageOption, taking
+from lowtide.cli.shapes import ShapesOption, SizesOption
 from lowtide.records import dataclass
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lowtide.cli.arguments import JsonOption, ModuleArgument, size_in_bytes
-from lowtide.cli.shapes import ShapesOption
+from lowtide.cli.shapes import ShapesOption, SizesOption
 from lowtide.cli.shard import DevicesOption, partitioned
-from lowtide.cli.sizes import SizesOption
 
 if TYPE_CHECKING:
     from lowtide.checking.communication import CommunicationCheck

@@ -14,6 +14,7 @@ from lowtide.cli.arguments import (
     ReoptimizeOption,
     StageOption,
     size_in_bytes,
+    taking,
 )
 from lowtide.cli.one_device import WholeOption
 from lowtide.cli.plan_budget import BudgetRequest
@@ -25,10 +26,9 @@ from lowtide.cli.shapes import (
     MatchRangeOption,
     ShapesOption,
     SignatureOption,
+    SizesOption,
     VariantOption,
 )
-from lowtide.cli.sizes import SizesOption
-from lowtide.cli.taking import taking
 from lowtide.options import DEFAULT_STAGE
 from lowtide.records import dataclass
 
@@ -232,7 +232,7 @@ def _plan(
     from lowtide.cli.plan_budget import plan_budget
     from lowtide.cli.plan_graph import plan_graph
     from lowtide.cli.plan_packing import is_packing, plan_packing, read_packing
-    from lowtide.compiler.kept_solvers import keep_solvers
+    from lowtide.compiler.pipeline import keep_solvers
     from lowtide.packing.named import named_problem
 
     request.check()

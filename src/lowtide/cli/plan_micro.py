@@ -23,8 +23,7 @@ def plan_model(path: str, request: PlanRequest, banks: list[str]) -> None:
     from lowtide.cli.plan_request import effort_named
     from lowtide.cli.progress import progress
     from lowtide.micro.banks import plan_banks
-    from lowtide.micro.header import arena_header
-    from lowtide.micro.planned import planned_model
+    from lowtide.micro.planned import arena_header, planned_model
 
     memories = [_bank(x) for x in banks]
     model = read_model(path)

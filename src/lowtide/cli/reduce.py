@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from lowtide.cli.arguments import ModuleArgument
-from lowtide.cli.shapes import ShapesOption
-from lowtide.cli.sizes import SizesOption
+from lowtide.cli.shapes import ShapesOption, SizesOption
 
 
 def reduce(
@@ -38,7 +37,7 @@ def reduce(
     from lowtide.cli.modules import load
     from lowtide.cli.progress import progress
     from lowtide.ir.printer import COMPLETE, to_text
-    from lowtide.reduce.failing import failing_test
+    from lowtide.reduce.minimize import failing_test
     from lowtide.reduce.shrink import shrink
 
     console.check_outputs(output)

@@ -14,11 +14,10 @@ from lowtide.cli.arguments import (
     ModuleArgument,
     TargetOption,
     ThreadsOption,
+    taking,
 )
 from lowtide.cli.run_shown import show_runs
-from lowtide.cli.shapes import ShapesOption, SignatureOption
-from lowtide.cli.sizes import SizesOption
-from lowtide.cli.taking import taking
+from lowtide.cli.shapes import ShapesOption, SignatureOption, SizesOption
 from lowtide.records import dataclass
 
 if TYPE_CHECKING:

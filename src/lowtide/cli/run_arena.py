@@ -46,7 +46,7 @@ def target_of(
     Raises OverMemoryError where no plan of the last kind is known to fit the memory.
     """
     from lowtide.autopsy.assigners import plan_for_order
-    from lowtide.budgeting.within import plan_within
+    from lowtide.budgeting.planner import plan_within
     from lowtide.cli.exit_codes import UsageError
     from lowtide.compiler import PlanOptions
 

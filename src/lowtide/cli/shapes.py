@@ -1,4 +1,4 @@
-"""Options of graphs: shapes of inputs, a signature, how NNVM's algorithm plans."""
+"""Options of graphs: sizes and shapes of inputs, a signature, how NNVM's algorithm plans."""
 
 from __future__ import annotations
 
@@ -6,6 +6,37 @@ from contextvars import ContextVar
 from typing import Annotated, Final
 
 import typer
+
+_SIZES: Final[ContextVar[dict[str, int]]] = ContextVar("sizes of named dimensions")
+
+
+def named_sizes() -> dict[str, int]:
+    """Return the sizes that the command line gives, by the names of dimensions."""
+    return _SIZES.get({})
+
+
+def _keep_sizes(given: list[str] | None) -> list[str] | None:
+    found: dict[str, int] = {}
+    for text in given or ():
+        name, equals, size = text.rpartition("=")
+        if not equals or not name or not size.isdecimal() or len(size) > 18:
+            raise typer.BadParameter(f"expected NAME=SIZE, such as batch=8, found {text!r}")
+        found[name] = int(size)
+    _SIZES.set(found)
+    return given
+
+
+SizesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dim",
+        metavar="NAME=SIZE",
+        callback=_keep_sizes,
+        show_default=False,
+        help="Size of a dimension that an ONNX model names.",
+    ),
+]
+
 
 _SHAPES: Final[ContextVar[dict[str, tuple[int, ...]]]] = ContextVar("shapes of arguments")
 
@@ -23,7 +54,7 @@ def given_shapes() -> dict[str, tuple[int, ...]]:
     return _SHAPES.get({})
 
 
-def _remember(given: list[str] | None) -> list[str] | None:
+def _keep_shapes(given: list[str] | None) -> list[str] | None:
     found: dict[str, tuple[int, ...]] = {}
     for text in given or ():
         name, equals, sizes = text.rpartition("=")
@@ -38,7 +69,7 @@ def _remember(given: list[str] | None) -> list[str] | None:
     return given
 
 
-def _keep(given: str | None) -> str | None:
+def _keep_signature(given: str | None) -> str | None:
     _SIGNATURE.set(given)
     return given
 
@@ -48,7 +79,7 @@ SignatureOption = Annotated[
     typer.Option(
         "--signature",
         metavar="NAME",
-        callback=_keep,
+        callback=_keep_signature,
         show_default=False,
         help="Of a SavedModel; serving_default if not given.",
     ),
@@ -58,7 +89,7 @@ ShapesOption = Annotated[
     typer.Option(
         "--shape",
         metavar="INPUT=SIZE,...",
-        callback=_remember,
+        callback=_keep_shapes,
         show_default=False,
         help="Shape of an input: of ONNX, a SavedModel, NNVM.",
     ),

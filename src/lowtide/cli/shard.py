@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lowtide.cli.arguments import DeadlineOption, JsonOption, ModuleArgument, size_in_bytes
-from lowtide.cli.shapes import ShapesOption
+from lowtide.cli.arguments import DeadlineOption, JsonOption, ModuleArgument, size_in_bytes, taking
+from lowtide.cli.shapes import ShapesOption, SizesOption
 from lowtide.cli.shard_search import bytes_per_second
-from lowtide.cli.sizes import SizesOption
-from lowtide.cli.taking import taking
 from lowtide.records import dataclass
 
 if TYPE_CHECKING:
@@ -90,7 +88,7 @@ def shard(given: _ShardArguments) -> None:
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.modules import load
     from lowtide.cli.shard_search import ShardRequest, search
-    from lowtide.spmd.asked import asks_for_shardings
+    from lowtide.spmd.one_device import asks_for_shardings
 
     found = load(given.module).module
     is_search = given.mesh is not None or given.memory is not None or not asks_for_shardings(found)

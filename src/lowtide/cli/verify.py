@@ -12,10 +12,9 @@ from lowtide.cli.arguments import (
     ReoptimizeOption,
     StageOption,
     size_in_bytes,
+    taking,
 )
-from lowtide.cli.shapes import ShapesOption
-from lowtide.cli.sizes import SizesOption
-from lowtide.cli.taking import taking
+from lowtide.cli.shapes import ShapesOption, SizesOption
 from lowtide.options import DEFAULT_STAGE
 from lowtide.records import dataclass
 

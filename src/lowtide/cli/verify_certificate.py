@@ -101,7 +101,7 @@ def _compare(
 
 
 def _planner(module: Module, request: CompileRequest) -> BudgetPlanner:
-    from lowtide.budgeting.within import planner_of
+    from lowtide.budgeting.planner import planner_of
     from lowtide.cli.plan_request import effort_named
     from lowtide.compiler import PlanOptions
     from lowtide.planning import SearchOptions

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from lowtide.fitting.dimensions import NamedDimension
-from lowtide.fitting.errors import DimensionError, SpecializedError
+from lowtide.fitting.dimensions import DimensionError, NamedDimension, SpecializedError
 from lowtide.fitting.fit import SizedProgram
 from lowtide.ir import Module
 from lowtide.ir.suggestions import nearest

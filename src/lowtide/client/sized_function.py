@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
-from lowtide.fitting.dimensions import NamedDimension, NamedLeaf
-from lowtide.fitting.errors import SpecializedError
+from lowtide.fitting.dimensions import NamedDimension, NamedLeaf, SpecializedError
 from lowtide.fitting.fit import SizedProgram
 from lowtide.ir import Module
 

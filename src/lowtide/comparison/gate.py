@@ -95,7 +95,7 @@ class GateResult:
         return all(x.passes for x in self.checks)
 
     def _repr_html_(self) -> str:
-        from lowtide.report.notebook import notebook_html
+        from lowtide.report.drawing import notebook_html
 
         return notebook_html(str(self))
 

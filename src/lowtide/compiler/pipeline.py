@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from lowtide.analysis.live_range import LiveRanges
@@ -10,7 +11,6 @@ from lowtide.buffers.assignment import PackedBuffers, assign_buffers
 from lowtide.buffers.copy_insertion import CopyInsertion
 from lowtide.compiler import proposals
 from lowtide.compiler.called_ladders import Bounds
-from lowtide.compiler.kept_solvers import keep_solvers
 from lowtide.compiler.options import DEFAULT_PLAN, PlanOptions
 from lowtide.compiler.ordering import order
 from lowtide.compiler.placing import place
@@ -18,13 +18,16 @@ from lowtide.compiler.proposals import Look, look_away
 from lowtide.compiler.reporting import report
 from lowtide.compiler.stages import check_stage, pipeline
 from lowtide.compiler.state import OptimizedModule, PlacedModule, StageClock
+from lowtide.files.object_cache import ObjectCache
 from lowtide.ir import Module
 from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.clone import clone_module
 from lowtide.ir.garbage_collection import without_collection
+from lowtide.options import cache_folder
 from lowtide.passes import Observer
 from lowtide.records import dataclass
 from lowtide.report.memory import MemoryReport
+from lowtide.search.kernels.objects import keep_objects
 from lowtide.transforms.layout.handed_on import obey_layouts
 
 if TYPE_CHECKING:
@@ -159,3 +162,9 @@ def _plan_of(placed: PlacedModule, assignment: BufferAssignment, found: MemoryRe
         placed.packed,
         placed.bounds,
     )
+
+
+@cache
+def keep_solvers() -> None:
+    """Keep the machine code of the solvers for later processes; what searches calls it first."""
+    keep_objects(ObjectCache(cache_folder() / "solvers"))

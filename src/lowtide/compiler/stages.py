@@ -15,7 +15,7 @@ from lowtide.passes import Fixpoint, Pass, Step
 from lowtide.passes.registry import late_passes, parse_passes
 from lowtide.scheduling.exact import lower_order
 from lowtide.scheduling.module_scheduler import Int64Array, best_of
-from lowtide.scheduling.plain_bound import plain_bound
+from lowtide.scheduling.proof import plain_bound
 from lowtide.search.effort import Effort
 
 STAGES: Final = ("input", "simplified", "layout", "fused", "scheduled")

@@ -15,8 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from lowtide.files.private import stranger
-from lowtide.files.writing import PRIVATE_MODE, write_bytes
+from lowtide.files.writing import PRIVATE_MODE, stranger, write_bytes
 
 CHECKSUM_BYTES: Final = 16
 

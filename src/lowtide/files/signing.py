@@ -12,8 +12,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from lowtide.files.private import stranger
-from lowtide.files.writing import PRIVATE_MODE, write_new
+from lowtide.files.writing import PRIVATE_MODE, stranger, write_new
 from lowtide.records import dataclass
 
 KEY_BYTES: Final = 32

@@ -1,9 +1,10 @@
-"""Writing of files: each appears complete or not at all, and each error names the file."""
+"""Writing of files: each appears complete or not at all, and errors name it; who else may write."""
 
 from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -92,3 +93,12 @@ def write_new(path: Path, data: bytes, mode: int = PLAIN_MODE) -> None:
                 os.link(temporary, path)
         finally:
             os.unlink(temporary)
+
+
+def stranger(status: os.stat_result) -> str:
+    """Return who else may have written a file or to a folder, in words; "" for nobody."""
+    if status.st_uid != os.getuid():
+        return f"user {status.st_uid} owns it"
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "others may write to it: chmod go-w"
+    return ""

@@ -26,8 +26,7 @@ from typing import Final
 
 from lowtide.analysis.donation import aliases, possible_donations
 from lowtide.fitting.arrays import arrays_of_entry
-from lowtide.fitting.dimensions import NamedLeaf, module_leaves
-from lowtide.fitting.errors import SpecializedError
+from lowtide.fitting.dimensions import NamedLeaf, SpecializedError, module_leaves
 from lowtide.fitting.scales import OpLink, Place, Sizing
 from lowtide.fitting.unsharing import unshared
 from lowtide.ir import Instruction, Module, Opcode

@@ -1,13 +1,29 @@
-"""Names of dimensions: what `B=images:0,labels:0` says of the arguments of a program."""
+"""Names of dimensions: what `B=images:0,labels:0` says of arguments; errors of other sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lowtide.fitting.errors import DimensionError
-from lowtide.ir import Module
+from lowtide.ir import Instruction, LowtideError, Module
 from lowtide.ir.suggestions import nearest
 from lowtide.records import dataclass
+
+
+class SpecializedError(LowtideError):
+    """A program that cannot be had at a size; `x` is the instruction that stands in the way."""
+
+    def __init__(self, reason: str, x: Instruction | None) -> None:
+        where = ""
+        if x is not None:
+            source = x.source
+            line = f" ({source.file}:{source.line})" if source is not None and source.file else ""
+            where = f"{x.opcode.value} %{x.name}{line}: "
+        super().__init__(f"{where}{reason}")
+        self.instruction = x
+
+
+class DimensionError(LowtideError):
+    """A dimension that a program does not have, or that cannot be told from others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ from typing import Final
 
 from lowtide import compiler
 from lowtide.compiler import DEFAULT_PLAN, ModulePlan, PlanOptions
-from lowtide.fitting.dimensions import NamedDimension, module_leaves
-from lowtide.fitting.errors import DimensionError
+from lowtide.fitting.dimensions import DimensionError, NamedDimension, module_leaves
 from lowtide.fitting.peaks import SizedPeaks, bytes_by_step, sized_peaks
 from lowtide.fitting.resizing import ResizableModule
 from lowtide.ir import Module

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from lowtide.fitting.errors import SpecializedError
+from lowtide.fitting.dimensions import SpecializedError
 from lowtide.ir import Instruction, array_shape
 from lowtide.ir.attributes import Attributes, ReduceWindow, Slice
 from lowtide.ir.attributes.windows import WindowDimension
-from lowtide.ops.errors import ShapeError
+from lowtide.ir.errors import ShapeError
 from lowtide.ops.factors.record import factors_of, has_factors
 from lowtide.ops.resizing import attributes_at
 from lowtide.ops.table import TABLE

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from lowtide import compiler
 from lowtide.compiler import PlanOptions
-from lowtide.fitting.errors import SpecializedError
+from lowtide.fitting.dimensions import SpecializedError
 from lowtide.fitting.resizing import ResizableModule
 from lowtide.ir import Module
 from lowtide.records import dataclass

@@ -11,8 +11,7 @@ from typing import Final
 
 from lowtide.analysis.loop_trip_count import trip_count
 from lowtide.fitting.arrays import ModuleArrays, arrays_of_entry
-from lowtide.fitting.dimensions import NamedLeaf, module_leaves
-from lowtide.fitting.errors import SpecializedError
+from lowtide.fitting.dimensions import NamedLeaf, SpecializedError, module_leaves
 from lowtide.fitting.made_sizes import grown_attributes
 from lowtide.fitting.scales import Place, Sizing, scaled_sizes
 from lowtide.fitting.unsharing import unshared

@@ -14,7 +14,7 @@ from typing import Final
 
 from lowtide.analysis.forwarding import ANNOTATIONS
 from lowtide.fitting.arrays import ModuleArrays
-from lowtide.fitting.errors import SpecializedError
+from lowtide.fitting.dimensions import SpecializedError
 from lowtide.fitting.made_sizes import made_sizes, makes_sizes
 from lowtide.fitting.own_rows import with_own_rows
 from lowtide.ir import Instruction, Opcode, Shape

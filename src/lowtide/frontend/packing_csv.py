@@ -15,6 +15,7 @@ An `offset` is where the buffer has to lie; an empty cell leaves that open. Wher
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from itertools import chain
@@ -23,7 +24,6 @@ from operator import gt
 from typing import Final
 
 from lowtide.frontend.compressed import first_bytes
-from lowtide.frontend.packing_overlap import first_overlap
 from lowtide.ir import InputError
 from lowtide.ir.suggestions import nearest_name
 from lowtide.records import dataclass
@@ -347,3 +347,31 @@ def _known(name: str = "") -> str:
     close = nearest_name(name.strip(), (*names, *_SYNONYMS))
     hint = f"did you mean {close!r}? " if close else ""
     return f"{hint}expected {', '.join(_NEEDED)}, perhaps {', '.join(_OPTIONAL)}"
+
+
+def first_overlap(
+    rectangles: Sequence[tuple[int, int, int, int, int]],
+) -> tuple[int, int] | None:
+    """Return the numbers of two rectangles that share a byte at a step; None if there are none.
+
+    A rectangle is (first step, last step, offset, end, number): the last step is included, the end
+    of the bytes is not, and none is empty. Time is n log n.
+    """
+    order = sorted(range(len(rectangles)), key=lambda i: rectangles[i][0])
+    ends = sorted(range(len(rectangles)), key=lambda i: rectangles[i][1])
+    live: list[tuple[int, int]] = []
+    done = 0
+    for i in order:
+        first, _, offset, end, number = rectangles[i]
+        while rectangles[ends[done]][1] < first:
+            key = (rectangles[ends[done]][2], ends[done])
+            del live[bisect_left(live, key)]
+            done += 1
+        place = bisect_left(live, (offset, -1))
+        below = live[place - 1][1] if place else -1
+        if below >= 0 and rectangles[below][3] > offset:
+            return rectangles[below][4], number
+        if place < len(live) and live[place][0] < end:
+            return rectangles[live[place][1]][4], number
+        insort(live, (offset, i))
+    return None

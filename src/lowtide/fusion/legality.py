@@ -18,9 +18,9 @@ from lowtide.fusion.cluster import Cluster, ClusterRead, KernelKind
 from lowtide.fusion.code_size import pieces
 from lowtide.fusion.refusal import FusionRefusal, RefusalKind
 from lowtide.fusion.target_record import TargetRecord
-from lowtide.fusion.targets import would_read_target
 from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import Dimensions, Gather
+from lowtide.ops.overwriting import reads_target_elsewhere
 from lowtide.ops.surrounding import is_surrounding
 from lowtide.ops.table import TABLE
 
@@ -423,3 +423,17 @@ def row_bytes(cluster: Cluster) -> int | None:
         return None
     width = max([x.shape.element_type.bits for x in cluster.inputs], default=32) // 8
     return prod([space[i] for i in reduced]) * max(1, width)
+
+
+def would_read_target(producer: Cluster, update: Cluster) -> bool:
+    """Whether an update with a loop that it reads would read what it may have overwritten."""
+    hero = update.hero
+    if hero is None:
+        return False
+    count = 1 if hero.opcode is not Opcode.SCATTER else len(hero.operands) // 2
+    members = producer.members | update.members
+    for number, target in enumerate(hero.operands[:count]):
+        is_read = target in producer.inputs or hero.operands.count(target) > 1
+        if is_read and reads_target_elsewhere(hero, number, {target: True}, (), members):
+            return True
+    return False

@@ -7,10 +7,9 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from lowtide.host_calls.arrays import array_at, write_array
 from lowtide.host_calls.foreign.targets import target_named
 from lowtide.host_calls.functions import TARGET
-from lowtide.host_calls.memory_calls import MEMORY_TARGET, memory_function
+from lowtide.host_calls.memory_calls import MEMORY_TARGET, array_at, memory_function, write_array
 from lowtide.host_calls.python_calls import PythonCall
 from lowtide.host_calls.random_counter import COUNTER, CounterCall, RandomCounter
 from lowtide.ir.errors import UnsupportedOpError

@@ -1,14 +1,18 @@
-"""Calls of Python functions that read and write the memory of a program themselves."""
+"""The memory of a program in calls of Python functions: arrays at addresses, read and written."""
 
 from __future__ import annotations
 
+import ctypes
 import secrets
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Final, TypeAlias, final
+from typing import Any, Final, TypeAlias, final
 from weakref import WeakValueDictionary
 
+import numpy as np
+
 from lowtide.ir.errors import UnsupportedOpError
+from lowtide.ir.literal import DTYPES, Array
 from lowtide.ir.shape import Shape
 from lowtide.ir.thunk import HostCall
 
@@ -49,3 +53,26 @@ def memory_function(call: HostCall) -> MemoryFunction:
     if callee is None:
         raise UnsupportedOpError("it calls a function that is not in this process, or not any more")
     return callee.function
+
+
+def array_at(address: int, shape: Shape) -> Array:
+    """Return a copy of the array at an address, in row-major order."""
+    return np.array(memory_at(address, shape), order="C")
+
+
+def write_array(address: int, shape: Shape, value: Array) -> None:
+    """Write an array of the type and the sizes of a shape to an address."""
+    memory_at(address, shape)[...] = value
+
+
+def memory_at(address: int, shape: Shape) -> Array:
+    """Return the memory at an address as an array; a layout has no tiles in native code."""
+    dtype = DTYPES[shape.element_type]
+    nbytes = shape.element_count * dtype.itemsize
+    if not nbytes:
+        return np.empty(shape.dimensions, dtype)
+    block: Any = (ctypes.c_char * nbytes).from_address(address)
+    order = shape.physical_order
+    sizes = [shape.dimensions[x] for x in order]
+    flat = np.frombuffer(block, np.uint8).view(dtype)
+    return flat.reshape(sizes).transpose(np.argsort(order))

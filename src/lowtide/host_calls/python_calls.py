@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from lowtide.host_calls.arrays import array_at, write_array
 from lowtide.host_calls.functions import HostFunction, function_named
+from lowtide.host_calls.memory_calls import array_at, write_array
 from lowtide.ir.errors import LowtideError
 from lowtide.ir.literal import DTYPES, Array
 from lowtide.ir.shape import Shape

@@ -1,4 +1,4 @@
-"""The exceptions of the public interface. Each says where, and what was expected."""
+"""The exceptions of the public interface and of shape inference: where, and what was expected."""
 
 from __future__ import annotations
 
@@ -71,3 +71,11 @@ def unsupported(instruction: Instruction, reason: str) -> UnsupportedOpError:
     """Return the error to raise: which op, where it comes from, and why it cannot be done."""
     name = f"{instruction.opcode.value} (%{instruction.name})"
     return UnsupportedOpError(f"{place_of(instruction)}: {name}: {reason}")
+
+
+class ShapeError(LowtideError):
+    """Operands, attributes and called computations do not fit; says what was expected and found."""
+
+
+class CannotInferError(LowtideError):
+    """The result shape is a free choice of the program and has to be declared."""

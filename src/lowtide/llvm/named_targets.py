@@ -1,10 +1,11 @@
-"""Processors by name, for code that is to run elsewhere."""
+"""Processors by name, for code that is to run elsewhere or on a graphics processor."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
+from lowtide.ir.gpu_names import GPU_ARCHITECTURES, GPU_TARGETS
 from lowtide.llvm.target import AARCH64, Target, host_target, restricted
 
 _LINUX: Final = "x86_64-unknown-linux-gnu"
@@ -52,3 +53,23 @@ def named_target(name: str) -> Target:
         names = ", ".join([*HOST_NAMES, *NAMED_TARGETS])
         raise ValueError(f"no processor {name!r} to compile for; there are: {names}")
     return NAMED_TARGETS[name]
+
+
+TRIPLE: Final = "nvptx64-nvidia-cuda"
+
+DEFAULT_ARCHITECTURE: Final = "sm_90"
+
+_VECTOR_BYTES: Final = 16
+"""The widest access of a thread."""
+
+
+def gpu_target(name: str) -> Target:
+    """Return a target by name: "cuda:sm_90", or the default architecture for one without.
+
+    Raises ValueError for a name that is not known.
+    """
+    if name not in GPU_TARGETS:
+        raise ValueError(f"no target {name!r}; there are: {', '.join(GPU_TARGETS)}")
+    architecture = name.partition(":")[2]
+    known = architecture in GPU_ARCHITECTURES
+    return Target(TRIPLE, architecture if known else DEFAULT_ARCHITECTURE, (), _VECTOR_BYTES)

@@ -7,8 +7,13 @@ from typing import Any, Final, TypeAlias, final
 
 import numpy as np
 
-from lowtide.frontend.graphs.errors import GraphError
-from lowtide.frontend.graphs.graph import GraphNode, OpGraph, execution_order, free_values
+from lowtide.frontend.graphs.graph import (
+    GraphError,
+    GraphNode,
+    OpGraph,
+    execution_order,
+    free_values,
+)
 from lowtide.frontend.graphs.registry import check_known, op_names
 from lowtide.frontend.onnx.node_list import DOMAIN
 from lowtide.frontend.onnx.stretch import (

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
@@ -26,7 +28,6 @@ from lowtide.onnx.behind import BehindProgram
 from lowtide.onnx.binding import IOBinding
 from lowtide.onnx.description import ModelMetadata, NodeArg, metadata_of, node_arg
 from lowtide.onnx.feeds import checked_feeds
-from lowtide.onnx.heap import give_back_free_memory
 from lowtide.onnx.integer_weights import with_integer_weights_prepared
 from lowtide.onnx.places import KEPT_STEPS, Program
 from lowtide.onnx.progress import shown_on_terminal
@@ -38,6 +39,7 @@ from lowtide.verifier import verify
 
 if TYPE_CHECKING:
     from lowtide.report.memory import MemoryReport
+
 
 ENGINES: Final = ("native", "reference")
 """What computes stretches: native code, or the evaluator."""
@@ -301,3 +303,19 @@ def _evaluated(module: Module) -> Program:
         return evaluate(module, list(arguments))
 
     return run
+
+
+def give_back_free_memory() -> None:
+    """Have the C library return what it holds and nobody uses; nothing happens where it cannot."""
+    trim = _trim()
+    if trim is not None:
+        trim(0)
+
+
+@cache
+def _trim() -> Any:
+    """The function of glibc that does so, None where the library is another one."""
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError, TypeError):
+        return None

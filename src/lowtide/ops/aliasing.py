@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lowtide.ir.attributes import Aliasing
+from lowtide.ir.errors import ShapeError
 from lowtide.ir.shape import Shape, ShapeIndex
 from lowtide.ops.checks import plain
-from lowtide.ops.errors import ShapeError
 
 
 def check_aliasing(result: Shape, operands: Sequence[Shape], pairs: Sequence[Aliasing]) -> None:

@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import Any, Final
 
 from lowtide.ir.element_type import ElementType
+from lowtide.ir.errors import ShapeError
 from lowtide.ir.shape import UNBOUNDED, ProgramShape, Shape, array_shape, tuple_shape
-from lowtide.ops.errors import ShapeError
 
 Dimension = tuple[int, bool]
 """The size of a dimension (or its bound) and whether it is dynamic."""

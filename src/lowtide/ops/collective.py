@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from lowtide.ir.attributes import Channel, Collective, CollectivePermute
+from lowtide.ir.errors import ShapeError
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.replica_groups import ListReplicaGroups
 from lowtide.ir.shape import UNBOUNDED, ProgramShape, Shape, tuple_shape
@@ -20,7 +21,6 @@ from lowtide.ops.checks import (
 )
 from lowtide.ops.control_flow import infer_element_1
 from lowtide.ops.definition import UNLIMITED, OpDefinition
-from lowtide.ops.errors import ShapeError
 from lowtide.ops.quantities import Cost, bytes_touched, moves_all
 
 Shapes = Sequence[Shape]

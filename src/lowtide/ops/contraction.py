@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from lowtide.ir.attributes import Dot, DotDimensions, RaggedDot
+from lowtide.ir.errors import ShapeError
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import UNBOUNDED, ProgramShape, Shape
 from lowtide.ops.checks import (
@@ -24,7 +25,6 @@ from lowtide.ops.checks import (
     tighter,
 )
 from lowtide.ops.definition import OpDefinition
-from lowtide.ops.errors import ShapeError
 from lowtide.ops.quantities import Cost, bytes_touched
 
 Shapes = Sequence[Shape]

@@ -15,12 +15,12 @@ from lowtide.ir.attributes import (
     Parameter,
 )
 from lowtide.ir.element_type import ElementType
+from lowtide.ir.errors import ShapeError
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import TOKEN, ProgramShape, Shape, array_shape, tuple_shape
 from lowtide.ops.aliasing import check_aliasing
 from lowtide.ops.checks import agree, parameters_match, plain, scalar, token, tuple_of
 from lowtide.ops.definition import UNLIMITED, OpDefinition
-from lowtide.ops.errors import ShapeError
 from lowtide.ops.quantities import NO_COST, Cost, moves_all
 
 Shapes = Sequence[Shape]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from lowtide.ir.attributes import Convolution, ConvolutionDimensions
+from lowtide.ir.errors import ShapeError
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import UNBOUNDED, ProgramShape, Shape
 from lowtide.ops.checks import (
@@ -19,7 +20,6 @@ from lowtide.ops.checks import (
     plain,
 )
 from lowtide.ops.definition import UNLIMITED, OpDefinition
-from lowtide.ops.errors import ShapeError
 from lowtide.ops.quantities import Cost, bytes_touched
 from lowtide.ops.windows import slide, taps
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from lowtide.ir.attributes import CustomCall, Domain, Infeed, Outfeed
+from lowtide.ir.errors import ShapeError
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import TOKEN, ProgramShape, Shape
 from lowtide.ops.aliasing import check_aliasing
 from lowtide.ops.checks import agree, plain, token, tuple_of
 from lowtide.ops.definition import UNLIMITED, OpDefinition
-from lowtide.ops.errors import ShapeError
 from lowtide.ops.quantities import Cost, unknown_cost
 
 Shapes = Sequence[Shape]

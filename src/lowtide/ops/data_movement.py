@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from lowtide.ir.attributes import Constant, Dimensions, Iota, Pad, PaddingDimension, Reshape
+from lowtide.ir.errors import ShapeError
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import UNBOUNDED, ProgramShape, Shape
 from lowtide.ops.checks import (
@@ -26,7 +27,6 @@ from lowtide.ops.checks import (
     tighter,
 )
 from lowtide.ops.definition import UNLIMITED, OpDefinition
-from lowtide.ops.errors import ShapeError
 from lowtide.ops.quantities import NO_COST, Cost, flop_per_element, moves_all
 
 Shapes = Sequence[Shape]

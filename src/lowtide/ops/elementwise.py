@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from lowtide.ir.attributes import Compare, ReducePrecision
 from lowtide.ir.element_type import ElementType
+from lowtide.ir.errors import ShapeError
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import UNBOUNDED, ProgramShape, Shape
 from lowtide.ops.checks import (
@@ -26,7 +27,6 @@ from lowtide.ops.checks import (
     tighter,
 )
 from lowtide.ops.definition import Infer, OpDefinition
-from lowtide.ops.errors import ShapeError
 from lowtide.ops.quantities import Cost, bytes_touched, flop_per_element, moves_all
 
 Shapes = Sequence[Shape]

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from lowtide.ir.attributes import Dimensions, DynamicSlice, Gather, Scatter, Slice
 from lowtide.ir.element_type import ElementType
+from lowtide.ir.errors import ShapeError
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import UNBOUNDED, ProgramShape, Shape, array_shape
 from lowtide.ops.checks import (
@@ -28,7 +29,6 @@ from lowtide.ops.checks import (
     scalar,
 )
 from lowtide.ops.definition import UNLIMITED, OpDefinition
-from lowtide.ops.errors import ShapeError
 from lowtide.ops.quantities import Cost, moves_all
 from lowtide.ops.reduction import reducer_types
 

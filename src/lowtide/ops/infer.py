@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lowtide.ir.attributes import Attributes, Dimensions
+from lowtide.ir.errors import CannotInferError, ShapeError
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import ProgramShape, Shape
 from lowtide.ops.checks import array, dimensions_of, make_array
 from lowtide.ops.definition import OpDefinition, arity_text
-from lowtide.ops.errors import CannotInferError, ShapeError
 from lowtide.ops.table import TABLE
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from lowtide.ir.attributes import BatchNorm, Cholesky, Fft, TriangularSolve
 from lowtide.ir.element_type import ElementType
+from lowtide.ir.errors import ShapeError
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import ProgramShape, Shape, tuple_shape
 from lowtide.ops.checks import (
@@ -26,7 +27,6 @@ from lowtide.ops.checks import (
     same_type,
 )
 from lowtide.ops.definition import OpDefinition
-from lowtide.ops.errors import ShapeError
 from lowtide.ops.quantities import Cost, bytes_touched, moves_all
 
 Shapes = Sequence[Shape]

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from lowtide.ir.attributes import Rng, RngBitGenerator, RngGetAndUpdateState
 from lowtide.ir.element_type import ElementType
+from lowtide.ir.errors import ShapeError
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import ProgramShape, Shape, array_shape
 from lowtide.ops.checks import agree, array, plain, same_type, scalar, tuple_of
 from lowtide.ops.definition import UNLIMITED, OpDefinition
-from lowtide.ops.errors import ShapeError
 from lowtide.ops.quantities import Cost, bytes_touched, moves_all
 
 Shapes = Sequence[Shape]

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from lowtide.ir.attributes import Dimensions, ReduceWindow, Scan, Window
 from lowtide.ir.element_type import ElementType
+from lowtide.ir.errors import ShapeError
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import ProgramShape, Shape, array_shape, tuple_shape
 from lowtide.ops.checks import (
@@ -23,7 +24,6 @@ from lowtide.ops.checks import (
     scalar,
 )
 from lowtide.ops.definition import UNLIMITED, OpDefinition
-from lowtide.ops.errors import ShapeError
 from lowtide.ops.quantities import Cost, bytes_touched
 from lowtide.ops.windows import padded, slide, window_size
 

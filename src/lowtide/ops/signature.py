@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from lowtide.ir.attributes import Attributes
+from lowtide.ir.errors import ShapeError
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import UNBOUNDED, ProgramShape, Shape
 from lowtide.ops.checks import agree, plain, same_sizes
 from lowtide.ops.definition import OpDefinition
-from lowtide.ops.errors import ShapeError
 from lowtide.ops.infer import check_counts
 from lowtide.ops.table import TABLE
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from lowtide.ir.attributes import Sort, TopK
 from lowtide.ir.element_type import ElementType
+from lowtide.ir.errors import ShapeError
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import UNBOUNDED, ProgramShape, Shape, tuple_shape
 from lowtide.ops.checks import (
@@ -21,7 +22,6 @@ from lowtide.ops.checks import (
     scalar,
 )
 from lowtide.ops.definition import UNLIMITED, OpDefinition
-from lowtide.ops.errors import ShapeError
 from lowtide.ops.quantities import Cost, bytes_touched, moves_all
 
 Shapes = Sequence[Shape]

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from math import gcd
 
 from lowtide.ir.attributes import Window, WindowDimension
+from lowtide.ir.errors import ShapeError
 from lowtide.ir.shape import UNBOUNDED
 from lowtide.ops.checks import Dimension
-from lowtide.ops.errors import ShapeError
 
 
 def check_window(window: Window) -> None:

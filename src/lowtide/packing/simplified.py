@@ -24,7 +24,7 @@ from lowtide.planning import (
 )
 from lowtide.planning.plans import DualBound
 from lowtide.planning.problem import MOST_BYTES, Int64Array, dense_times
-from lowtide.planning.scale.parts import only
+from lowtide.planning.scale.orders import only
 from lowtide.records import dataclass
 
 

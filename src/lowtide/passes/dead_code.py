@@ -1,9 +1,12 @@
-"""Removal of what nobody reads."""
+"""Removal of what nobody reads, as a function and as a pass."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from lowtide.ir import Computation, Module
 from lowtide.ir.traversal import callees, post_order
+from lowtide.passes.interface import Pass
 from lowtide.passes.rewriting import is_dead
 
 
@@ -35,3 +38,29 @@ def sweep(computation: Computation) -> int:
             computation.remove(instruction)
             dead += 1
     return dead
+
+
+PASSES: Final = (
+    Pass(
+        "dce",
+        remove_dead_code,
+        "Removes instructions that nobody reads and computations that nobody calls.",
+        before="""
+HloModule m
+
+ENTRY main {
+  x = f32[4] parameter(0)
+  unread = f32[4] negate(x)
+  ROOT sum = f32[4] add(x, x)
+}
+""",
+        after="""
+HloModule m
+
+ENTRY main {
+  x = f32[4] parameter(0)
+  ROOT sum = f32[4] add(x, x)
+}
+""",
+    ),
+)

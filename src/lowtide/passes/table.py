@@ -80,7 +80,7 @@ TABLE: Final[Mapping[str, ListedPass]] = {
     "constant-folding": ListedPass("transforms.constant_folding", needs([Opcode.CONSTANT])),
     "copy-sinking": ListedPass("transforms.layout.copy_sinking", needs([Opcode.COPY])),
     "cse": ListedPass("transforms.common_subexpressions"),
-    "dce": ListedPass("transforms.dead_code"),
+    "dce": ListedPass("passes.dead_code"),
     "dot-dimension-splitter": ListedPass(
         "transforms.layout.dot_dimensions",
         needs([Opcode.DOT], [Opcode.RESHAPE], [Opcode.TRANSPOSE]),

@@ -31,9 +31,9 @@ from lowtide.pjrt.shared_calls import (
     place_results,
     seated,
 )
+from lowtide.pjrt.signatures import with_tokens, without_tokens
 from lowtide.pjrt.storage import array_in, fill
 from lowtide.pjrt.table import serves
-from lowtide.pjrt.tokens import with_tokens, without_tokens
 from lowtide.runtime.cpu.pages import OutOfMemoryError
 
 

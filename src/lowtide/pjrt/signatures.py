@@ -8,16 +8,34 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+import numpy as np
+
+from lowtide.ir.element_type import ElementType
+from lowtide.ir.literal import Array
+from lowtide.ir.shape import array_shape
 from lowtide.pjrt.element_types import NUMBERS, dtype_of
 from lowtide.pjrt.layouts import Order, row_major
-from lowtide.pjrt.tokens import TOKEN_SHAPE
 from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.ir.module import Module
     from lowtide.ir.shape import Shape
+
+
+TOKEN_SHAPE: Final = array_shape(ElementType.PRED, (0,))
+
+
+def without_tokens(arrays: Sequence[Array], tokens: Sequence[int]) -> list[Array]:
+    """Return the arguments of a program but for those that are tokens, by their numbers."""
+    return [x for i, x in enumerate(arrays) if i not in tokens]
+
+
+def with_tokens(results: Sequence[Array | None]) -> list[Array]:
+    """Return the results of a program with an array for each token, which is None there."""
+    return [np.zeros(TOKEN_SHAPE.dimensions, np.bool_) if x is None else x for x in results]
+
 
 Shardings: TypeAlias = tuple[list[bytes], list[bytes]]
 """Those of arguments and of results, each in protobuf."""

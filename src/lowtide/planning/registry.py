@@ -69,7 +69,6 @@ class ObjectStrategy:
 _OFFSETS: Final = (
     "objects_in_sequence",
     "greedy_by_size",
-    "first_fit",
     "best_fit",
     "skyline",
     "tflite_arena",
@@ -81,12 +80,10 @@ _OFFSETS: Final = (
 """The files of `offsets/`; each has a tuple `STRATEGIES`."""
 
 _OBJECTS: Final = (
-    "naive",
     "equality",
     "greedy_in_order",
     "greedy_by_breadth",
     "greedy_by_size",
-    "greedy_best",
     "min_cost_flow",
     "exact",
 )

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from lowtide.analysis.call_graph import executed_computations
-from lowtide.ir import Instruction, Module, Opcode
+from lowtide.compiler.stages import STAGES, pipeline
+from lowtide.ir import Instruction, LowtideError, Module, Opcode
 from lowtide.ir.annotations import NO_ANNOTATIONS
 from lowtide.ir.attributes import Constant, Dimensions, Parameter
 from lowtide.ir.clone import CloneMap, clone_module
-from lowtide.ir.errors import LowtideError
 from lowtide.ir.literal import zero_literal
 from lowtide.ir.metadata import NO_METADATA, StackFrames
 from lowtide.ir.printer import COMPLETE, to_text
 from lowtide.ir.shape import array_shape
 from lowtide.ir.traversal import post_order
+from lowtide.passes import Step
 from lowtide.passes.dead_code import remove_dead_code
+from lowtide.passes.registry import parse_passes
 from lowtide.passes.rewriting import rewrite
+from lowtide.reduce.shrink.faults import Fault, find_fault, first_fault, shows
 from lowtide.transforms.inline_calls import inline_calls
 from lowtide.verifier import verify
 
@@ -65,7 +69,7 @@ def as_test(module: Module, name: str, passes: str = "") -> str:
         return "\n".join([*lines, "    check(module)", ""])
     imports = [
         "import lowtide",
-        "from lowtide.reduce.failing import steps_of",
+        "from lowtide.reduce.minimize import steps_of",
         "from lowtide.reduce.shrink.faults import Fault, find_fault",
         "",
     ]
@@ -267,3 +271,28 @@ def _to_zero(x: Instruction) -> Instruction | None:
     if not x.shape.rank:
         return zero
     return x.parent.add(Opcode.BROADCAST, x.shape, (zero,), Dimensions(()))
+
+
+def failing_test(module: Module, passes: str) -> str:
+    """Return the source of a test with the least module on which passes are wrong as on this one.
+
+    `passes` is a list of passes or a stage, of which only the first wrong one stays, if it is so by
+    itself. Raises LowtideError where they do nothing wrong.
+    """
+    steps = steps_of(passes)
+    fault, words = find_fault(module, steps)
+    if fault is Fault.NONE:
+        raise LowtideError(f"{module.name}: {fault}")
+    print(f"{fault}: {words}", file=sys.stderr)
+    before, alone = first_fault(module, steps, fault)
+    least = minimize(before, lambda x: shows(x, alone, fault))
+    for text in (",".join(map(str, alone)), passes):
+        if before is not module and shows(least, steps_of(text), fault):
+            return as_test(least, fault.name.lower(), text)
+    least = minimize(module, lambda x: shows(x, steps, fault))
+    return as_test(least, fault.name.lower(), passes)
+
+
+def steps_of(passes: str) -> Sequence[Step]:
+    """Return the steps of a stage, or of a list of passes; raises LowtideError for neither."""
+    return pipeline(passes) if passes in STAGES else parse_passes(passes)

@@ -12,8 +12,7 @@ import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.records import dataclass
-from lowtide.remat.footprint import footprints
-from lowtide.remat.measure import step_bytes
+from lowtide.remat.measure import footprints, step_bytes
 from lowtide.remat.network import Flow, Networks, Price, RematCut, RematNetwork
 from lowtide.remat.tables import Int64Array, RematTables, tables_of
 from lowtide.search.deadline import Deadline

@@ -5,16 +5,18 @@ What a sequence is and costs stands in `replay.py`, which checks what is made he
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final, TypeAlias
 
 import numpy as np
 
+from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.records import dataclass
-from lowtide.remat.gaps import Base
-from lowtide.remat.greedy import Scratch, fit, margins, prune
+from lowtide.remat.gaps import Base, base_of
+from lowtide.remat.greedy import Scratch, fit, margins, prune, scratch_of
 from lowtide.remat.lazy import unfold
 from lowtide.remat.measure import NO_CAP, measure
-from lowtide.remat.tables import Int64Array
+from lowtide.remat.tables import Int64Array, tables_of
 
 Sequence: TypeAlias = tuple[int, ...]
 """Numbers of nodes in the order in which they run, each at least once."""
@@ -115,3 +117,24 @@ class Recompute:
         s = self._scratch
         graph = self.problem.graph
         return unfold(graph, self.base.gaps, dropped, reach, s.steps, s.unfolding)
+
+
+_REACHES: Final = (60, 20, 8, 3, 1)
+"""How many positions away what is computed again may be used, in turn: less holds fewer bytes."""
+
+
+def quick_sequence(
+    graph: MemoryGraph, order: Int64Array, cap: int, once: Collection[int] = ()
+) -> Int64Array | None:
+    """Return a sequence whose steps hold at most `cap` bytes, None where none is found.
+
+    It is the order, in which what lives too long is dropped and computed again. Nodes in `once`
+    never run again. Raises ValueError where the graph does not say how long its nodes run.
+    """
+    tables = tables_of(graph, once)
+    maker = Recompute(base_of(tables, order), scratch_of(tables.problem.graph))
+    for reach in _REACHES:
+        plan = maker.plan(0, maker.base.nothing_dropped(), cap, reach)
+        if plan is not None:
+            return maker.sequence(plan.dropped, plan.reach)
+    return None

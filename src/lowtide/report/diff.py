@@ -105,7 +105,7 @@ class MemoryDiff:
         return f"<MemoryDiff {harmless(headline(self))}>"
 
     def _repr_html_(self) -> str:
-        from lowtide.report.notebook import notebook_html
+        from lowtide.report.drawing import notebook_html
 
         return notebook_html(str(self))
 

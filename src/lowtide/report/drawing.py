@@ -1,10 +1,11 @@
-"""Lines of text for a terminal: colour, bars, and cutting to a width."""
+"""Lines of text for a terminal: colour, bars, cutting to a width; a screen of them as HTML."""
 
 from __future__ import annotations
 
 import re
 import textwrap
 from collections.abc import Sequence
+from html import escape
 from typing import Final
 
 ELLIPSIS: Final = "…"
@@ -123,3 +124,12 @@ def to_ascii(text: str) -> str:
     shades = {ord(c): "#" for c in _EIGHTHS[4:]} | {ord(c): "|" for c in _EIGHTHS[1:4]}
     plain = text.translate(shades | {ord(ELLIPSIS): "~"})
     return plain.encode("ascii", "replace").decode()
+
+
+def notebook_html(text: str) -> str:
+    """Return the text of a screen as HTML in which its columns stay; names from files do nothing.
+
+    Colours and light or dark are those of the notebook.
+    """
+    style = "line-height: 1.3; overflow-x: auto; white-space: pre"
+    return f'<pre style="{style}">{escape(harmless(text))}</pre>'

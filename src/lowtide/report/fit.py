@@ -119,7 +119,7 @@ class FitReport:
         return visible("\n".join(fit_lines(self)))
 
     def _repr_html_(self) -> str:
-        from lowtide.report.notebook import notebook_html
+        from lowtide.report.drawing import notebook_html
 
         return notebook_html(str(self))
 

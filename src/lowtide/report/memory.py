@@ -224,7 +224,7 @@ class MemoryReport:
         )
 
     def _repr_html_(self) -> str:
-        from lowtide.report.notebook import notebook_html
+        from lowtide.report.drawing import notebook_html
 
         return notebook_html(str(self))
 

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 from lowtide.analysis.colocation import WishKind
 from lowtide.analysis.flat_schedule import CarriedState, FlatSchedule, Values
 from lowtide.analysis.live_range import LiveRanges
-from lowtide.analysis.pointwise import is_pointwise
 from lowtide.ir import Instruction, Opcode, SourceLocation
 from lowtide.ir.attributes import GetTupleElement
+from lowtide.ops.table import TABLE
 from lowtide.records import dataclass
 from lowtide.report.blame import is_backward, user_frame
 from lowtide.report.copies import NeededCopy
@@ -286,3 +286,31 @@ def _stack(witnesses: Sequence[Instruction]) -> tuple[SourceLocation, ...]:
 def _op_name(witnesses: Sequence[Instruction]) -> str:
     """The name in the user's program of the first one that has any."""
     return next((x.metadata.op_name for x in witnesses if x.metadata.op_name), "")
+
+
+_MOVES: Final = frozenset(
+    {
+        *(Opcode.BITCAST, Opcode.BROADCAST, Opcode.CONCATENATE, Opcode.CONSTANT, Opcode.IOTA),
+        *(Opcode.GET_TUPLE_ELEMENT, Opcode.PAD, Opcode.PARAMETER, Opcode.RESHAPE, Opcode.REVERSE),
+        *(Opcode.SLICE, Opcode.TRANSPOSE, Opcode.TUPLE),
+    }
+)
+"""Operations that compute nothing: each element of the result is one of an operand."""
+
+
+def is_pointwise(instruction: Instruction) -> bool:
+    """Whether a reader could compute each element of an array itself, where it needs it.
+
+    That holds for elementwise operations, broadcasts, slices and the like, and for fusions that
+    have nothing else in them.
+    """
+    if instruction.opcode is Opcode.FUSION:
+        inside = instruction.called_computations[0].instructions.values()
+        return all(_is_pointwise_step(x) for x in inside)
+    if instruction.opcode in (Opcode.PARAMETER, Opcode.CONSTANT, Opcode.TUPLE):
+        return False
+    return _is_pointwise_step(instruction)
+
+
+def _is_pointwise_step(instruction: Instruction) -> bool:
+    return instruction.opcode in _MOVES or TABLE[instruction.opcode].elementwise

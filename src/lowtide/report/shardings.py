@@ -130,7 +130,7 @@ class ShardingReport:
         return visible("\n".join(sharding_lines(self)))
 
     def _repr_html_(self) -> str:
-        from lowtide.report.notebook import notebook_html
+        from lowtide.report.drawing import notebook_html
 
         return notebook_html(str(self))
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.analysis.memory_graph import MemoryGraph
-from lowtide.scheduling.dependencies import successors, transposed
+from lowtide.scheduling.depth_first import successors, transposed
 
 Int64Array = npt.NDArray[np.int64]
 

@@ -17,7 +17,7 @@ from lowtide.scheduling.depth_first import depth_first_order, post_order
 from lowtide.scheduling.list_scheduler import list_order
 from lowtide.scheduling.module_model import model_graphs, model_order, program_order
 from lowtide.scheduling.module_search import Searches
-from lowtide.scheduling.plain_bound import plain_bound
+from lowtide.scheduling.proof import plain_bound
 from lowtide.search.effort import Effort
 
 Int64Array = npt.NDArray[np.int64]

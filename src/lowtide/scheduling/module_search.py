@@ -12,8 +12,7 @@ from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.analysis.memory_profile import peak_bytes, step_bytes
 from lowtide.records import dataclass
 from lowtide.scheduling.exact import MOST_WORK, lower_order
-from lowtide.scheduling.plain_bound import plain_proof
-from lowtide.scheduling.proof import CutBound, Exhausted, Proof
+from lowtide.scheduling.proof import CutBound, Exhausted, Proof, plain_proof
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import Effort, StopReason
 from lowtide.search.kernels import Array, in_python

@@ -23,10 +23,10 @@ from lowtide.records import dataclass
 from lowtide.sharding_search.division import Division
 from lowtide.sharding_search.program import ShardableProgram
 from lowtide.spmd.annotations import AnnotationReader, ModuleShardings, TilingWish
-from lowtide.spmd.cleanup import remove_dead
 from lowtide.spmd.combining import combine_collectives
 from lowtide.spmd.drafts import Task, first_draft
 from lowtide.spmd.flattening import flattened
+from lowtide.spmd.partitioner import remove_dead
 from lowtide.spmd.wire import KINDS, sent_bytes
 
 _PRODUCTS: Final = frozenset({Opcode.CONVOLUTION, Opcode.DOT, Opcode.RAGGED_DOT})

@@ -1,4 +1,4 @@
-"""The choice of how to split one operation: the factors whose axes cost the least."""
+"""The choice of how to split one operation, and the operation on tiles that follows from it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from lowtide.ir import Instruction, Opcode
-from lowtide.ir.attributes import Convolution, Dot
+from lowtide.ir import Instruction, Opcode, Shape
+from lowtide.ir.attributes import Attributes, Convolution, Dot
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling
 from lowtide.ops.factors.record import OpFactors
+from lowtide.ops.resizing import attributes_at
 from lowtide.records import dataclass
 from lowtide.spmd.emitter import array_of
 from lowtide.spmd.factor_axes import (
@@ -252,3 +253,27 @@ def _products(x: Instruction) -> float:
     attributes = x.attributes_as(Convolution)
     features = rhs.dimensions[attributes.dimensions.kernel_output_feature]
     return result * math.prod(rhs.dimensions) / max(features, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalOp:
+    """One operation to write: the whole one, its factors and split, its operands on this device.
+
+    `shape` is that of the tile of the result, a tuple of tiles where there are several.
+    """
+
+    instruction: Instruction
+    rule: OpFactors
+    split: OperationSplit
+    operands: Sequence[Instruction]
+    shape: Shape
+
+    def attributes(self) -> Attributes:
+        """Return the attributes at the sizes of the tiles."""
+        result = self.shape.tuple_shapes[0] if self.shape.is_tuple else self.shape
+        sizes = [y.shape.dimensions for y in self.operands]
+        return attributes_at(self.instruction, sizes, result.dimensions)
+
+    def axes_of(self, operand: int, dimension: int) -> tuple[int, ...]:
+        """Return the axes that split a dimension of an operand."""
+        return self.split.operands[operand].axes[dimension]

@@ -22,9 +22,9 @@ from lowtide.ir.attributes import (
     Slice,
 )
 from lowtide.passes.matching import identity_of
+from lowtide.spmd.choice import LocalOp
 from lowtide.spmd.emitter import Emitter
 from lowtide.spmd.factor_axes import chosen_axes
-from lowtide.spmd.local_op import LocalOp
 from lowtide.spmd.local_windows import convolution, reduce_window
 
 _MOST: Final = np.uint64(2**63 - 1)

@@ -18,8 +18,8 @@ from lowtide.ir.attributes import (
 from lowtide.ops.factors.record import Halo
 from lowtide.ops.reducers import reducer_opcode
 from lowtide.passes.matching import identity_of
+from lowtide.spmd.choice import LocalOp
 from lowtide.spmd.emitter import Emitter
-from lowtide.spmd.local_op import LocalOp
 
 
 def convolution(emitter: Emitter, op: LocalOp) -> Instruction:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lowtide.ir import Module, ProgramShape, Shape
+from lowtide.ir import Module, Opcode, ProgramShape, Shape
 from lowtide.ir.errors import InputError
 from lowtide.ir.module import BufferDonor, InputOutputAlias
 from lowtide.ir.sharding import Sharding
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.sharding_forms import sharding_of
 from lowtide.ir.tilings.tiling import Tiling
+from lowtide.ir.traversal import computation_post_order
+from lowtide.ops.effects import has_side_effect
 from lowtide.records import dataclass
 from lowtide.spmd.annotations import TilingWish, read_annotations
-from lowtide.spmd.cleanup import remove_dead
 from lowtide.spmd.combining import combine_collectives
 from lowtide.spmd.drafts import Task, cheapest
 from lowtide.spmd.flattening import flattened
@@ -112,3 +113,33 @@ def _laid(tiles: Shape, whole: Shape) -> Shape:
     """Return the shape of tiles that lie in memory as the whole arrays do."""
     leaves = iter([leaf for _, leaf in whole.leaves()])
     return tiles.with_leaves(lambda tile: tile.with_layout(next(leaves).layout))
+
+
+_CROSSING = frozenset(
+    {
+        *(Opcode.ALL_GATHER, Opcode.ALL_REDUCE, Opcode.ALL_TO_ALL, Opcode.REDUCE_SCATTER),
+        Opcode.COLLECTIVE_PERMUTE,
+    }
+)
+"""Collectives that all devices leave out alike where no device reads them."""
+
+
+def remove_dead(module: Module) -> None:
+    """Remove instructions without users or effects, and computations that nothing calls."""
+    for computation in module.computations.values():
+        pending = list(computation.instructions.values())
+        while pending:
+            x = pending.pop()
+            if x.users or x.is_root or x.opcode is Opcode.PARAMETER:
+                continue
+            if x.name not in computation.instructions:
+                continue
+            if has_side_effect(x) and x.opcode not in _CROSSING:
+                continue
+            operands = list(x.operands)
+            computation.remove(x)
+            pending.extend(operands)
+    called = set(computation_post_order(module))
+    for computation in list(module.computations.values()):
+        if computation not in called:
+            module.remove_computation(computation)

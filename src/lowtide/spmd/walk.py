@@ -34,11 +34,10 @@ from lowtide.spmd.annotations import (
     ModuleShardings,
 )
 from lowtide.spmd.cells import ArrayCells
-from lowtide.spmd.choice import Question, choose
+from lowtide.spmd.choice import LocalOp, Question, choose
 from lowtide.spmd.effects import call_on, calling_device, has_tiles
 from lowtide.spmd.emitter import DeviceProgram, Emitter
 from lowtide.spmd.leaves import in_order, local_tree, off_order, placed_leaves, result_of, tree
-from lowtide.spmd.local_op import LocalOp
 from lowtide.spmd.local_ops import write
 from lowtide.spmd.loop_states import accumulated, unchanged
 from lowtide.spmd.manual import border_wishes, is_entrance, is_exit

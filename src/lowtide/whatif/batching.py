@@ -11,8 +11,7 @@ from lowtide import compiler
 from lowtide.autopsy.remedies import argument_name
 from lowtide.compiler import ModulePlan
 from lowtide.fitting.batch import Axis, axis_text
-from lowtide.fitting.dimensions import NamedDimension, module_leaves
-from lowtide.fitting.errors import SpecializedError
+from lowtide.fitting.dimensions import NamedDimension, SpecializedError, module_leaves
 from lowtide.fitting.resizing import ResizableModule
 from lowtide.ir import Module
 from lowtide.whatif.baseline import Baseline

@@ -3,7 +3,7 @@
 import numpy as np
 from tests.codegen.elementwise.kernels import Case, special_values
 
-from lowtide.codegen.elementwise import dispatch, integers, predicates
+from lowtide.codegen.elementwise import dispatch, integers
 from lowtide.evaluator.elementwise import FUNCTIONS
 from lowtide.evaluator.numeric import narrow, widen
 from lowtide.ir.element_type import ElementType
@@ -21,7 +21,7 @@ _REAL_RESULT = {Opcode.ABS, Opcode.REAL, Opcode.IMAG}
 def written(type_: ElementType) -> set[Opcode]:
     """Return the opcodes that have a function for elements of a type."""
     if type_ is ElementType.PRED:
-        return set(predicates.FUNCTIONS)
+        return set(integers.PREDICATES)
     if type_.is_integer:
         return set(integers.FUNCTIONS)
     if type_.is_floating:

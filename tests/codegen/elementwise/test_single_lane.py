@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lowtide.testing.native import run_native
+from lowtide.testing.conformance import run_native
 
 
 @pytest.mark.parametrize("type_", ["s8", "u8", "s16", "pred"])

@@ -9,7 +9,7 @@ from tests.onnx.models import FLOAT, WEIGHTS, helper, model, numpy_helper, onnx,
 
 from lowtide.evaluator import evaluate
 from lowtide.frontend.files import read, read_input
-from lowtide.frontend.graphs.errors import GraphError
+from lowtide.frontend.graphs.graph import GraphError
 from lowtide.frontend.onnx.model import load_model
 from lowtide.frontend.onnx.module import read_module
 from lowtide.frontend.onnx.wire import without_long_data

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from lowtide.planning import Effort, SearchOptions, StopReason, TensorUsageRecord, assign_objects
 from lowtide.planning.objects import exact
-from lowtide.planning.objects.background import run_stoppable
+from lowtide.planning.objects.exact import run_stoppable
 from lowtide.planning.objects.prices import DENOMINATORS, exact_prices, heaviest_sets, slack
 from lowtide.planning.objects.size_class_search import SearchLimits, SizeClassSearch
 from lowtide.planning.objects.size_classes import objects_of, size_classes

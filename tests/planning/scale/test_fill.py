@@ -11,7 +11,7 @@ from lowtide.planning.problem import ARENA, dense_times, max_live
 from lowtide.planning.scale import fill as filling
 from lowtide.planning.scale import valleys
 from lowtide.planning.scale.fill import MANNERS, fill, manners
-from lowtide.planning.scale.parts import only
+from lowtide.planning.scale.orders import only
 
 LIMIT = 2**61
 

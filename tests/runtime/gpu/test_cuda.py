@@ -22,7 +22,7 @@ from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.errors import InputError
-from lowtide.ir.launch import GridLaunch
+from lowtide.ir.thunk import GridLaunch
 from lowtide.runtime.gpu import cuda, cuda_calls
 from lowtide.runtime.gpu.assembling import AssemblerError, Cubin
 from lowtide.runtime.gpu.cuda import CudaDriver

@@ -12,9 +12,8 @@ from tests.support import needs_shared
 
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.printer import to_text
-from lowtide.testing.conformance import run
+from lowtide.testing.conformance import run, run_emulated
 from lowtide.testing.gpu_kernels import apart
-from lowtide.testing.native import run_emulated
 
 FEW = ("cond_switch", "dtype_mix", "scatter_gather_batched")
 """Programs of JAX that take little time."""

@@ -5,7 +5,7 @@ import pytest
 
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Opcode
-from lowtide.testing.native import run_native
+from lowtide.testing.conformance import run_native
 from lowtide.transforms.control_flow.unread_loops import remove_unread_loops
 
 STATE = "(f32[4], f32[4], pred[])"

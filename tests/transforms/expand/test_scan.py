@@ -5,8 +5,7 @@ import pytest
 
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Opcode
-from lowtide.testing.conformance import run
-from lowtide.testing.native import run_native
+from lowtide.testing.conformance import run, run_native
 from lowtide.transforms.expand.scan import expand_scans
 
 SUM = "sum { p = f32[] parameter(0) q = f32[] parameter(1) ROOT s = f32[] add(p, q) }"

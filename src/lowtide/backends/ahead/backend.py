@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, final
 
-from lowtide.backends.constants import constant_bytes
+from lowtide.backends.build import constant_bytes
 from lowtide.backends.cpu import CpuKernels
 from lowtide.backends.interface import Progress
 from lowtide.codegen.ahead.walk import AheadMemory, AllocationHome, Home, walk_text

@@ -10,7 +10,7 @@ from lowtide import compiler
 from lowtide.backends.build import build
 from lowtide.backends.cpu import cpu_backend
 from lowtide.backends.interface import Progress, Tell
-from lowtide.client.executable.device_options import for_devices
+from lowtide.client.executable.compiling import for_devices
 from lowtide.client.executable.executable import (
     NOT_KEPT,
     CheckedModules,

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from lowtide.backends.kept import environment_of, kept
 from lowtide.client.errors import OverMemoryError
-from lowtide.client.executable.device_options import for_devices
 from lowtide.client.executable.executable import (
     NOT_KEPT,
     CheckedModules,
@@ -27,7 +26,7 @@ from lowtide.client.executable.stored import StoredProgram, open_program, opened
 from lowtide.files.signing import signing_key
 from lowtide.ir import Module
 from lowtide.ir.clone import clone_module
-from lowtide.ir.errors import LowtideError
+from lowtide.ir.errors import InputError, LowtideError
 from lowtide.ir.garbage_collection import without_collection
 from lowtide.ir.gpu_names import is_gpu_target
 from lowtide.options import BUDGET_SECONDS, Options, cache_folder
@@ -159,3 +158,18 @@ def check_memory(name: str, needed: int, most: int | None) -> None:
             f"{name} needs {needed:,} bytes beyond its arguments, more than the {most:,} that it "
             "may use; nothing was run"
         )
+
+
+def for_devices(options: Options, module: Module) -> Options:
+    """Return options for a module: one thread a device of several, unless they say otherwise.
+
+    Raises InputError where calls on several devices are to be checked.
+    """
+    if module.replica_count * module.num_partitions == 1:
+        return options
+    if options.check != "never":
+        raise InputError(
+            f"{module.name} runs on several devices, and calls are checked on one only: leave out "
+            "check; `lowtide run --sanitize` checks each step on all devices"
+        )
+    return options if options.threads else replace(options, threads=1)

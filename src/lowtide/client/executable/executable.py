@@ -130,7 +130,7 @@ class Executable:
 
     def for_whole_arrays(self, parts: DeviceParts) -> Executable:
         """Return this program of one device as one that takes whole arrays and runs on all."""
-        from lowtide.client.executable.whole_arrays import WholeArrayCalls
+        from lowtide.client.executable.on_devices import WholeArrayCalls
 
         made = copy(self)
         made._callee = WholeArrayCalls(parts, self._program, self._linked)

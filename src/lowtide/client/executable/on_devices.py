@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, final
 
+from lowtide.client.executable.device_parts import DeviceParts
 from lowtide.client.executable.executable import Executable
+from lowtide.evaluator.values import value_leaves
 from lowtide.ir.errors import InputError
-from lowtide.runtime.cpu.program import NativeProgram
+from lowtide.runtime.cpu.program import NativeProgram, nested
 from lowtide.runtime.devices.meeting import TIMEOUT_SECONDS, Meeting, MeetingError
 
 
@@ -74,3 +76,28 @@ def on_threads(
     if errors:
         raise next((x for x in errors if not isinstance(x, MeetingError)), errors[0])
     return results
+
+
+@final
+class WholeArrayCalls:
+    """A function of whole arrays: it cuts them, runs `call` for each device, and joins results.
+
+    `call` runs `program`, that of one device.
+    """
+
+    def __init__(
+        self, parts: DeviceParts, program: NativeProgram, call: Callable[..., Any]
+    ) -> None:
+        self.parts = parts
+        self._program = program
+        self._call = call
+
+    def __call__(self, *arrays: Any, consume: bool = False) -> Any:
+        """Return the whole results; no argument is written to, with `consume` neither.
+
+        Raises InputError where an argument does not fit, and what `run_on_devices` raises.
+        """
+        tiles = self.parts.dealt(arrays)
+        found = on_threads(self._program, self._call, tiles)
+        whole = self.parts.whole([value_leaves(x) for x in found])
+        return nested(self._program.interface.structure, whole)

@@ -11,7 +11,7 @@ from lowtide.ir.instruction import Instruction
 from lowtide.ir.module import Module
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.thunk import Thunk, exchanges
-from lowtide.runtime.mpi.trade import Trade
+from lowtide.runtime.mpi.link import Trade
 
 _WHOLE: Final[Mapping[Opcode, Opcode]] = {
     Opcode.ALL_GATHER_START: Opcode.ALL_GATHER,

@@ -68,7 +68,7 @@ class Lowered:
     def explain(self) -> Any:
         """Return the memory report, on the plan within the budget of `jit` if there is one."""
         from lowtide import compiler
-        from lowtide.budgeting.within import plan_within
+        from lowtide.budgeting.planner import plan_within
 
         verify(self._program.module)
         options = compiler.PlanOptions.of(self._options)

@@ -14,7 +14,7 @@ from typing import Final
 
 from lowtide.codegen import elementwise
 from lowtide.codegen.elements.elements import Elements
-from lowtide.codegen.elements.operations import operation
+from lowtide.codegen.elements.table import operation
 from lowtide.codegen.elements.values import Element, Request, Rule
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.elementwise.number import Number, any_lane, fma

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import replace
 
-from lowtide.codegen.alike_plans import AlikePlans
 from lowtide.codegen.cpu.select import kernel_plan
 from lowtide.codegen.kernel import KernelPlan
-from lowtide.codegen.likeness import likeness
+from lowtide.codegen.likeness import AlikePlans, likeness
 from lowtide.ir import Instruction
 from lowtide.ir.exchange import Exchange
 from lowtide.ir.thunk import HostCall, KernelEntry, Phase

@@ -7,7 +7,6 @@ from dataclasses import field
 
 from lowtide.codegen.arrays import Array
 from lowtide.codegen.cpu.division import division
-from lowtide.codegen.cpu.reading import consecutive, gathered
 from lowtide.codegen.cpu.strided import is_aligned, store_in_turn, strided
 from lowtide.codegen.cpu.tiles import TransposedTile
 from lowtide.codegen.elements.elements import ElementRule, Elements
@@ -90,3 +89,23 @@ def vector_elements(
 ) -> Elements:
     """Return what writes elements into a function; vectors have so many lanes, 0 for none."""
     return Elements(function, target, lanes, _rule_of, memory or VectorMemory())
+
+
+def consecutive(elements: Elements, array: Array, place: Affine, mask: Mask | None) -> Value:
+    """Return elements that lie side by side."""
+    pointer = elements.address(array, place)
+    lanes = elements.lanes
+    name = None if mask is None else elements.vectors.mask_lanes(mask, lanes)
+    type_ = array.shape.element_type
+    return memory.load(elements.function, elements.target, type_, pointer, lanes, name)
+
+
+def gathered(elements: Elements, array: Array, place: Affine, mask: Mask | None) -> Value:
+    """Return elements that lie anywhere in an array."""
+    lanes = elements.lanes
+    name = None if mask is None else elements.vectors.mask_lanes(mask, lanes)
+    indices = elements.indices.vector(place)
+    type_ = array.shape.element_type
+    return memory.gather(
+        elements.function, elements.target, type_, array.pointer, indices, lanes, name
+    )

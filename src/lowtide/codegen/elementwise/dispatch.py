@@ -14,13 +14,12 @@ from lowtide.codegen.elementwise import (
     integers,
     logarithm,
     power,
-    predicates,
     roots,
     trigonometric,
 )
 from lowtide.codegen.elementwise.complex_functions import AS_THEY_ARE, IN_DOUBLE
 from lowtide.codegen.elementwise.complex_number import Complex
-from lowtide.codegen.elementwise.error_function import erf
+from lowtide.codegen.elementwise.exponential import erf
 from lowtide.codegen.elementwise.formats import CLOSED
 from lowtide.codegen.elementwise.number import Number
 from lowtide.codegen.elementwise.operation import Operation, widest
@@ -91,7 +90,7 @@ def write(operation: Operation) -> Value:
 
 
 def _of_predicates(operation: Operation) -> Value:
-    function = predicates.FUNCTIONS.get(operation.opcode)
+    function = integers.PREDICATES.get(operation.opcode)
     if function is None:
         raise operation.unsupported("it has no meaning for truth values; convert them first")
     return operation.result(function(*_single(operation)))

@@ -1,4 +1,4 @@
-"""exp and what is made of it: expm1, logistic, tanh, sinh, cosh.
+"""exp and what is made of it: expm1, logistic, tanh, sinh, cosh, erf.
 
 exp(x) = 2**n * exp(r) with |r| <= log(2) / 2, where n * log(2) is taken from x in two parts.
 """
@@ -11,7 +11,7 @@ from functools import reduce
 from typing import Final
 
 from lowtide.codegen.elementwise import tanh_stretches
-from lowtide.codegen.elementwise.coefficients import EXP, EXP_SHORT
+from lowtide.codegen.elementwise.coefficients import ERF_FAR, ERF_NEAR, EXP, EXP_SHORT
 from lowtide.codegen.elementwise.number import Number, fma, horner
 from lowtide.codegen.elementwise.processor import (
     has_wide,
@@ -223,3 +223,16 @@ FUNCTIONS: Final[Mapping[Opcode, Callable[..., Number]]] = {
     Opcode.SINH: by_double(sinh, odd=True),
     Opcode.TANH: tanh,
 }
+
+
+_NEAR: Final = {"float": 0.927734375, "double": 1.0}
+_ONE: Final = {"float": 4.0, "double": 6.0}
+"""From where on erf is 1."""
+
+
+def erf(x: Number) -> Number:
+    """Return the error function."""
+    size = x.abs().at_most(_ONE[x.element])
+    near = fma(horner(x * x, ERF_NEAR[x.element]), x, x)
+    far = 1.0 - small_exp(-horner(size, ERF_FAR[x.element]))
+    return (size > _NEAR[x.element]).select(far.copysign(x), near)

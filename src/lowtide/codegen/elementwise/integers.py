@@ -1,4 +1,4 @@
-"""Functions of integers: they wrap around, and are defined for every operand.
+"""Functions of integers, which wrap around and are defined for every operand, and of truth values.
 
 Division by zero gives all bits set, its remainder the dividend; the least integer divided by -1 is
 itself. Shift counts are unsigned; one that reaches the width shifts everything out. Types narrower
@@ -171,4 +171,30 @@ FUNCTIONS: Final[Mapping[Opcode, IntegerFunction]] = {
     Opcode.SIGN: _sign,
     Opcode.SUBTRACT: lambda type_, a, b: a - b,
     Opcode.XOR: lambda type_, a, b: a ^ b,
+}
+
+
+def _and(a: Number, b: Number) -> Number:
+    return a & b
+
+
+def _or(a: Number, b: Number) -> Number:
+    return a | b
+
+
+def _xor(a: Number, b: Number) -> Number:
+    return a ^ b
+
+
+PREDICATES: Final[Mapping[Opcode, Callable[..., Number]]] = {
+    Opcode.ABS: lambda x: x,
+    Opcode.ADD: _or,
+    Opcode.AND: _and,
+    Opcode.MAXIMUM: _or,
+    Opcode.MINIMUM: _and,
+    Opcode.MULTIPLY: _and,
+    Opcode.NOT: lambda x: ~x,
+    Opcode.OR: _or,
+    Opcode.SUBTRACT: _xor,
+    Opcode.XOR: _xor,
 }

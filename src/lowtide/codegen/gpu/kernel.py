@@ -7,7 +7,7 @@ from collections.abc import Callable
 from lowtide.codegen.elements.operands import leaves
 from lowtide.ir import Instruction
 from lowtide.ir.errors import unsupported
-from lowtide.ir.launch import GridLaunch
+from lowtide.ir.thunk import GridLaunch
 from lowtide.llvm.callee import FunctionParameter
 from lowtide.llvm.function import Function
 from lowtide.records import dataclass

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import replace
 
-from lowtide.codegen.alike_plans import AlikePlans
 from lowtide.codegen.gpu.kernel import GpuPlan, buffer_count
 from lowtide.codegen.gpu.select import gpu_plan
-from lowtide.codegen.likeness import likeness
+from lowtide.codegen.likeness import AlikePlans, likeness
 from lowtide.ir import Instruction
-from lowtide.ir.launch import LaunchedKernel
+from lowtide.ir.thunk import LaunchedKernel
 from lowtide.llvm.function import module_text
 from lowtide.llvm.objects import with_unique_names
 from lowtide.llvm.target import Target

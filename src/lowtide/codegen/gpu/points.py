@@ -18,7 +18,7 @@ from lowtide.codegen.gpu.vectors import thread_elements
 from lowtide.codegen.indexing import Index
 from lowtide.codegen.space import LoopSpace, decomposed, groups_of, lane_variable
 from lowtide.ir import Instruction, Opcode, Shape
-from lowtide.ir.launch import GridLaunch
+from lowtide.ir.thunk import GridLaunch
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass

@@ -29,7 +29,7 @@ from lowtide.codegen.space import decomposed
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ir.attributes import Dot, DotDimensions
-from lowtide.ir.launch import GridLaunch
+from lowtide.ir.thunk import GridLaunch
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass

@@ -41,7 +41,7 @@ from lowtide.codegen.indexing import ZERO, Affine
 from lowtide.codegen.space import decomposed
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.errors import unsupported
-from lowtide.ir.launch import GridLaunch
+from lowtide.ir.thunk import GridLaunch
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 from lowtide.ops.in_place import works_in_rows

@@ -14,8 +14,7 @@ from lowtide.codegen.gpu.threads import thread_number
 from lowtide.codegen.kernel import KernelPlan
 from lowtide.ir import Instruction
 from lowtide.ir.errors import unsupported
-from lowtide.ir.launch import GridLaunch
-from lowtide.ir.thunk import Phase
+from lowtide.ir.thunk import GridLaunch, Phase
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 

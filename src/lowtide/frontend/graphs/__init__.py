@@ -6,8 +6,8 @@ operations of HLO. `frontend/onnx` and `frontend/tensorflow` have the kernels, a
 
 from lowtide.frontend.graphs.compiler import GraphCompiler, GraphProgram
 from lowtide.frontend.graphs.context import OpKernelContext
-from lowtide.frontend.graphs.errors import GraphError
 from lowtide.frontend.graphs.expression import Expression
+from lowtide.frontend.graphs.graph import GraphError
 from lowtide.frontend.graphs.registry import OpKernel, op, op_names
 
 __all__ = [

@@ -9,9 +9,8 @@ import numpy as np
 
 from lowtide.builder import Builder, BuildError, Op, SubComputation
 from lowtide.frontend.graphs.context import OpKernelContext
-from lowtide.frontend.graphs.errors import GraphError
 from lowtide.frontend.graphs.expression import ConstantValues, Expression
-from lowtide.frontend.graphs.graph import GraphNode, OpGraph, execution_order
+from lowtide.frontend.graphs.graph import GraphError, GraphNode, OpGraph, execution_order
 from lowtide.frontend.graphs.registry import OpKernel, kernels_for
 from lowtide.ir import Module, Shape, tuple_shape
 from lowtide.ir.literal import Array

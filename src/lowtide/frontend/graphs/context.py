@@ -9,9 +9,8 @@ import numpy as np
 
 from lowtide.builder import Builder, Op
 from lowtide.frontend.graphs.dtypes import element_type_of
-from lowtide.frontend.graphs.errors import GraphError, NotConstantError
 from lowtide.frontend.graphs.expression import Expression
-from lowtide.frontend.graphs.graph import GraphNode
+from lowtide.frontend.graphs.graph import GraphError, GraphNode, NotConstantError
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import Array
 

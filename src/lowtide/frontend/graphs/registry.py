@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from lowtide.frontend.graphs.errors import GraphError
+from lowtide.frontend.graphs.graph import GraphError
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.suggestions import nearest
 from lowtide.records import dataclass

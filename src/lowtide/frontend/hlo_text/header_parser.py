@@ -1,7 +1,8 @@
-"""The first line of a module: `HloModule name, key=value, ...`."""
+"""The first line of a module, `HloModule name, key=value, ...`, and the modules in its table."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
@@ -11,6 +12,7 @@ from lowtide.frontend.hlo_text.lexer import Lexer, TokenKind
 from lowtide.frontend.hlo_text.shape_parser import parse_shape, parse_shape_index
 from lowtide.ir.module import BufferDonor, InputOutputAlias, Module
 from lowtide.ir.shape import ProgramShape, Shape, major_to_minor
+from lowtide.ir.strings import escape, unescape
 
 _LARGEST_COUNT: Final = 2**31 - 1
 
@@ -172,3 +174,21 @@ def _is_signature(lexer: Lexer) -> bool:
         return False
     lexer.advance()
     return lexer.at(")") or lexer.kind is TokenKind.NAME
+
+
+_NESTED: Final = re.compile(r'"(\s*HloModule[^"\\]*+(?:\\.[^"\\]*+)*+)"', re.DOTALL)
+
+
+def normalize_recovery_table(text: str, parse: Callable[[str], Module]) -> str:
+    """Return the table with each module in it printed canonically, indented by four.
+
+    `parse` reads a nested module. Raises HloTextError, with a place in the nested text, and
+    ValueError for a bad escape.
+    """
+
+    def replace(match: re.Match[str]) -> str:
+        lines = str(parse(unescape(match[1]))).split("\n")
+        body = "\n".join([f"    {escape(line)}" if line else "" for line in lines])
+        return f'"\n{body}\n  "'
+
+    return _NESTED.sub(replace, text)

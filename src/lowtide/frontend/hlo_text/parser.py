@@ -11,6 +11,7 @@ from lowtide.frontend.hlo_text.checks import check_computation, check_instructio
 from lowtide.frontend.hlo_text.computation_order import order_computations
 from lowtide.frontend.hlo_text.header_parser import (
     default_entry_layout,
+    normalize_recovery_table,
     parse_header,
     starts_module,
 )
@@ -18,7 +19,6 @@ from lowtide.frontend.hlo_text.instruction_parser import parse_right_side, start
 from lowtide.frontend.hlo_text.lexer import Lexer, TokenKind
 from lowtide.frontend.hlo_text.line_parser import LineParser
 from lowtide.frontend.hlo_text.metadata_parser import parse_stack_frames
-from lowtide.frontend.hlo_text.recovery_table import normalize_recovery_table
 from lowtide.frontend.hlo_text.shape_parser import parse_shape
 from lowtide.ir.computation import Computation
 from lowtide.ir.errors import HloTextError

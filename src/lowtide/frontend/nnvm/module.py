@@ -11,9 +11,8 @@ from typing import Final
 from lowtide.builder import Builder, Op
 from lowtide.frontend.graphs.compiler import GraphCompiler, name_ends
 from lowtide.frontend.graphs.context import OpKernelContext
-from lowtide.frontend.graphs.errors import GraphError
 from lowtide.frontend.graphs.expression import Expression
-from lowtide.frontend.graphs.graph import GraphNode
+from lowtide.frontend.graphs.graph import GraphError, GraphNode
 from lowtide.frontend.graphs.registry import kernel_for, op_names
 from lowtide.frontend.nnvm.document import NnvmDocument, NnvmDocumentNode, NnvmEntry
 from lowtide.frontend.nnvm.kernels import DOMAIN

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from lowtide.frontend.graphs.context import OpKernelContext, flag, integer, integers, real
-from lowtide.frontend.graphs.errors import NoTensorFormError
+from lowtide.frontend.graphs.graph import NoTensorFormError
 from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared import arrays
 from lowtide.frontend.graphs.shared.broadcasting import expand, joined, scalar

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from lowtide.frontend.graphs.context import OpKernelContext
-from lowtide.frontend.graphs.errors import GraphError, UnknownConditionError
 from lowtide.frontend.graphs.expression import Expression
-from lowtide.frontend.graphs.graph import GraphNode, OpGraph
+from lowtide.frontend.graphs.graph import GraphError, GraphNode, OpGraph, UnknownConditionError
 from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared import control
 from lowtide.frontend.graphs.shared.arrays import reshaped

@@ -9,13 +9,12 @@ import numpy as np
 
 from lowtide.builder import Builder, Op
 from lowtide.frontend.graphs.context import OpKernelContext, flag, integer, real, text
-from lowtide.frontend.graphs.errors import NoTensorFormError
+from lowtide.frontend.graphs.graph import NoTensorFormError
 from lowtide.frontend.graphs.registry import Compute, op
 from lowtide.frontend.graphs.shared import elementwise
 from lowtide.frontend.graphs.shared.broadcasting import scalar
-from lowtide.frontend.graphs.shared.elementwise import binary
+from lowtide.frontend.graphs.shared.elementwise import binary, register_unary
 from lowtide.frontend.graphs.shared.narrow import power_of_two, saturated
-from lowtide.frontend.graphs.shared.tables import register_unary
 from lowtide.frontend.onnx.node_list import DOMAIN
 from lowtide.ir.element_type import ElementType
 

@@ -9,7 +9,7 @@ import onnx
 import onnx.inliner
 from onnx import GraphProto, ModelProto
 
-from lowtide.frontend.graphs.errors import GraphError
+from lowtide.frontend.graphs.graph import GraphError
 from lowtide.frontend.graphs.registry import op_names
 from lowtide.frontend.onnx.texts import name_of
 

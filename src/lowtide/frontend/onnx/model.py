@@ -15,11 +15,10 @@ from google.protobuf.message import DecodeError
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from lowtide.frontend.graphs.dtypes import ONNX
-from lowtide.frontend.graphs.errors import GraphError
-from lowtide.frontend.graphs.graph import GraphNode, OpGraph
+from lowtide.frontend.graphs.graph import GraphError, GraphNode, OpGraph
 from lowtide.frontend.onnx.functions import has_functions, with_functions_inlined
 from lowtide.frontend.onnx.labels import with_labels_apart
-from lowtide.frontend.onnx.stack_trace import innermost_frame
+from lowtide.frontend.onnx.node_list import innermost_frame
 from lowtide.frontend.onnx.tensors import TensorSource, array_of, dense
 from lowtide.frontend.onnx.texts import find_bad_string, name_of, names_of
 from lowtide.frontend.onnx.wire import OnnxWireError, without_long_data

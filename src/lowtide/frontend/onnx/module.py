@@ -7,7 +7,7 @@ import os
 from onnx import ModelProto
 
 from lowtide.frontend.graphs.compiler import compile_graph
-from lowtide.frontend.graphs.errors import GraphError
+from lowtide.frontend.graphs.graph import GraphError
 from lowtide.frontend.onnx.model import OnnxModel, load_model
 from lowtide.frontend.onnx.node_list import DOMAIN
 from lowtide.frontend.onnx.sizes import Shapes, Sizes, input_sizes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final
@@ -82,3 +83,21 @@ def _graph(graph: OnnxGraph) -> OpGraph:
             GraphNode(name, node.op_type, tuple(node.inputs), tuple(node.outputs), attributes)
         )
     return OpGraph(graph.name, tuple(graph.inputs), (*constants, *converted), tuple(graph.outputs))
+
+
+_KEY: Final = "stack_trace"
+_FRAME: Final = re.compile(r'File "([^"\n]+)", line (\d{1,9})')
+
+
+def innermost_frame(properties: Mapping[str, str]) -> tuple[str, int]:
+    """Return file and line, from 1, of the last frame of the stack among a node's properties.
+
+    That is where the node was made; ("", 0) where it is not known.
+    """
+    for key, value in properties.items():
+        is_trace = isinstance(value, str) and str(key).endswith(_KEY)
+        frames = _FRAME.findall(value) if is_trace else []
+        if frames:
+            file, line = frames[-1]
+            return file, int(line)
+    return "", 0

@@ -9,9 +9,15 @@ import numpy as np
 
 from lowtide.builder import Builder
 from lowtide.frontend.graphs.compiler import GraphCompiler
-from lowtide.frontend.graphs.errors import GraphError, NotConstantError, UnknownConditionError
 from lowtide.frontend.graphs.expression import Expression
-from lowtide.frontend.graphs.graph import GraphNode, OpGraph, free_values
+from lowtide.frontend.graphs.graph import (
+    GraphError,
+    GraphNode,
+    NotConstantError,
+    OpGraph,
+    UnknownConditionError,
+    free_values,
+)
 from lowtide.frontend.graphs.registry import kernel_for
 from lowtide.frontend.onnx.node_list import DOMAIN
 from lowtide.ir import Module, Shape

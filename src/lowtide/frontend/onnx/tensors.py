@@ -11,7 +11,7 @@ import numpy as np
 from onnx import SparseTensorProto, TensorProto, numpy_helper
 
 from lowtide.frontend.graphs.dtypes import ONNX
-from lowtide.frontend.graphs.errors import GraphError
+from lowtide.frontend.graphs.graph import GraphError
 from lowtide.frontend.onnx.wire import LENGTH_KEY, OFFSET_KEY
 from lowtide.ir.literal import DTYPES, Array
 from lowtide.records import dataclass

@@ -7,7 +7,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from lowtide.frontend.graphs.errors import GraphError
+from lowtide.frontend.graphs.graph import GraphError
 
 
 def name_of(value: str | bytes) -> str:

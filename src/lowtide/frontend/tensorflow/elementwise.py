@@ -8,7 +8,7 @@ from lowtide.frontend.graphs.context import OpKernelContext, real
 from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared import elementwise
 from lowtide.frontend.graphs.shared.broadcasting import along, expand
-from lowtide.frontend.graphs.shared.tables import register_binary, register_unary
+from lowtide.frontend.graphs.shared.elementwise import register_binary, register_unary
 from lowtide.frontend.tensorflow.graph_def import DOMAIN
 
 _UNARY: Final = {

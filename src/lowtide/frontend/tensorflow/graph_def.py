@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from lowtide.frontend.graphs.compiler import GraphProgram, compile_graph
 from lowtide.frontend.graphs.dtypes import element_type_of
-from lowtide.frontend.graphs.errors import GraphError
-from lowtide.frontend.graphs.graph import GraphNode, OpGraph
+from lowtide.frontend.graphs.graph import GraphError, GraphNode, OpGraph
 from lowtide.ir import Shape, array_shape
 from lowtide.ir.literal import Array
 from lowtide.records import dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lowtide.frontend.graphs.errors import GraphError
+from lowtide.frontend.graphs.graph import GraphError
 from lowtide.frontend.tensorflow.dtypes import type_of
 from lowtide.frontend.tensorflow.graph_def import FunctionDef, NodeDef
 from lowtide.frontend.tensorflow.tensors import array_of, sizes_of

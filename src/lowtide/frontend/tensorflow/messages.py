@@ -1,16 +1,17 @@
-"""TensorFlow's messages from bytes, with the path to the first field that is bad."""
+"""TensorFlow's messages from bytes; errors with the path to a bad field, and with the file."""
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from lowtide.frontend.hlo_proto.messages import MessageField, classes_of, declared_fields
 from lowtide.frontend.hlo_proto.wire import find_fault, has_word
 from lowtide.frontend.tensorflow.schema import MESSAGES
-from lowtide.ir.errors import InputError
+from lowtide.ir.errors import InputError, LowtideError, UnsupportedOpError
 
 _PACKAGE: Final = "lowtide.tensorflow"
 _OP: Final = re.compile(rb"_?[A-Z][A-Za-z0-9_>]*")
@@ -46,3 +47,18 @@ def parse(name: str, data: bytes, file: str) -> Any:
 def looks_like_graph(data: bytes) -> bool:
     """Whether bytes are a GraphDef: a node in field 1 has an op in field 2."""
     return has_word(data, 0, len(data), (1, 2), _OP)
+
+
+@contextmanager
+def told_with(file: str) -> Iterator[None]:
+    """Raise InputError or UnsupportedOpError with the name of a file for what is raised within."""
+    try:
+        yield
+    except UnsupportedOpError as error:
+        raise UnsupportedOpError(f"{file}: {error}") from error
+    except InputError as error:
+        if error.file:
+            raise
+        raise InputError(error.message, file=file, position=error.position) from error
+    except LowtideError as error:
+        raise InputError(str(error), file=file) from error

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from lowtide.frontend.tensorflow.file_errors import told_with
 from lowtide.frontend.tensorflow.graph_def import NodeDef, compile_graph_def
 from lowtide.frontend.tensorflow.graph_reader import read_graph
-from lowtide.frontend.tensorflow.messages import parse
+from lowtide.frontend.tensorflow.messages import parse, told_with
 from lowtide.ir import Module
 from lowtide.ir.errors import InputError, UnsupportedOpError
 

@@ -16,8 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, Final, final
 
-from lowtide.frontend.graphs.errors import GraphError
-from lowtide.frontend.graphs.graph import GraphNode, OpGraph
+from lowtide.frontend.graphs.graph import GraphError, GraphNode, OpGraph
 from lowtide.records import dataclass
 
 HANDLES: Final = frozenset({"VarHandleOp"})

@@ -10,10 +10,9 @@ from lowtide.frontend.graphs.compiler import compile_graph, name_ends
 from lowtide.frontend.graphs.graph import OpGraph
 from lowtide.frontend.tensorflow.bundle import CheckpointBundle
 from lowtide.frontend.tensorflow.dtypes import type_of
-from lowtide.frontend.tensorflow.file_errors import told_with
 from lowtide.frontend.tensorflow.graph_def import DOMAIN, op_graph, value_name
 from lowtide.frontend.tensorflow.graph_reader import TensorFlowGraph, read_graph
-from lowtide.frontend.tensorflow.messages import parse
+from lowtide.frontend.tensorflow.messages import parse, told_with
 from lowtide.frontend.tensorflow.resources import HANDLES, Stateless, shared_name, variable_value
 from lowtide.frontend.tensorflow.tensors import sizes_of
 from lowtide.frontend.tensorflow.variable_keys import VariableKeys

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from lowtide.frontend.graphs.errors import GraphError
+from lowtide.frontend.graphs.graph import GraphError
 from lowtide.frontend.tensorflow.dtypes import type_of
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import DTYPES, Array

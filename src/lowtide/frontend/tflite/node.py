@@ -6,7 +6,7 @@ from typing import Final, final
 
 from lowtide.builder import Op
 from lowtide.frontend.graphs.context import OpKernelContext
-from lowtide.frontend.graphs.errors import GraphError
+from lowtide.frontend.graphs.graph import GraphError
 from lowtide.frontend.graphs.shared import elementwise
 from lowtide.frontend.tflite.model import LiteGraph, LiteOperator, LiteTensor
 from lowtide.ir.element_type import ElementType

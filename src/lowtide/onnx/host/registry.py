@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from lowtide.frontend.graphs.context import REQUIRED
-from lowtide.frontend.graphs.errors import GraphError
-from lowtide.frontend.graphs.graph import GraphNode, OpGraph
+from lowtide.frontend.graphs.graph import GraphError, GraphNode, OpGraph
 from lowtide.onnx.values import Value
 from lowtide.records import dataclass
 

@@ -13,9 +13,8 @@ from lowtide.pjrt.contracts.findings import BrokenContractError, require
 from lowtide.pjrt.devices import MEMORY_KINDS
 from lowtide.pjrt.element_types import NUMBERS
 from lowtide.pjrt.programs import PluginProgram
-from lowtide.pjrt.signatures import ArrayType
+from lowtide.pjrt.signatures import TOKEN_SHAPE, ArrayType
 from lowtide.pjrt.stablehlo import hlo_of
-from lowtide.pjrt.tokens import TOKEN_SHAPE
 
 
 def check_program(program: PluginProgram, form: str, code: bytes) -> None:

@@ -6,9 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.planning.exact.budget import Budget
 from lowtide.planning.exact.instance import Instance
-from lowtide.planning.exact.outcome import Outcome
+from lowtide.planning.exact.outcome import Budget, Outcome
 from lowtide.planning.exact.search import Method, Search, tables_of
 from lowtide.planning.problem import Int64Array
 

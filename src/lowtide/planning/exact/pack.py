@@ -10,11 +10,10 @@ import numpy as np
 
 from lowtide.planning.exact.attempt import Attempt
 from lowtide.planning.exact.bounds import live_bound, resting_bound
-from lowtide.planning.exact.budget import Budget, StoppedError
 from lowtide.planning.exact.disjunctions import Disjunctions, Entry
 from lowtide.planning.exact.instance import instance_of
 from lowtide.planning.exact.items import NOBODY, Items, Space, items_of
-from lowtide.planning.exact.outcome import Outcome
+from lowtide.planning.exact.outcome import Budget, Outcome, StoppedError
 from lowtide.planning.exact.reduce import ReducedLayout, reduced
 from lowtide.planning.exact.refute import RefutationTree
 from lowtide.planning.plans import Packing, Refutation

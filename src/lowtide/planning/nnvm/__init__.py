@@ -16,9 +16,12 @@ from lowtide.planning.nnvm.environment import options_from
 from lowtide.planning.nnvm.graph import (
     DYNAMIC,
     EXTERNAL,
+    NEVER_READ,
     NO_STORAGE,
+    OWN_PLACE,
     UNKNOWN_SIZE,
     Entry,
+    NnvmPlan,
 )
 from lowtide.planning.nnvm.graph import NnvmGraph as Graph
 from lowtide.planning.nnvm.graph import NnvmNode as Node
@@ -26,7 +29,6 @@ from lowtide.planning.nnvm.graph_reader import read_graph
 from lowtide.planning.nnvm.memory_plan import Variant, plan
 from lowtide.planning.nnvm.ops import OPS, Pattern
 from lowtide.planning.nnvm.ops import NnvmOp as Op
-from lowtide.planning.nnvm.result import NEVER_READ, OWN_PLACE, NnvmPlan
 from lowtide.planning.nnvm.storage_pool import StoragePool
 
 __all__ = [

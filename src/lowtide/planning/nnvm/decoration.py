@@ -14,10 +14,9 @@ from lowtide.planning.nnvm.assignment import (
     find_hazards,
     original_assign_flags,
 )
-from lowtide.planning.nnvm.graph import NO_STORAGE, NnvmGraph
+from lowtide.planning.nnvm.graph import NO_STORAGE, NnvmGraph, NnvmPlan
 from lowtide.planning.nnvm.graph_reader import read_graph
 from lowtide.planning.nnvm.ops import NnvmOp
-from lowtide.planning.nnvm.result import NnvmPlan
 from lowtide.records import dataclass
 
 

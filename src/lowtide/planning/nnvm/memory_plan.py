@@ -15,16 +15,18 @@ from lowtide.planning.nnvm.allocator import BlockAllocator
 from lowtide.planning.nnvm.colouring import colour_nodes
 from lowtide.planning.nnvm.data_types import DataType, element_bytes
 from lowtide.planning.nnvm.graph import (
+    NEVER_READ,
     NO_STORAGE,
+    OWN_PLACE,
     UNKNOWN_SIZE,
     NnvmGraph,
+    NnvmPlan,
     ops_of_nodes,
     reference_counts,
 )
 from lowtide.planning.nnvm.graph_reader import read_graph
 from lowtide.planning.nnvm.ops import NnvmOp, op_table
 from lowtide.planning.nnvm.relay import relay_plan
-from lowtide.planning.nnvm.result import NEVER_READ, OWN_PLACE, NnvmPlan
 from lowtide.records import dataclass
 
 PLANNED_ELEMENT_BYTES: Final = 4

@@ -8,9 +8,15 @@ from __future__ import annotations
 
 from lowtide.planning.nnvm.allocator import BlockAllocator
 from lowtide.planning.nnvm.data_types import element_bytes
-from lowtide.planning.nnvm.graph import UNKNOWN_SIZE, NnvmGraph, reference_counts
+from lowtide.planning.nnvm.graph import (
+    NEVER_READ,
+    OWN_PLACE,
+    UNKNOWN_SIZE,
+    NnvmGraph,
+    NnvmPlan,
+    reference_counts,
+)
 from lowtide.planning.nnvm.ops import NnvmOp
-from lowtide.planning.nnvm.result import NEVER_READ, OWN_PLACE, NnvmPlan
 
 
 def relay_plan(graph: NnvmGraph, match_range: int = 16) -> NnvmPlan:

@@ -1,4 +1,4 @@
-"""Objects shared by tensors of equal size only, in order of first task.
+"""Objects for each tensor, or shared by tensors of equal size only, in order of first task.
 
 Of several free objects one variant takes the one that was freed last, the other the oldest.
 """
@@ -10,11 +10,16 @@ from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Final
 
-from lowtide.planning.objects.in_use import ObjectsInUse
-from lowtide.planning.objects.result import shared_alike
+from lowtide.planning.objects.task_profile import ObjectsInUse, shared_alike
 from lowtide.planning.plans import ObjectsAssignment
 from lowtide.planning.problem import TensorUsageRecord
 from lowtide.planning.registry import ObjectOptions, ObjectStrategy
+
+
+def naive(records: Sequence[TensorUsageRecord], options: ObjectOptions) -> ObjectsAssignment:
+    """Return the assignment of each tensor to an object of its own."""
+    return shared_alike(records, range(len(records)), [record.size for record in records])
+
 
 Give = Callable[[list[int], int], None]
 Take = Callable[[list[int]], int]
@@ -59,6 +64,13 @@ def _assign(records: Sequence[TensorUsageRecord], give: Give, take: Take) -> Obj
 
 
 STRATEGIES: Final = (
+    ObjectStrategy(
+        "naive",
+        naive,
+        "an object for every tensor",
+        "TensorFlow Lite GPU delegate",
+        dimensions=frozenset({1, 2, 3, 4}),
+    ),
     ObjectStrategy(
         "equality",
         equality,

@@ -17,25 +17,56 @@ whole tensors. Where it is not, what the search proves beyond the prices leaves 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.planning.objects.background import run_stoppable
-from lowtide.planning.objects.greedy_best import greedy_best
-from lowtide.planning.objects.naive import naive
+from lowtide.planning.objects.equality import naive
+from lowtide.planning.objects.greedy_by_size import greedy_best
 from lowtide.planning.objects.prices import Prices, dual_bound
 from lowtide.planning.objects.pricing import PricingLimits, best_prices
-from lowtide.planning.objects.result import shared
 from lowtide.planning.objects.size_class_program import SizeClassProgram
 from lowtide.planning.objects.size_class_search import SearchLimits, SizeClassSearch
 from lowtide.planning.objects.size_classes import SizeClasses, objects_of, size_classes
+from lowtide.planning.objects.task_profile import shared
 from lowtide.planning.plans import CliqueBound, DualBound, ObjectsAssignment
 from lowtide.planning.problem import Int64Array, TensorUsageRecord
 from lowtide.planning.registry import ObjectOptions, ObjectStrategy
 from lowtide.search.effort import Effort, SearchOptions, StopReason
+
+Result = TypeVar("Result")
+
+POLL_SECONDS: Final = 0.05
+
+
+def run_stoppable(
+    solve: Callable[[], Result], stop: Callable[[], None], over: Callable[[], bool]
+) -> Result:
+    """Return what `solve` does, with `stop` called from when `over` is true.
+
+    `solve` has to release the interpreter's lock and to return soon after `stop`. Ctrl-C stops it
+    too, and then raises KeyboardInterrupt.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(solve)
+        try:
+            while not _done(future):
+                if over():
+                    stop()
+        except KeyboardInterrupt:
+            while not _done(future):
+                stop()
+            raise
+        return future.result()
+
+
+def _done(future: Future[Result]) -> bool:
+    """Wait a moment and return whether the future is done."""
+    return bool(wait([future], POLL_SECONDS).done)
+
 
 PRICING: Final[Mapping[Effort, PricingLimits]] = {
     Effort.FAST: PricingLimits(work=0.2, rounds=6),

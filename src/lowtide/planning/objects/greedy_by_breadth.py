@@ -11,8 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.planning.objects.result import shared
-from lowtide.planning.objects.task_profile import largest_first, nbytes_of
+from lowtide.planning.objects.task_profile import largest_first, nbytes_of, shared
 from lowtide.planning.plans import ObjectsAssignment
 from lowtide.planning.problem import Int64Array, TensorUsageRecord
 from lowtide.planning.registry import ObjectOptions, ObjectStrategy

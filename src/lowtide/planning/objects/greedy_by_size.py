@@ -14,11 +14,12 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.planning.objects.result import shared
+from lowtide.planning.objects.greedy_by_breadth import greedy_by_breadth
 from lowtide.planning.objects.task_profile import (
     largest_first,
     nbytes_of,
     positional_maximums,
+    shared,
 )
 from lowtide.planning.plans import ObjectsAssignment
 from lowtide.planning.problem import Int64Array, TensorUsageRecord
@@ -113,12 +114,26 @@ class _Distances:
             self._nearest_object[lost] = np.where(self._nearest[lost] == FAR, -1, best)
 
 
+def greedy_best(records: Sequence[TensorUsageRecord], options: ObjectOptions) -> ObjectsAssignment:
+    """Return the assignment by size, or the one by breadth where that is smaller."""
+    by_size = greedy_by_size(records, options)
+    by_breadth = greedy_by_breadth(records, options)
+    return by_breadth if by_breadth.total_size < by_size.total_size else by_size
+
+
 STRATEGIES: Final = (
     ObjectStrategy(
         "greedy_by_size",
         greedy_by_size,
         "by size class, in each the tensor that leaves an object idle for the shortest time",
         "Pisarchyk and Lee, 2020",
+        any_order=True,
+    ),
+    ObjectStrategy(
+        "greedy_best",
+        greedy_best,
+        "greedy_by_size, or greedy_by_breadth where that is smaller",
+        "TensorFlow Lite GPU delegate",
         any_order=True,
     ),
 )

@@ -12,9 +12,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Final
 
-from lowtide.planning.objects.in_use import ObjectsInUse
-from lowtide.planning.objects.result import shared, shared_alike
-from lowtide.planning.objects.task_profile import nbytes_of
+from lowtide.planning.objects.task_profile import ObjectsInUse, nbytes_of, shared, shared_alike
 from lowtide.planning.plans import ObjectsAssignment
 from lowtide.planning.problem import TensorUsageRecord
 from lowtide.planning.registry import ObjectOptions, ObjectStrategy, ReallocationGraph

@@ -25,8 +25,7 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.planning.objects.result import shared
-from lowtide.planning.objects.task_profile import nbytes_of
+from lowtide.planning.objects.task_profile import nbytes_of, shared
 from lowtide.planning.plans import ObjectsAssignment
 from lowtide.planning.problem import TensorUsageRecord
 from lowtide.planning.registry import ObjectOptions, ObjectStrategy

@@ -16,8 +16,7 @@ from math import gcd
 
 import numpy as np
 
-from lowtide.planning.objects.in_use import ObjectsInUse
-from lowtide.planning.objects.task_profile import nbytes_of
+from lowtide.planning.objects.task_profile import ObjectsInUse, nbytes_of
 from lowtide.planning.problem import Int64Array, TensorUsageRecord
 from lowtide.records import dataclass
 

@@ -1,4 +1,4 @@
-"""Tensors live at each task, and the bounds that follow for the objects that they share.
+"""Tensors live at each task, and the objects that they share with the bounds that follow.
 
 The `k` largest tensors of a task lie in different objects, so the k-th largest object is at least
 as large as the k-th largest tensor of any task. Task profiles, positional maximums and both bounds
@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from heapq import heappop, heappush
 from itertools import accumulate
 
-from lowtide.planning.plans import CliqueBound
+from lowtide.planning.plans import CliqueBound, ObjectsAssignment
 from lowtide.planning.problem import TensorUsageRecord
 
 
@@ -134,3 +135,45 @@ class _Counts:
             node >>= 1
             below = max(highest[2 * node], highest[2 * node + 1])
             highest[node] = below + self._added[node]
+
+
+def shared(
+    records: Sequence[TensorUsageRecord], object_ids: Sequence[int], objects: int
+) -> ObjectsAssignment:
+    """Return the assignment to `objects` objects, each as large as its largest tensor."""
+    sizes = [0] * objects
+    for record, target in zip(records, object_ids, strict=True):
+        sizes[target] = max(sizes[target], nbytes_of(record))
+    bound = clique_bound(records)
+    return ObjectsAssignment(
+        tuple(object_ids), tuple(sizes), lower_bound=sum(bound.sizes), evidence=bound
+    )
+
+
+def shared_alike(
+    records: Sequence[TensorUsageRecord],
+    object_ids: Sequence[int],
+    sizes: Sequence[int | tuple[int, ...]],
+) -> ObjectsAssignment:
+    """Return the assignment to objects of given sizes; no bound is known for several extents."""
+    if all(isinstance(record.size, int) for record in records):
+        return shared(records, object_ids, len(sizes))
+    return ObjectsAssignment(tuple(object_ids), tuple(sizes))
+
+
+class ObjectsInUse:
+    """Objects with a tensor in them, to be given back as time goes on."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int]] = []
+
+    def occupy(self, number: int, last_task: int) -> None:
+        """Note that the object is in use up to `last_task`, included."""
+        heappush(self._heap, (last_task, number))
+
+    def released(self, task: int) -> list[int]:
+        """Return the objects that are free from `task` on, by last task, then number."""
+        freed: list[int] = []
+        while self._heap and self._heap[0][0] < task:
+            freed.append(heappop(self._heap)[1])
+        return freed

@@ -13,7 +13,7 @@ import numpy as np
 from lowtide.planning.plans import Packing
 from lowtide.planning.problem import FREE, Int64Array, PackingProblem
 from lowtide.planning.registry import OffsetStrategy
-from lowtide.planning.scale.address_space import borders, packing_of
+from lowtide.planning.scale.gaps import borders, packing_of
 from lowtide.search.effort import SearchOptions
 
 MANY: Final = 1_500

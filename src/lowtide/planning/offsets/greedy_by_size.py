@@ -1,4 +1,4 @@
-"""Largest first, each to the smallest gap: the greedy-by-size offsets of TFLite's GPU delegate.
+"""Largest first, each to the lowest gap or to the smallest, as TFLite's GPU delegate has it.
 
 Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020).
 """
@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.planning.placed import place_in_order, smallest_gap
+from lowtide.planning.placed import lowest_gap, place_in_order, smallest_gap
 from lowtide.planning.plans import Packing
 from lowtide.planning.problem import PackingProblem
 from lowtide.planning.registry import OffsetStrategy
@@ -27,12 +27,29 @@ def greedy_by_size(problem: PackingProblem, _: SearchOptions) -> Packing:
     return place_in_order(problem, order, smallest_gap)
 
 
+def first_fit(problem: PackingProblem, _: SearchOptions) -> Packing:
+    """Return the packing in order of decreasing size, then first step, then number.
+
+    A buffer goes to the lowest offset from which on its bytes are free during its life. Buffers
+    with a fixed offset lie there before the others come.
+    """
+    first, _last = problem.spans()
+    return place_in_order(problem, np.lexsort([first, -problem.nbytes]), lowest_gap)
+
+
 STRATEGIES: Final = (
     OffsetStrategy(
         "greedy_by_size",
         greedy_by_size,
         "Largest first, each to the smallest gap that is free during its life.",
         "Pisarchyk and Lee 2020; TFLite GPU delegate",
+        frozenset({"alignment", "fixed", "gaps"}),
+    ),
+    OffsetStrategy(
+        "first_fit",
+        first_fit,
+        "Largest first, each to the lowest gap that is free during its life.",
+        "Wilson et al. 1995, Dynamic Storage Allocation: A Survey (the rule, here offline)",
         frozenset({"alignment", "fixed", "gaps"}),
     ),
 )

@@ -22,8 +22,7 @@ from lowtide.planning.plans import Packing
 from lowtide.planning.problem import ARENA, FREE, Int64Array, PackingProblem, dense_times
 from lowtide.planning.registry import OffsetStrategy
 from lowtide.planning.scale.incumbent import UNKNOWN, Incumbent, LateError
-from lowtide.planning.scale.orders import orders
-from lowtide.planning.scale.parts import only
+from lowtide.planning.scale.orders import only, orders
 from lowtide.search.effort import Effort, SearchOptions, StopReason
 
 _PAIRS: Final = 10_000_000

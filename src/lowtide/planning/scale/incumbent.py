@@ -9,7 +9,7 @@ import numpy as np
 
 from lowtide.planning.plans import Packing
 from lowtide.planning.problem import ARENA, FREE, Int64Array, PackingProblem, max_live
-from lowtide.planning.scale.parts import parts_of
+from lowtide.planning.scale.orders import parts_of
 from lowtide.search.effort import SearchOptions, StopReason
 
 UNKNOWN: Final = 2**62

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lowtide.ir.launch import LaunchedKernel
-from lowtide.ir.thunk import Thunk
+from lowtide.ir.thunk import LaunchedKernel, Thunk
 from lowtide.llvm.ptx import joined, ptx_of
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass

@@ -1,4 +1,4 @@
-"""Messages of one exchange between the ranks of a group: arrays as bytes, in pieces."""
+"""One exchange between the ranks of a group: who takes part, and arrays as bytes, in pieces."""
 
 from __future__ import annotations
 
@@ -9,8 +9,40 @@ from typing import Any, Final, TypeAlias, final
 import numpy as np
 
 from lowtide.ir.literal import Array
-from lowtide.runtime.mpi.trade import Trade
+from lowtide.ir.opcode import Opcode
+from lowtide.ir.shape import Shape
+from lowtide.records import dataclass
 from lowtide.runtime.mpi.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Trade:
+    """A collective operation of a program, or the question for the number of the device.
+
+    `name` is that of its instruction, and `place` says where that comes from. `kind` is the opcode
+    of the operation in one step. `operands` are the shapes of what a rank brings, `results` of what
+    it receives. `groups` has the numbers of the devices that meet, in order of the group: each
+    device is in one. `pairs` are sources and targets of a collective-permute, as places in the
+    group. `reducer` is the operation by which values are combined.
+    """
+
+    name: str
+    place: str
+    kind: Opcode
+    operands: tuple[Shape, ...]
+    results: tuple[Shape, ...]
+    groups: tuple[tuple[int, ...], ...]
+    pairs: tuple[tuple[int, int], ...] = ()
+    dimension: int | None = None
+    reducer: Opcode | None = None
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.kind.value} (%{self.name})"
+
+    def group_of(self, device: int) -> tuple[int, ...]:
+        """Return the group that has a device, which may be alone."""
+        return next((group for group in self.groups if device in group), (device,))
+
 
 PIECE_BYTES: Final = 1 << 30
 """The most bytes of one message: counts of older MPI have 31 bits."""

@@ -9,13 +9,12 @@ from typing import TypeAlias, final
 
 import numpy as np
 
-from lowtide.host_calls.arrays import memory_at, write_array
+from lowtide.host_calls.memory_calls import memory_at, write_array
 from lowtide.ir.literal import Array
 from lowtide.ir.opcode import Opcode
 from lowtide.runtime.devices.meeting import MeetingError
 from lowtide.runtime.mpi.collectives import Finish, begin
-from lowtide.runtime.mpi.link import Link, Requests
-from lowtide.runtime.mpi.trade import Trade
+from lowtide.runtime.mpi.link import Link, Requests, Trade
 from lowtide.runtime.mpi.world import QUICK_SECONDS, Document, World
 
 FAILED, WAITS, GOES_ON = "failed", "waits", "goes on"

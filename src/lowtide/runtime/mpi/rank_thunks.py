@@ -17,8 +17,8 @@ from lowtide.ir.thunk import (
     host_calls,
 )
 from lowtide.runtime.cpu.program import NativeProgram
+from lowtide.runtime.mpi.link import Trade
 from lowtide.runtime.mpi.meeting import RankMeeting
-from lowtide.runtime.mpi.trade import Trade
 
 
 class RankThunks:

@@ -1,6 +1,6 @@
 """Random valid modules, independent of where the random choices come from."""
 
-from lowtide.testing.generation.module import draw_module, random_module
+from lowtide.testing.generation.module import draw_module, random_module, random_schedule
 from lowtide.testing.generation.recipe import (
     ALL_TYPES,
     COMMON_TYPES,
@@ -10,7 +10,6 @@ from lowtide.testing.generation.recipe import (
     Recipe,
     SeededChoices,
 )
-from lowtide.testing.generation.schedules import random_schedule
 
 __all__ = [
     "ALL_TYPES",

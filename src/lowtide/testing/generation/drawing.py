@@ -12,10 +12,10 @@ import numpy as np
 from lowtide.builder import Builder, Op, SubComputation
 from lowtide.ir.attributes import NO_ATTRIBUTES
 from lowtide.ir.element_type import ElementType
+from lowtide.ir.errors import ShapeError
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import Layout, Shape, array_shape
-from lowtide.ops.errors import ShapeError
 from lowtide.ops.infer import infer_shape
 from lowtide.testing.generation.recipe import COMMON_TYPES, Choices, Recipe
 

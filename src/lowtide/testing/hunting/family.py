@@ -1,11 +1,13 @@
-"""A family of cases: what it draws from a seed, and who judges that."""
+"""Families of cases by name: what each draws from a seed, and who judges that."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from importlib import import_module
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.errors import LowtideError
@@ -15,6 +17,8 @@ from lowtide.reduce.minimize import minimize
 from lowtide.testing.hunting.cells import Cell
 from lowtide.testing.hunting.coverage import CellCounts
 from lowtide.testing.hunting.findings import Judgement, Tell
+from lowtide.testing.hunting.writing import draw_module
+from lowtide.verifier import verify
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +97,51 @@ def opcodes_of(case: HuntedCase) -> str:
         for x in computation.instructions.values()
     }
     return " ".join(sorted(named - {"parameter", "constant", "tuple", "get-tuple-element"}))
+
+
+class ModuleFamily:
+    """Cases whose text is a module, made smaller as modules are."""
+
+    def smaller(self, case: HuntedCase, shows: Shows) -> HuntedCase:
+        """Return the least module that shows the same."""
+        return smaller_module(case, shows)
+
+    def words(self, case: HuntedCase) -> str:
+        """Return the operations of the module."""
+        return opcodes_of(case)
+
+
+def drawn_text(seed: int, random: Random, counts: CellCounts) -> str:
+    """Return a valid module; raises LowtideError where what was drawn is none."""
+    text = draw_module(seed, counts.wish(random)).text
+    verify(parse_hlo(text))
+    return text
+
+
+def without_schedule(text: str) -> str:
+    """Return a module's text without its schedule and its aliases."""
+    head, line, rest = text.partition("\n")
+    return re.split(r", (?:is_scheduled|input_output_alias)=", head)[0] + line + rest
+
+
+_FAMILIES: Final[Mapping[str, tuple[str, str]]] = {
+    "modules": ("modules", "Modules"),
+    "orders": ("modules", "Orders"),
+    "devices": ("devices", "OnDevices"),
+    "plugin": ("plugin", "PluginPrograms"),
+    "options": ("options", "UnderOptions"),
+    "stored": ("stored", "StoredPrograms"),
+    "onnx": ("onnx_graphs", "OnnxGraphs"),
+    "tflite": ("tflite_graphs", "LiteGraphs"),
+}
+"""By name the file and the class: a family is imported where it is hunted."""
+
+NAMES: Final = tuple(_FAMILIES)
+
+
+def family(name: str) -> HuntedFamily:
+    """Return the family of a name; raises KeyError where there is none."""
+    file, kind = _FAMILIES[name]
+    found = import_module(f"lowtide.testing.hunting.families.{file}")
+    made: HuntedFamily = getattr(found, kind)()
+    return made

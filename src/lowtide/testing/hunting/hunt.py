@@ -10,8 +10,7 @@ from random import Random
 from typing import Final, final
 
 from lowtide.ir.errors import LowtideError
-from lowtide.testing.hunting.families.table import family
-from lowtide.testing.hunting.family import HuntedCase
+from lowtide.testing.hunting.family import HuntedCase, family
 from lowtide.testing.hunting.findings import Finding
 from lowtide.testing.hunting.state import HuntState
 from lowtide.testing.hunting.worker import JudgeWorker

@@ -7,7 +7,7 @@ from typing import Final
 
 from lowtide.testing.hunting.cells import Cell
 from lowtide.testing.hunting.coverage import apart, never_lie
-from lowtide.testing.hunting.families.table import family
+from lowtide.testing.hunting.family import family
 from lowtide.testing.hunting.state import HuntState
 
 _TITLES: Final = {

@@ -7,8 +7,7 @@ from multiprocessing.connection import Connection
 from typing import Final, final
 
 from lowtide.testing.asked_process import AskedProcess, NoAnswerError
-from lowtide.testing.hunting.families.table import family
-from lowtide.testing.hunting.family import HuntedCase
+from lowtide.testing.hunting.family import HuntedCase, family
 from lowtide.testing.hunting.findings import Finding, Judgement
 
 DEADLINE_SECONDS: Final = 60.0

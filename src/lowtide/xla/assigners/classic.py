@@ -26,8 +26,7 @@ from lowtide.xla.assigners.colocated_sets import (
     set_bytes,
 )
 from lowtide.xla.assigners.heap_simulation import HeapRun, values_at_peak
-from lowtide.xla.assigners.operand_sharing import OperandSharing
-from lowtide.xla.assigners.options import AssignerOptions, algorithm_named
+from lowtide.xla.assigners.options import AssignerOptions, OperandSharing, algorithm_named
 from lowtide.xla.assigners.result import Labels, assignment_of
 from lowtide.xla.assigners.sequence_simulation import Sequences, places_of, simulate_sequence
 

@@ -10,8 +10,7 @@ from lowtide.planning.heap import HeapStep, HeapStepKind
 from lowtide.records import dataclass
 from lowtide.xla.analysis.hlo_alias import HloAliasAnalysis, HloBuffer
 from lowtide.xla.analysis.hlo_value import HloValue
-from lowtide.xla.assigners.operand_sharing import OperandSharing
-from lowtide.xla.assigners.options import Demand
+from lowtide.xla.assigners.options import Demand, OperandSharing
 
 Ranges = Mapping[HloValue, tuple[int, int]]
 """When values are live, in steps of a total order, both ends included."""

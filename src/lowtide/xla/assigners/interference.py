@@ -14,7 +14,7 @@ from lowtide.xla.analysis.ordering import Ordering
 from lowtide.xla.analysis.partial_liveness import interference
 from lowtide.xla.assigners.allocation_table import OpenAllocation
 from lowtide.xla.assigners.heap_simulation import Ranges
-from lowtide.xla.assigners.operand_sharing import OperandSharing
+from lowtide.xla.assigners.options import OperandSharing
 
 
 class InterferenceCheck(Protocol):

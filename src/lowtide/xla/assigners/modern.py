@@ -30,8 +30,12 @@ from lowtide.xla.assigners.interference import (
     PartialInterference,
     TotalInterference,
 )
-from lowtide.xla.assigners.operand_sharing import OperandSharing
-from lowtide.xla.assigners.options import AssignerOptions, BufferOrder, algorithm_named
+from lowtide.xla.assigners.options import (
+    AssignerOptions,
+    BufferOrder,
+    OperandSharing,
+    algorithm_named,
+)
 from lowtide.xla.assigners.result import Labels, assignment_of
 from lowtide.xla.assigners.xla_order import (
     computations_as_assigned,

@@ -1,13 +1,14 @@
-"""Options of XLA's assigners."""
+"""Options of XLA's assigners, and the values that may take over the place of an operand."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final, Protocol, final
 
-from lowtide.ir import Instruction, LowtideError, Shape, ShapeIndex
+from lowtide.ir import Instruction, LowtideError, Opcode, Shape, ShapeIndex
+from lowtide.ops.in_place import Pair, may_share
 from lowtide.planning.heap import (
     HeapAlgorithm,
     PlacingOrder,
@@ -20,6 +21,7 @@ from lowtide.planning.heap import (
     lazy_best_fit,
 )
 from lowtide.records import dataclass
+from lowtide.xla.analysis.hlo_value import HloPosition
 
 
 class Demand(Protocol):
@@ -133,3 +135,28 @@ class AssignerOptions:
     memory_limit: Mapping[int, int] = field(default_factory=dict)
     whole_module: bool = True
     reuse_colocated: bool = True
+
+
+@final
+class OperandSharing:
+    """What `ops.in_place.may_share` says; it does not change once said, so it is kept."""
+
+    def __init__(self) -> None:
+        self._pairs: dict[Instruction, tuple[Pair, ...]] = {}
+
+    def may_take_over(self, taker: Demand, giver: Container[HloPosition]) -> bool:
+        """Whether a value may lie over an operand of its instruction that is read there last.
+
+        `giver` are the positions at which the operand's value is. A copy never does.
+        """
+        instruction = taker.instruction
+        if instruction.opcode is Opcode.COPY:
+            return False
+        pairs = self._pairs.get(instruction)
+        if pairs is None:
+            pairs = self._pairs[instruction] = may_share(instruction)
+        operands = instruction.operands
+        return any(
+            output == taker.index and HloPosition(operands[operand], index) in giver
+            for (operand, index), output in pairs
+        )

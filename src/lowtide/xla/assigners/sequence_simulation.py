@@ -13,7 +13,7 @@ from lowtide.xla.analysis.hlo_value import HloPosition
 from lowtide.xla.analysis.points_to import LogicalBuffer, PointsToAnalysis
 from lowtide.xla.analysis.value_uses import may_use
 from lowtide.xla.assigners.heap_simulation import HeapRun
-from lowtide.xla.assigners.operand_sharing import OperandSharing
+from lowtide.xla.assigners.options import OperandSharing
 
 Sequences = Mapping[Computation, Sequence[Instruction]]
 

@@ -9,8 +9,7 @@ from typing import Final
 from lowtide.ir.buffer import Allocation, AssignedValue, BufferAssignment
 from lowtide.ir.shape import index_text
 from lowtide.records import dataclass
-from lowtide.xla.dumps.buffer_assignment import values_by_allocation
-from lowtide.xla.dumps.values import bytes_text
+from lowtide.xla.dumps.buffer_assignment import bytes_text, values_by_allocation
 
 _SPACES: Final = {0: "default", 1: "vmem", 2: "smem", 3: "hbm", 4: "host", 5: "cmem"}
 _HEADER: Final = "  cumulative_size;       size;       offset; used_by_n_values; shapes_list"

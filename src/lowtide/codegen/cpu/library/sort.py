@@ -11,7 +11,7 @@ from typing import Final
 
 from lowtide.codegen.cpu.cost import seconds
 from lowtide.codegen.cpu.library.radix import radix_function
-from lowtide.codegen.cpu.library.ranking import ranking_function
+from lowtide.codegen.cpu.library.records import ranking_function
 from lowtide.codegen.cpu.library.sort_form import BLOCK, PART, SortForm
 from lowtide.codegen.cpu.library.sort_rows import (
     fill_function,

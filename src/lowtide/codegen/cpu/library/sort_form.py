@@ -6,9 +6,8 @@ from functools import cached_property
 from math import prod
 from typing import Final
 
-from lowtide.codegen.cpu.library import ranking
 from lowtide.codegen.cpu.library.radix import count_bytes
-from lowtide.codegen.cpu.library.records import Records, records_of
+from lowtide.codegen.cpu.library.records import MOST_RANKED, Records, records_of
 from lowtide.codegen.cpu.library.sort_keys import NativeSortKey, keys_of
 from lowtide.codegen.kernel import rounded
 from lowtide.ir import Instruction
@@ -74,7 +73,7 @@ class SortForm:
     @property
     def is_ranked(self) -> bool:
         """Whether rows are so short that each record is compared with all others."""
-        return self.records.packed and self.size <= ranking.MOST
+        return self.records.packed and self.size <= MOST_RANKED
 
     @property
     def shared(self) -> bool:

@@ -13,11 +13,9 @@ from typing import Final
 
 from lowtide.codegen.arrays import Array, offset
 from lowtide.codegen.cpu.cost import seconds
-from lowtide.codegen.cpu.library import ranking
 from lowtide.codegen.cpu.library.order import joined, ordered
 from lowtide.codegen.cpu.library.radix import count_bytes, radix_function
-from lowtide.codegen.cpu.library.ranking import ranking_function
-from lowtide.codegen.cpu.library.records import Records, records_of
+from lowtide.codegen.cpu.library.records import MOST_RANKED, Records, ranking_function, records_of
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.operands import bind
 from lowtide.codegen.elements.values import Mask
@@ -89,7 +87,7 @@ class TopKForm:
     @property
     def is_ranked(self) -> bool:
         """Whether so few are put aside that each is compared with all others."""
-        return self.records.packed and self.room + 16 <= ranking.MOST
+        return self.records.packed and self.room + 16 <= MOST_RANKED
 
     @cached_property
     def records(self) -> Records:

@@ -1,12 +1,15 @@
-"""Functions of single elements that frameworks name and HLO lacks, and those that it has."""
+"""Functions of single elements that frameworks name, and ops that are one such function each."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from lowtide.builder import Builder, Op
+from lowtide.frontend.graphs.context import OpKernelContext
+from lowtide.frontend.graphs.registry import Compute, op
+from lowtide.frontend.graphs.shared import elementwise
 from lowtide.frontend.graphs.shared.broadcasting import together
 from lowtide.ir.element_type import ElementType
 
@@ -253,3 +256,30 @@ def cast(b: Builder, x: Op, target: ElementType) -> Op:
     if target is ElementType.PRED:
         return x.ne(0)
     return b.convert(x, target)
+
+
+def register_unary(domain: str, table: Mapping[str, str]) -> None:
+    """Register ops of one input: their names, and those in `elementwise.UNARY`."""
+    for name, function in table.items():
+        op(name, domain=domain, inputs=1)(_unary(function))
+
+
+def register_binary(domain: str, table: Mapping[str, str]) -> None:
+    """Register ops of two inputs that broadcast: their names, and those in `elementwise.BINARY`."""
+    for name, function in table.items():
+        op(name, domain=domain, inputs=2)(_binary(function))
+
+
+def _unary(function: str) -> Compute:
+    def compute(context: OpKernelContext) -> None:
+        context.set_output(0, elementwise.unary(function, context.builder, context.input(0)))
+
+    return compute
+
+
+def _binary(function: str) -> Compute:
+    def compute(context: OpKernelContext) -> None:
+        x, y = context.input(0), context.input(1)
+        context.set_output(0, elementwise.binary(function, context.builder, x, y))
+
+    return compute

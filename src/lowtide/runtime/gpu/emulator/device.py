@@ -15,7 +15,7 @@ from typing import Final, final
 
 import numpy as np
 
-from lowtide.ir.launch import GridLaunch
+from lowtide.ir.thunk import GridLaunch
 from lowtide.records import dataclass
 from lowtide.runtime.cpu.program import Bytes
 from lowtide.runtime.gpu.driver import HOST, DeviceMemoryError, DriverError

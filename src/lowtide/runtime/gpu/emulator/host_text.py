@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from lowtide.ir.launch import LaunchedKernel
+from lowtide.ir.thunk import LaunchedKernel
 from lowtide.llvm.ptx import joined, without_prefetches
 from lowtide.runtime.gpu.emulator.shadow_text import WatchedFault, watch_support
 from lowtide.runtime.gpu.emulator.state import SLOTS, StateField, Wait, field

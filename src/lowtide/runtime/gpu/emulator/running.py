@@ -8,7 +8,7 @@ from typing import Final, final
 
 import numpy as np
 
-from lowtide.ir.launch import GridLaunch
+from lowtide.ir.thunk import GridLaunch
 from lowtide.llvm.library import Library
 from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.ptx import joined

@@ -29,8 +29,7 @@ from lowtide.spmd.shards import cut, joined
 from lowtide.testing.check_pass import seeded_arguments
 from lowtide.testing.hunting.cells import Cell, cells_of
 from lowtide.testing.hunting.coverage import CellCounts
-from lowtide.testing.hunting.families.hlo import ModuleFamily, drawn_text, without_schedule
-from lowtide.testing.hunting.family import HuntedCase
+from lowtide.testing.hunting.family import HuntedCase, ModuleFamily, drawn_text, without_schedule
 from lowtide.testing.hunting.findings import Court, Judgement, Tell
 from lowtide.testing.hunting.judges import Comparison, evaluated
 from lowtide.transforms.sharding_removal import remove_shardings

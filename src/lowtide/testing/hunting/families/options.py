@@ -21,8 +21,7 @@ from lowtide.records import dataclass
 from lowtide.testing.check_pass import seeded_arguments
 from lowtide.testing.hunting.cells import Cell
 from lowtide.testing.hunting.coverage import CellCounts
-from lowtide.testing.hunting.families.hlo import ModuleFamily, drawn_text
-from lowtide.testing.hunting.family import HuntedCase
+from lowtide.testing.hunting.family import HuntedCase, ModuleFamily, drawn_text
 from lowtide.testing.hunting.findings import Court, Judgement, Tell
 from lowtide.testing.hunting.judges import Comparison, evaluated
 

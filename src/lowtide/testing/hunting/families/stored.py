@@ -22,8 +22,7 @@ from lowtide.options import Options, set_cache_folder
 from lowtide.testing.check_pass import seeded_arguments
 from lowtide.testing.hunting.cells import Cell
 from lowtide.testing.hunting.coverage import CellCounts
-from lowtide.testing.hunting.families.hlo import ModuleFamily, drawn_text
-from lowtide.testing.hunting.family import HuntedCase
+from lowtide.testing.hunting.family import HuntedCase, ModuleFamily, drawn_text
 from lowtide.testing.hunting.findings import Court, Judgement, Tell
 from lowtide.testing.hunting.judges import evaluated
 

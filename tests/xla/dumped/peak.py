@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from lowtide.ir.buffer import AssignedValue, BufferAssignment
-from lowtide.xla.dumps.values import bytes_text, value_text
+from lowtide.xla.dumps.buffer_assignment import bytes_text, value_text
 
 _RULE: Final = "=" * 24
 

@@ -13,8 +13,7 @@ from lowtide.ir.buffer import (
     HeapTrace,
 )
 from lowtide.records import dataclass
-from lowtide.xla.dumps.buffer_assignment import is_temporary
-from lowtide.xla.dumps.values import bytes_text
+from lowtide.xla.dumps.buffer_assignment import bytes_text, is_temporary
 
 
 @dataclass(frozen=True, slots=True)

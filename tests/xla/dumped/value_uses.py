@@ -12,7 +12,7 @@ from lowtide.ir.printer import to_text
 from lowtide.ir.shape import index_text
 from lowtide.xla.analysis.hlo_dataflow import HloDataflow
 from lowtide.xla.analysis.hlo_value import HloPosition, HloValue, Use
-from lowtide.xla.dumps.values import bytes_text, value_text
+from lowtide.xla.dumps.buffer_assignment import bytes_text, value_text
 
 _FRAME: Final = re.compile(r"stack_frame_id=\d+")
 

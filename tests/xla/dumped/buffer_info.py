@@ -10,7 +10,7 @@ from typing import Final
 from lowtide.ir import Instruction
 from lowtide.ir.buffer import AssignedValue, BufferAssignment
 from lowtide.xla.analysis.hlo_dataflow import HloDataflow
-from lowtide.xla.dumps.values import value_text
+from lowtide.xla.dumps.buffer_assignment import value_text
 
 _COLUMNS: Final = (
     "buffer_id",
