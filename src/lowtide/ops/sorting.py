@@ -67,6 +67,8 @@ def _infer_topk(operands: Shapes, attributes: TopK, called: Called) -> Shape:
     operand = array(operands[0], "the operand")
     if not operand.rank:
         raise ShapeError(f"topk needs a dimension to choose along, not {plain(operand)}")
+    if operand.element_type.is_complex:
+        raise ShapeError(f"topk needs elements that have an order, not {plain(operand)}")
     size = operand.dimensions[-1]
     if attributes.k < 0 or (size != UNBOUNDED and attributes.k > size):
         raise ShapeError(f"k={attributes.k} exceeds the last dimension of {plain(operand)}")

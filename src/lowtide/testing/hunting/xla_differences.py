@@ -70,9 +70,8 @@ def _is_complex_logarithm(x: Instruction) -> bool:
     return x.opcode is Opcode.LOG and x.shape.element_type.is_complex
 
 
-def _is_half_angle(x: Instruction) -> bool:
-    halves = (ElementType.F16, ElementType.BF16)
-    return x.opcode is Opcode.ATAN2 and x.shape.element_type in halves
+def _is_angle(x: Instruction) -> bool:
+    return x.opcode is Opcode.ATAN2
 
 
 def _magnifies_bits(x: Instruction) -> bool:
@@ -117,7 +116,7 @@ _DIFFERENCES: Final[tuple[tuple[Callable[[Instruction], bool], str], ...]] = (
     (_chooses_in_padding, "chooses another one of equal elements in padded windows"),
     (_is_packed, "computes integers of 2 and 4 bits in 8 bits"),
     (_is_complex_logarithm, "gives a NaN for the imaginary part of a logarithm of 0"),
-    (_is_half_angle, "gives a NaN for the angle of two zeros of 16 bits"),
+    (_is_angle, "gives a NaN for the angle of two zeros"),
     (_adds_bytes, "rounds each partial sum of floats of 8 bits"),
     (_magnifies_bits, "takes subnormal numbers for 0"),
     (_is_product_of_nothing, "does not write a product over no elements that is added to"),
