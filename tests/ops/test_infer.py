@@ -228,6 +228,7 @@ REJECTED = [
     (["f32[5]"], "while(p0), condition=cond, body=body", "the condition has parameter 0"),
     (["f32[2]"], "call(p0), to_apply=neg", "to_apply has parameter 0 of shape f32[]"),
     (["f32[3,4]"], "cholesky(p0)", "square matrices, not f32[3,4]"),
+    (["c64[4]"], "topk(p0), k=2", "elements that have an order, not c64[4]"),
     (["f32[4,5]"], "fft(p0), fft_type=FFT, fft_length={5}", "needs a complex operand"),
     (
         ["f32[10,20,30]", "s32[5,2]"],

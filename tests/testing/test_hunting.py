@@ -436,3 +436,10 @@ def test_xla_is_no_judge_of_what_it_is_known_to_do_otherwise(line: str, is_known
     ]
     text = "\n".join(["HloModule m", "ENTRY e {", *given, f"  ROOT r = {line}", "}"])
     assert (known_difference(parse_hlo(text)) is not None) == is_known
+
+
+def test_xla_is_no_judge_of_the_angle_of_two_constants() -> None:
+    module = parse_hlo(
+        "HloModule m\nENTRY e {\n  z = f32[] constant(0)\n  ROOT r = f32[] atan2(z, z)\n}"
+    )
+    assert known_difference(module) is not None

@@ -70,8 +70,12 @@ def _is_complex_logarithm(x: Instruction) -> bool:
     return x.opcode is Opcode.LOG and x.shape.element_type.is_complex
 
 
-def _is_angle(x: Instruction) -> bool:
-    return x.opcode is Opcode.ATAN2
+def _is_folded_angle(x: Instruction) -> bool:
+    """Whether an angle may be that of two zeros in what XLA computes ahead, or in 16 bits."""
+    if x.opcode is not Opcode.ATAN2:
+        return False
+    is_half = x.shape.element_type in (ElementType.F16, ElementType.BF16)
+    return is_half or all(y.opcode is Opcode.CONSTANT for y in x.operands)
 
 
 def _magnifies_bits(x: Instruction) -> bool:
@@ -116,7 +120,7 @@ _DIFFERENCES: Final[tuple[tuple[Callable[[Instruction], bool], str], ...]] = (
     (_chooses_in_padding, "chooses another one of equal elements in padded windows"),
     (_is_packed, "computes integers of 2 and 4 bits in 8 bits"),
     (_is_complex_logarithm, "gives a NaN for the imaginary part of a logarithm of 0"),
-    (_is_angle, "gives a NaN for the angle of two zeros"),
+    (_is_folded_angle, "gives a NaN for the angle of two zeros"),
     (_adds_bytes, "rounds each partial sum of floats of 8 bits"),
     (_magnifies_bits, "takes subnormal numbers for 0"),
     (_is_product_of_nothing, "does not write a product over no elements that is added to"),
