@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from tests.support import HANG_SECONDS
 
 import lowtide
 from lowtide.client.errors import OverMemoryError
@@ -88,7 +89,7 @@ def test_a_process_that_ended_of_itself_is_followed_by_another(monkeypatch):
     compile_apart(module(), NEW)
     first = apart._COMPILER._running
     first.process.stdin.close()  # As it ends when it was not asked for a while: with status 0.
-    assert first.process.wait(60) == 0
+    assert first.process.wait(HANG_SECONDS) == 0
     first.process.stdin = open(os.devnull, "wb")  # noqa: SIM115
     compile_apart(module(), NEW)
     assert apart._COMPILER._running is not first
@@ -98,7 +99,7 @@ def test_a_process_that_was_killed_is_an_error_and_the_next_program_has_another(
     compile_apart(module(), NEW)
     killed = apart._COMPILER._running.process
     killed.send_signal(signal.SIGKILL)
-    killed.wait(60)
+    killed.wait(HANG_SECONDS)
     with pytest.raises(CompilerEndedError, match="wave was compiled: status -9"):
         compile_apart(module(), NEW)
     assert compile_apart(module(), NEW)
@@ -163,7 +164,7 @@ def test_what_this_process_has_to_do_it_does(options, frozen, monkeypatch):
 def test_a_child_ends_once_it_was_not_asked():
     served = child.Child("tests.client.test_apart:shortly")
     assert served.ask(3, b"abc") == (4, b"cba")
-    assert served.process.wait(60) == 0
+    assert served.process.wait(HANG_SECONDS) == 0
     with pytest.raises(child.ChildEndedError):
         served.ask(0, b"")
 
