@@ -15,8 +15,9 @@ from lowtide.client.executable import apart
 from lowtide.client.executable.apart import compile_apart
 from lowtide.client.executable.compiling import compile_module
 from lowtide.ir.errors import UnsupportedOpError
-from lowtide.llvm import child
+from lowtide.llvm import child, target
 from lowtide.llvm.isolated import CompilerEndedError
+from lowtide.llvm.target import Target
 from lowtide.onnx import read_module
 from lowtide.options import Options
 
@@ -73,6 +74,18 @@ def test_a_program_is_kept_where_this_process_keeps_its_own(tmp_path, monkeypatc
         assert compile_apart(module(), Options()).making.was_cached
 
 
+def test_programs_are_for_the_processor_that_this_one_is_taken_for():
+    here = target.host_target()
+    other = Target(here.triple, here.cpu, here.features[1:], 16)
+    before = target.pretended_host()
+    target.pretend_host(other)
+    try:
+        assert compile_apart(module(), NEW).program.target == other
+    finally:
+        target.pretend_host(before)
+    assert compile_apart(module(), NEW).program.target == here
+
+
 def test_errors_are_those_of_this_process():
     with pytest.raises(OverMemoryError, match="wave"):
         compile_apart(module(), Options(cache=False, memory=1))
@@ -125,7 +138,7 @@ import os
 from lowtide.client.executable import apart
 from lowtide.client.executable.apart import compile_apart
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.llvm import child
+from lowtide.llvm import child, target
 from lowtide.options import Options
 
 TEXT = "HloModule m\\nENTRY e {\\n  a = f32[4] parameter(0)\\n  ROOT b = f32[4] negate(a)\\n}"
