@@ -26,10 +26,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(folder.cleanup)
     is_slow = "slow" in (config.option.markexpr or "").replace("not slow", "")
     settings.load_profile("fresh" if is_slow else "repeatable")
-    from lowtide.llvm import target
+    name = config.getoption("--target")
+    if name != "native":
+        from lowtide.llvm import target
 
-    host = target.restricted(target.host_target(), config.getoption("--target"))
-    target._found_host = lambda: host
+        target.pretend_host(target.restricted(target.host_target(), name))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

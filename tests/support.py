@@ -10,6 +10,9 @@ CORPUS = SHARED / "corpus"
 CONFORMANCE = SHARED / "conformance"
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
+HANG_SECONDS = 1800.0
+"""After so long what a test waits for counts as hung: no slow machine comes near it."""
+
 needs_shared = pytest.mark.skipif(
     not SHARED.is_dir(), reason="the shared corpus is not beside this checkout"
 )

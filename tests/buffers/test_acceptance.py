@@ -64,7 +64,7 @@ def test_many_random_modules(first):
 # -- recorded programs -------------------------------------------------------------------------
 
 SECONDS = 10
-"""How long the evaluator may take for a recorded program."""
+"""Of the processor, for the evaluator and a recorded program."""
 
 
 @cache
@@ -86,15 +86,15 @@ def ends_in_time(module, arguments):
     def stop(signum, frame):
         raise TimeoutError
 
-    previous = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(SECONDS)
+    previous = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         evaluate(module, arguments)
     except (UnsupportedOpError, TimeoutError):
         return False
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, previous)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous)
     return True
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import SMALL
+from tests.support import HANG_SECONDS
 
 from lowtide.files import writing
 
@@ -93,7 +94,7 @@ def process(arguments, small, **options):
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
 def test_a_full_standard_output_is_one_line(small, arguments):
     with FULL.open("w") as full, process(arguments, small, stdout=full) as running:
-        _, said = running.communicate(timeout=120)
+        _, said = running.communicate(timeout=HANG_SECONDS)
     assert running.returncode == 1
     assert said.startswith("error: ") and said.count("\n") == 1, said
     assert "no space left on device" in said
@@ -112,7 +113,7 @@ def test_a_closed_pipe_is_no_news(small, arguments):
     reading, write_end = os.pipe()
     os.close(reading)
     with os.fdopen(write_end, "w") as closed, process(arguments, small, stdout=closed) as running:
-        _, said = running.communicate(timeout=120)
+        _, said = running.communicate(timeout=HANG_SECONDS)
     assert (running.returncode, said) == (141, "")
 
 
@@ -120,19 +121,20 @@ def test_a_closed_pipe_is_no_news(small, arguments):
 def test_interrupted_processes_say_where_in_one_line(tmp_path, arguments):
     """Reading waits for a pipe that nobody writes to; running goes on for hours."""
     small = tmp_path / "small.hlo"
-    if arguments == ("explain",):
-        os.mkfifo(small)
-    else:
-        small.write_text(SMALL)
+    os.mkfifo(small)
     with process(arguments, small, stdout=subprocess.PIPE) as running:
-        holding = os.open(small, os.O_RDWR | os.O_NONBLOCK)
-        time.sleep(4)
+        holding = os.open(small, os.O_WRONLY)  # Waits until the other process reads.
+        if arguments != ("explain",):
+            os.write(holding, SMALL.encode())
+            os.close(holding)
+        time.sleep(1)
         running.send_signal(signal.SIGINT)
-        out, said = running.communicate(timeout=60)
-        os.close(holding)
-    works = (
-        [f"reading {small}"] if arguments == ("explain",) else ["compiling small", "running small"]
-    )
+        out, said = running.communicate(timeout=HANG_SECONDS)
+        if arguments == ("explain",):
+            os.close(holding)
+    works = [f"reading {small}"]
+    if arguments != ("explain",):
+        works += ["compiling small", "running small"]
     places = [*[f"while {x}" for x in works], f"in `lowtide {arguments[0]}`"]
     assert (running.returncode, out) == (130, "")
     assert said in [f"error: interrupted {x}\n" for x in places]  # A busy machine is not as far.

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import SMALL, edited
+from tests.support import HANG_SECONDS
 
 import lowtide as package
 from lowtide.cli import console
@@ -215,7 +216,7 @@ def test_broken_pipe_is_quiet(small):
     os.close(reading)
     command = [sys.executable, "-m", "lowtide", "opt", str(small)]
     found = subprocess.run(
-        command, env=ENVIRONMENT, stdout=writing, stderr=subprocess.PIPE, timeout=60
+        command, env=ENVIRONMENT, stdout=writing, stderr=subprocess.PIPE, timeout=HANG_SECONDS
     )
     os.close(writing)
     assert (found.returncode, found.stderr) == (ExitCode.BROKEN_PIPE, b"")
@@ -226,7 +227,7 @@ def test_a_terminal_that_knows_ascii_only(small):
         [sys.executable, "-m", "lowtide", "explain", str(small)],
         env={**ENVIRONMENT, "PYTHONIOENCODING": "ascii"},
         capture_output=True,
-        timeout=60,
+        timeout=HANG_SECONDS,
     )
     assert (found.returncode, found.stderr) == (0, b"")
     assert b"###" in found.stdout

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from tests.support import HANG_SECONDS
 
 import lowtide
 from lowtide.client.errors import OverMemoryError
@@ -14,8 +15,9 @@ from lowtide.client.executable import apart
 from lowtide.client.executable.apart import compile_apart
 from lowtide.client.executable.compiling import compile_module
 from lowtide.ir.errors import UnsupportedOpError
-from lowtide.llvm import child
+from lowtide.llvm import child, target
 from lowtide.llvm.isolated import CompilerEndedError
+from lowtide.llvm.target import Target
 from lowtide.onnx import read_module
 from lowtide.options import Options
 
@@ -72,6 +74,18 @@ def test_a_program_is_kept_where_this_process_keeps_its_own(tmp_path, monkeypatc
         assert compile_apart(module(), Options()).making.was_cached
 
 
+def test_programs_are_for_the_processor_that_this_one_is_taken_for():
+    here = target.host_target()
+    other = Target(here.triple, here.cpu, here.features[1:], 16)
+    before = target.pretended_host()
+    target.pretend_host(other)
+    try:
+        assert compile_apart(module(), NEW).program.target == other
+    finally:
+        target.pretend_host(before)
+    assert compile_apart(module(), NEW).program.target == here
+
+
 def test_errors_are_those_of_this_process():
     with pytest.raises(OverMemoryError, match="wave"):
         compile_apart(module(), Options(cache=False, memory=1))
@@ -88,7 +102,7 @@ def test_a_process_that_ended_of_itself_is_followed_by_another(monkeypatch):
     compile_apart(module(), NEW)
     first = apart._COMPILER._running
     first.process.stdin.close()  # As it ends when it was not asked for a while: with status 0.
-    assert first.process.wait(60) == 0
+    assert first.process.wait(HANG_SECONDS) == 0
     first.process.stdin = open(os.devnull, "wb")  # noqa: SIM115
     compile_apart(module(), NEW)
     assert apart._COMPILER._running is not first
@@ -98,7 +112,7 @@ def test_a_process_that_was_killed_is_an_error_and_the_next_program_has_another(
     compile_apart(module(), NEW)
     killed = apart._COMPILER._running.process
     killed.send_signal(signal.SIGKILL)
-    killed.wait(60)
+    killed.wait(HANG_SECONDS)
     with pytest.raises(CompilerEndedError, match="wave was compiled: status -9"):
         compile_apart(module(), NEW)
     assert compile_apart(module(), NEW)
@@ -124,7 +138,7 @@ import os
 from lowtide.client.executable import apart
 from lowtide.client.executable.apart import compile_apart
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.llvm import child
+from lowtide.llvm import child, target
 from lowtide.options import Options
 
 TEXT = "HloModule m\\nENTRY e {\\n  a = f32[4] parameter(0)\\n  ROOT b = f32[4] negate(a)\\n}"
@@ -163,7 +177,7 @@ def test_what_this_process_has_to_do_it_does(options, frozen, monkeypatch):
 def test_a_child_ends_once_it_was_not_asked():
     served = child.Child("tests.client.test_apart:shortly")
     assert served.ask(3, b"abc") == (4, b"cba")
-    assert served.process.wait(60) == 0
+    assert served.process.wait(HANG_SECONDS) == 0
     with pytest.raises(child.ChildEndedError):
         served.ask(0, b"")
 

@@ -9,12 +9,12 @@ from threading import Barrier, Event, Lock
 import ml_dtypes
 import numpy as np
 import pytest
+from tests.support import HANG_SECONDS
 
 from lowtide.client.compilation_cache import CompilationCache, signature
 from lowtide.ir import ElementType, LowtideError, array_shape
 from lowtide.options import Options
 
-SECONDS = 10
 F, G = array_shape(ElementType.F32, (2, 3)), array_shape(ElementType.F32, (3, 2))
 
 
@@ -44,11 +44,11 @@ def test_threads_that_want_one_key_compile_it_once():
 
     def compile_one():
         count.append(1)
-        assert release.wait(SECONDS)
+        assert release.wait(HANG_SECONDS)
         return "program"
 
     def ask():
-        waiting.wait(SECONDS)
+        waiting.wait(HANG_SECONDS)
         return cache.get_or_compile("key", compile_one)
 
     with ThreadPoolExecutor(8) as pool:
@@ -56,7 +56,7 @@ def test_threads_that_want_one_key_compile_it_once():
         while not count:
             pass
         release.set()
-        assert [x.result(SECONDS) for x in asked] == ["program"] * 8
+        assert [x.result(HANG_SECONDS) for x in asked] == ["program"] * 8
     assert len(count) == 1
     assert (cache.statistics.misses, cache.statistics.hits) == (1, 7)
 
@@ -66,11 +66,11 @@ def test_different_keys_are_compiled_at_the_same_time():
     cache, both = CompilationCache(), Barrier(2)
 
     def compile_one():
-        return both.wait(SECONDS)
+        return both.wait(HANG_SECONDS)
 
     with ThreadPoolExecutor(2) as pool:
         asked = [pool.submit(cache.get_or_compile, key, compile_one) for key in "ab"]
-        assert sorted([x.result(SECONDS) for x in asked]) == [0, 1]
+        assert sorted([x.result(HANG_SECONDS) for x in asked]) == [0, 1]
 
 
 def test_an_error_reaches_all_who_wait_and_is_forgotten():
@@ -81,17 +81,17 @@ def test_an_error_reaches_all_who_wait_and_is_forgotten():
         with lock:
             attempts.append(1)
         started.set()
-        assert release.wait(SECONDS)
+        assert release.wait(HANG_SECONDS)
         raise LowtideError("cannot compile")
 
     with ThreadPoolExecutor(3) as pool:
         first = pool.submit(cache.get_or_compile, "key", fail)
-        assert started.wait(SECONDS)
+        assert started.wait(HANG_SECONDS)
         others = [pool.submit(cache.get_or_compile, "key", fail) for _ in range(2)]
         release.set()
         for asked in [first, *others]:
             with pytest.raises(LowtideError, match="cannot compile"):
-                asked.result(SECONDS)
+                asked.result(HANG_SECONDS)
     failures = cache.statistics.failures
     assert failures == len(attempts)
     assert cache.get_or_compile("key", lambda: "program") == "program"
@@ -103,16 +103,16 @@ def test_when_the_compiling_thread_is_interrupted_the_next_one_goes_on():
 
     def interrupted():
         started.set()
-        assert release.wait(SECONDS)
+        assert release.wait(HANG_SECONDS)
         raise KeyboardInterrupt
 
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(cache.get_or_compile, "key", interrupted)
-        assert started.wait(SECONDS)
+        assert started.wait(HANG_SECONDS)
         second = pool.submit(cache.get_or_compile, "key", lambda: "program")
         release.set()
-        assert isinstance(first.exception(SECONDS), KeyboardInterrupt)
-        assert second.result(SECONDS) == "program"
+        assert isinstance(first.exception(HANG_SECONDS), KeyboardInterrupt)
+        assert second.result(HANG_SECONDS) == "program"
 
 
 def test_the_program_not_used_for_longest_goes_first():
@@ -156,18 +156,18 @@ def test_a_forked_process_compiles_what_a_thread_of_its_parent_was_compiling():
 
     def compile_slowly():
         started.set()
-        assert release.wait(SECONDS)
+        assert release.wait(HANG_SECONDS)
         return "parent"
 
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(cache.get_or_compile, "key", compile_slowly)
-        assert started.wait(SECONDS)
+        assert started.wait(HANG_SECONDS)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Other libraries warn of forks; none is called there.
             child = os.fork()
         if child == 0:
-            signal.alarm(SECONDS)
+            signal.alarm(int(HANG_SECONDS))
             os._exit(0 if cache.get_or_compile("key", lambda: "child") == "child" else 1)
         release.set()
         assert os.waitpid(child, 0)[1] == 0
-        assert other.result(SECONDS) == "parent"
+        assert other.result(HANG_SECONDS) == "parent"

@@ -5,6 +5,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from tests.support import HANG_SECONDS
 
 import lowtide
 from lowtide.client.ahead import AheadRequest, compile_ahead, write_ahead
@@ -122,7 +123,7 @@ def test_firmware_gives_what_the_module_means(cpu: str, text: str, tmp_path) -> 
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=100,
+        timeout=HANG_SECONDS,
     )
     expected = np.asarray(lowtide.evaluate(module, given))
     found = np.frombuffer(bytes.fromhex(done.stdout.strip()), expected.dtype)

@@ -9,6 +9,7 @@ from threading import Thread
 import numpy as np
 import pytest
 from tests.client.reference import Compiler
+from tests.support import HANG_SECONDS
 
 from lowtide.client.jit import jit as lowtide_jit
 from lowtide.client.jit.arguments import leaf_keys
@@ -459,7 +460,9 @@ print(len(g(x).devices()), len(g(y).devices()), len(g(x).devices()))
 
 
 def test_what_lies_on_several_devices_is_refused_also_after_what_does_not():
-    run = subprocess.run([sys.executable, "-c", SPREAD], capture_output=True, text=True, timeout=90)
+    run = subprocess.run(
+        [sys.executable, "-c", SPREAD], capture_output=True, text=True, timeout=HANG_SECONDS
+    )
     assert run.stderr == ""
     first, second, third = run.stdout.splitlines()
     assert first == "[1. 2. 3. 4.]"

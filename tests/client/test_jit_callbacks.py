@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from tests.support import HANG_SECONDS
 
 import lowtide
 from lowtide.options import Options
@@ -233,7 +234,7 @@ def test_an_interrupt_in_a_callback_ends_the_call():
 
 
 def test_several_threads_call_back_at_once():
-    meeting = threading.Barrier(4, timeout=60)
+    meeting = threading.Barrier(4, timeout=HANG_SECONDS)
 
     def wait(x):
         meeting.wait()  # Only four calls in progress at once get beyond this.

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support import HANG_SECONDS
 
 pytest.importorskip("jax")
 
@@ -36,7 +37,11 @@ def dumps(tmp_path_factory) -> list[Path]:
         flags = {"XLA_FLAGS": f"--xla_dump_to={folder / 'dump'}", "JAX_PLATFORMS": "cpu"}
         environment = {**os.environ, **flags}
         subprocess.run(
-            [sys.executable, "net.py"], cwd=folder, env=environment, check=True, timeout=300
+            [sys.executable, "net.py"],
+            cwd=folder,
+            env=environment,
+            check=True,
+            timeout=HANG_SECONDS,
         )
         found.append(folder / "dump")
     return found
@@ -109,7 +114,11 @@ def test_one_program_under_two_configurations_of_xla(lowtide_command, tmp_path):
         flags = f"--xla_dump_to={folder / 'dump'}{flag}"
         environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
         subprocess.run(
-            [sys.executable, "count.py"], cwd=folder, env=environment, check=True, timeout=300
+            [sys.executable, "count.py"],
+            cwd=folder,
+            env=environment,
+            check=True,
+            timeout=HANG_SECONDS,
         )
         folders.append(folder / "dump")
     assert lowtide_command("diff", *folders) == 0

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support import HANG_SECONDS
 
 from lowtide.files.object_cache import SWEEP_EVERY, ObjectCache
 from lowtide.llvm.callee import parameters
@@ -83,7 +84,7 @@ def test_processes_share_a_folder_and_never_see_half_a_file(tmp_path: Path) -> N
     commands = [[sys.executable, "-c", HAMMER, str(tmp_path), seed] for seed in "235"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     running = [subprocess.Popen(command, env=environment) for command in commands]
-    assert [process.wait(60) for process in running] == [0, 0, 0]
+    assert [process.wait(HANG_SECONDS) for process in running] == [0, 0, 0]
     assert not [x for x in files(tmp_path) if x.name.startswith(".new-")]
 
 

@@ -22,18 +22,19 @@ from lowtide.ir import HloProtoError, LowtideError, Module, UnsupportedOpError
 from lowtide.testing.generation.module import random_module
 from lowtide.verifier import verify
 
-SECONDS_EACH = 5.0
+SECONDS_EACH = 60.0
+"""Of the processor."""
 
 
 def check(data: bytes) -> bool:
     """Read damaged data and use the module; return whether it was accepted."""
-    start = time.monotonic()
+    start = time.process_time()
     try:
         module = read_hlo_proto(data)
     except (HloProtoError, UnsupportedOpError):
         return False
     finally:
-        assert time.monotonic() - start < SECONDS_EACH
+        assert time.process_time() - start < SECONDS_EACH
     text = str(module)
     if not module.origin_recovery_table:
         assert str(read_hlo_proto(write_hlo_module_with_config(module))) == text

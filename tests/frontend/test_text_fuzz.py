@@ -76,7 +76,7 @@ def fuzz(count: int, seed: int, seconds: float) -> int:
 
 
 def test_mutated_texts() -> None:
-    assert fuzz(400, seed=1, seconds=60) > 0
+    assert fuzz(400, seed=1, seconds=float("inf")) > 0
 
 
 @pytest.mark.slow

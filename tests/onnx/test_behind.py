@@ -8,6 +8,7 @@ from threading import Event
 import numpy as np
 import pytest
 from tests.onnx.models import WEIGHTS, perceptron, through_host
+from tests.support import HANG_SECONDS
 
 from lowtide.client.executable.executable import Executable
 from lowtide.ir.errors import LowtideError
@@ -34,7 +35,7 @@ class Gate:
 
     def __call__(self, module, options):
         self.begun.append(module.name)
-        assert self.open.wait(60)
+        assert self.open.wait(HANG_SECONDS)
         return self.compile(module, options)
 
 
@@ -128,7 +129,7 @@ def test_with_an_empty_cache_a_session_loads_no_compiler(options, tmp_path, monk
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=HANG_SECONDS,
     )
     assert not done.returncode, done.stderr
     total, loaded, programs = json.loads(done.stdout)

@@ -9,6 +9,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from tests.support import HANG_SECONDS
 
 pytest.importorskip("jax")
 
@@ -19,7 +20,11 @@ def run(script: str, folder: Path, platforms: str = "lowtide", **settings: str) 
     path.write_text("import jax\nimport jax.numpy as jnp\nimport numpy as np\n" + dedent(script))
     environment = {**os.environ, "JAX_PLATFORMS": platforms, **settings}
     found = subprocess.run(
-        [sys.executable, str(path)], capture_output=True, text=True, env=environment, timeout=300
+        [sys.executable, str(path)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=HANG_SECONDS,
     )
     errors = [x for x in found.stderr.splitlines() if "is experimental" not in x]
     assert found.returncode == 0 and not errors, found.stderr

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support import HANG_SECONDS
 
 pytest.importorskip("jax")
 
@@ -26,7 +27,7 @@ def run_programs(first: int, count: int) -> None:
         text=True,
         env={**os.environ, **settings, "PYTHONPATH": path},
         cwd=ROOT,
-        timeout=3600,
+        timeout=HANG_SECONDS,
     )
     assert found.stdout == f"{count} programs, 0 wrong\n", found.stdout + found.stderr
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support import SHARED, needs_shared
+from tests.support import HANG_SECONDS, SHARED, needs_shared
 
 pytest.importorskip("jax")
 
@@ -39,7 +39,9 @@ class SomeTest(absltest.TestCase):
 
 def suite(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(COMMAND), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=os.environ, timeout=900)
+    return subprocess.run(
+        command, capture_output=True, text=True, env=os.environ, timeout=HANG_SECONDS
+    )
 
 
 def test_a_test_that_ends_its_process_is_the_only_one_lost(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+from tests.support import HANG_SECONDS
+
 ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars")
@@ -45,7 +47,9 @@ def shown(page: str, script: str, folder: Path, *flags: str, before: str = "") -
     path.write_text(page.replace("</body>", first + _RUN.replace("SCRIPT", script) + "</body>"))
     profile = f"--user-data-dir={folder / 'profile'}"
     command = [CHROMIUM, *FLAGS, *flags, profile, "--dump-dom", "--virtual-time-budget=60000"]
-    run = subprocess.run([*command, path.as_uri()], capture_output=True, timeout=240, check=True)
+    run = subprocess.run(
+        [*command, path.as_uri()], capture_output=True, timeout=HANG_SECONDS, check=True
+    )
     dom = run.stdout.decode()
     failed = re.search(r'data-failed="([^"]*)"', dom)
     assert failed is None, unescape(failed[1]) if failed else ""
@@ -63,4 +67,6 @@ def picture(page: Path, to: Path, width: int, height: int, folder: Path, *flags:
     profile = f"--user-data-dir={folder / 'profile'}"
     command = [CHROMIUM, *FLAGS, *flags, profile, size, f"--screenshot={to}"]
     wait = "--virtual-time-budget=20000"
-    subprocess.run([*command, wait, page.as_uri()], capture_output=True, timeout=240, check=True)
+    subprocess.run(
+        [*command, wait, page.as_uri()], capture_output=True, timeout=HANG_SECONDS, check=True
+    )

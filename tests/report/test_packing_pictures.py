@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support import HANG_SECONDS
 
 from lowtide.report import packing_html as html_module
 from lowtide.report import packing_svg as svg_module
@@ -189,7 +190,11 @@ def test_the_script_of_the_page(tmp_path: Path):
     program.write_text(BROWSER)
     made = picture([(0, 0, 4), (1, 5, 9), (0, 7, 9)])
     run = subprocess.run(
-        ["node", str(program)], input=packing_html(made), capture_output=True, text=True, timeout=30
+        ["node", str(program)],
+        input=packing_html(made),
+        capture_output=True,
+        text=True,
+        timeout=HANG_SECONDS,
     )
     assert run.stderr == ""
     out = json.loads(run.stdout)

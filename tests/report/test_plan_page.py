@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import EXAMPLES
+from tests.support import EXAMPLES, HANG_SECONDS
 
 import lowtide
 from lowtide.compiler import PlanOptions, plan
@@ -170,7 +170,7 @@ def test_a_browser_shows_it(count: int, tmp_path: Path, cnn: PlanPicture) -> Non
     run = subprocess.run(
         [*command, profile, "--virtual-time-budget=8000", path.as_uri()],
         capture_output=True,
-        timeout=120,
+        timeout=HANG_SECONDS,
         check=True,
     )
     shown = run.stdout.decode()

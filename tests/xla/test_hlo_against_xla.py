@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support import HANG_SECONDS
 
 from lowtide.frontend.hlo_proto import read_hlo_proto
 from lowtide.frontend.hlo_proto.messages import parse_message
@@ -54,7 +55,7 @@ def plans(tmp_path_factory):
     flags = f"--xla_dump_to={folder} --xla_dump_hlo_as_proto"
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     script = Path(__file__).with_name("xla_plans.py")
-    subprocess.run([sys.executable, str(script)], check=True, env=environment, timeout=120)
+    subprocess.run([sys.executable, str(script)], check=True, env=environment, timeout=HANG_SECONDS)
     return {
         name: XlaPlan(
             next(folder.glob(f"*.jit_{name}.cpu_after_optimizations.hlo.pb")).read_bytes()

@@ -54,9 +54,26 @@ _NEWER: Final = ("avx512", "avx10", "amx", "prefer-256-bit", "evex512", "avxvnni
 """How the features begin that processors with AVX2 need not have: wide vectors, tiles, and more."""
 
 
+_pretended: Target | None = None
+
+
 def host_target() -> Target:
-    """Return the processor that runs this."""
-    return _found_host()
+    """Return the processor that runs this, or the one that it is taken for."""
+    return _pretended or _found_host()
+
+
+def pretended_host() -> Target | None:
+    """Return the processor that this one is taken for, None where it is what it is."""
+    return _pretended
+
+
+def pretend_host(target: Target | None) -> None:
+    """From now on this process, and those that compile for it, run on another processor.
+
+    It has to do all that the other one does, since code for that one will run.
+    """
+    global _pretended
+    _pretended = target
 
 
 @cache

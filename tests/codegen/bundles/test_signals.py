@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 
 import numpy as np
 import pytest
@@ -52,7 +51,6 @@ def test_an_endless_bundle_ends_by_what_a_handler_raises(threads: int) -> None:
         raise StoppedError
 
     before = signal.signal(signal.SIGALRM, stop)
-    start = time.monotonic()
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.2)
         with pytest.raises(StoppedError):
@@ -60,5 +58,4 @@ def test_an_endless_bundle_ends_by_what_a_handler_raises(threads: int) -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert time.monotonic() - start < 20
     assert run(np.int32(2), np.float32(0.5)) == pytest.approx(np.sin(np.float32(0.5)))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support import HANG_SECONDS
 
 from lowtide.cli.main import main
 from lowtide.evaluator import evaluate
@@ -280,7 +281,7 @@ def test_models_that_tensorflow_makes(tmp_path):
         pytest.skip("the package tensorflow is not installed")
     script = tmp_path / "models.py"
     script.write_text(MODELS)
-    subprocess.run([sys.executable, str(script), str(tmp_path)], check=True, timeout=500)
+    subprocess.run([sys.executable, str(script), str(tmp_path)], check=True, timeout=HANG_SECONDS)
     files = sorted(tmp_path.glob("*.npz"))
     assert len(files) == 7
     for file in files:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from benchmarks.networks import NETWORKS
 from hypothesis import given, settings
+from tests.support import HANG_SECONDS
 
 from lowtide.planning import Effort, SearchOptions, StopReason, TensorUsageRecord, assign_objects
 from lowtide.planning.objects import exact
@@ -166,12 +167,12 @@ def test_an_interrupt_leaves_the_best_so_far(monkeypatch):
 
 def test_ctrl_c_and_deadlines_stop_a_solver():
     stopped = threading.Event()
-    assert run_stoppable(lambda: stopped.wait(60), stopped.set, lambda: True)
+    assert run_stoppable(lambda: stopped.wait(HANG_SECONDS), stopped.set, lambda: True)
     stopped = threading.Event()
     main = threading.main_thread().ident
     timer = threading.Timer(0.1, signal.pthread_kill, (main, signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        run_stoppable(lambda: stopped.wait(60), stopped.set, lambda: False)
+        run_stoppable(lambda: stopped.wait(HANG_SECONDS), stopped.set, lambda: False)
     assert stopped.is_set()
     timer.join()

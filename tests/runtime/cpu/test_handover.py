@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.runtime.cpu.handmade import ADD, UNIT, Draft, kernel
+from tests.support import HANG_SECONDS
 
 from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.element_type import ElementType
@@ -216,7 +217,7 @@ def test_the_process_ends_in_peace_while_results_are_alive() -> None:
         capture_output=True,
         text=True,
         env=paths,
-        timeout=60,
+        timeout=HANG_SECONDS,
         check=True,
     )
     assert run.stderr == ""

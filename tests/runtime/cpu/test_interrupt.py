@@ -2,7 +2,6 @@
 
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -13,20 +12,20 @@ from tests.runtime.cpu.handmade import ADD, LESS, Draft, kernel
 from lowtide.ir.thunk import CopyThunk, Thunk, WhileThunk
 from lowtide.runtime.cpu.call import LinkedExecutable, load
 
-PATIENCE = 20.0
-"""Seconds after which a run that ignores signals fails the test."""
-
 
 class StoppedError(Exception):
     """What the handlers raise."""
 
 
 @contextmanager
-def alarm(handler: Callable[[], None], every: float) -> Iterator[None]:
-    """Call a handler every so many seconds, while the block runs."""
+def alarm(handler: Callable[[], None], first: float, every: float = 0.0) -> Iterator[None]:
+    """Call a handler after so many seconds, and every so many more, while the block runs.
+
+    One that raises is called once: another call could come before this block stops the clock.
+    """
     before = signal.signal(signal.SIGALRM, lambda *_: handler())
-    signal.setitimer(signal.ITIMER_REAL, every, every)
     try:
+        signal.setitimer(signal.ITIMER_REAL, first, every)
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -66,7 +65,6 @@ def test_what_a_handler_raises_ends_a_run_without_end(
     threads: int, seconds: float, form: dict[str, bool]
 ) -> None:
     run = loop(threads, seconds, **form)
-    start = time.monotonic()
 
     def stop() -> None:
         raise StoppedError
@@ -74,7 +72,6 @@ def test_what_a_handler_raises_ends_a_run_without_end(
     for call in (run, run.profile, lambda *x: run(*[np.repeat(a, 2)[::2] for a in x])):
         with pytest.raises(StoppedError), alarm(stop, 0.05):
             call(*arrays(0.0, 1.0)[:2], np.ones(512, np.float32))
-    assert time.monotonic() - start < PATIENCE
     if not form.get("empty"):
         np.testing.assert_array_equal(run(*arrays(1.0, 7)), np.full(512, 7, np.float32))
         assert run.idle_bytes > 0
@@ -84,7 +81,7 @@ def test_a_run_goes_on_after_handlers_that_return() -> None:
     run = loop(2, 1e-3)
     calls: list[int] = []
     trips = 1 << 20
-    with alarm(lambda: calls.append(1), 0.01):
+    with alarm(lambda: calls.append(1), 0.01, 0.01):
         while not calls:
             result = run(*arrays(1.0, trips))
             np.testing.assert_array_equal(result, np.full(512, trips, np.float32))
@@ -108,7 +105,7 @@ def test_a_thread_of_its_own_runs_while_the_main_one_sees_to_signals() -> None:
     calls: list[int] = []
     results: list[np.ndarray] = []
     thread = threading.Thread(target=lambda: results.append(run(*arrays(1.0, 1 << 21))))
-    with alarm(lambda: calls.append(1), 0.005):
+    with alarm(lambda: calls.append(1), 0.005, 0.005):
         thread.start()
         thread.join()
     assert calls

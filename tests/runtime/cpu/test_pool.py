@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.runtime.cpu.handmade import ARGUMENTS, Draft, kernel
+from tests.support import HANG_SECONDS
 
 from lowtide.ir.thunk import ExchangeThunk
 from lowtide.llvm.function import Function, module_text
@@ -108,7 +109,7 @@ def test_each_unit_is_done_once_and_by_workers_too(members: int) -> None:
     workspace = np.array([*slots, 0], np.int64)
     control = np.zeros(CONTROL_WORDS, np.int64)
     control[:4] = pool.block, workspace.ctypes.data, 0, 2
-    runs, end = 0, time.monotonic() + 15
+    runs, end = 0, time.monotonic() + HANG_SECONDS
     while runs < 3000 or (not found[:, 64:67].sum(axis=0).all() and time.monotonic() < end):
         runtime.run_alone(words.ctypes.data, 0, control.ctypes.data)
         runs += 1
@@ -170,7 +171,7 @@ def python(code: str) -> str:
         capture_output=True,
         text=True,
         env=paths,
-        timeout=60,
+        timeout=HANG_SECONDS,
         check=False,
     )
     assert run.returncode == 0, run.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import time
 
 import numpy as np
 import pytest
+from tests.support import HANG_SECONDS
 
 import lowtide
 from lowtide.ir import InputError
@@ -70,7 +72,7 @@ def ended(meeting: Meeting, devices: dict[int, object]) -> dict[int, BaseExcepti
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(HANG_SECONDS)
         assert not thread.is_alive()
     return raised
 
@@ -114,10 +116,8 @@ def test_the_number_of_argument_lists_is_that_of_devices() -> None:
 
 
 def test_an_argument_that_does_not_fit_ends_all() -> None:
-    start = time.perf_counter()
     with pytest.raises(InputError, match="parameter 0"):
         lowtide.run_on_devices(compiled(SUM), [[X], [X], [X[:3]], [X]])
-    assert time.perf_counter() - start < 30
 
 
 def test_the_error_of_one_device_ends_the_others_by_name() -> None:
@@ -152,7 +152,8 @@ def test_time_is_over_for_devices_that_never_come() -> None:
     for number in (0, 3):
         assert isinstance(raised[number], MeetingError)
         assert "devices waited for 0.3 s" in str(raised[number])
-        assert "waits at %sum.1 for 1, 2" in str(raised[number])
+        # Which of the two comes first, and whether in time for the other, is the machine's.
+        assert re.search(r"device \d waits at %sum\.1 for (0, )?1, 2(, 3)?", str(raised[number]))
 
 
 def test_a_device_that_ends_early_is_not_waited_for() -> None:
@@ -195,8 +196,8 @@ class Slow(list):
 run = lowtide.compile(lowtide.parse_hlo(sys.argv[1]), cache=False)
 x = np.ones(8, np.float32)
 meeting = Meeting(1, 4)
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     WAIT
 except KeyboardInterrupt:
     print("interrupted", flush=True)
@@ -217,7 +218,7 @@ def test_ctrl_c_ends_the_run(wait: str) -> None:
     assert process.stdout.readline() == "ready\n"
     time.sleep(1.0)
     os.kill(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=HANG_SECONDS)
     assert out == "interrupted\n", err
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.runtime.gpu.test_cuda import PlayedDriver, Result
 from tests.runtime.gpu.test_cuda import played as played
+from tests.support import HANG_SECONDS
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
@@ -30,7 +31,7 @@ def ours(monkeypatch: pytest.MonkeyPatch) -> Any:
 def run(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(BENCHMARKS / "gpu.py"), *arguments]
     return subprocess.run(
-        command, capture_output=True, text=True, cwd=tmp_path, check=False, timeout=500
+        command, capture_output=True, text=True, cwd=tmp_path, check=False, timeout=HANG_SECONDS
     )
 
 

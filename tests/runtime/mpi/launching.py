@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.support import HANG_SECONDS
 
 ROOT = Path(__file__).parents[3]
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
@@ -44,7 +45,7 @@ def started(ranks: int, *arguments: str) -> Ended:
         env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANG_SECONDS,
     )
     return Ended(found.returncode, found.stdout, found.stderr, time.time())
 

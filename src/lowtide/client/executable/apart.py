@@ -21,6 +21,7 @@ from lowtide.ir import Module
 from lowtide.ir.errors import LowtideError
 from lowtide.llvm.child import Answer, Child, ChildEndedError, can_begin_children
 from lowtide.llvm.host import are_facts_kept
+from lowtide.llvm.target import Target, pretend_host, pretended_host
 from lowtide.options import Options, cache_folder, set_cache_folder
 
 _PATIENCE_SECONDS: Final = 5.0
@@ -44,7 +45,9 @@ def compile_apart(module: Module, options: Options) -> Executable:
     from lowtide.frontend.hlo_proto import write_hlo_module_with_config  # Not for known ones.
 
     start = perf_counter()
-    head = json.dumps({"options": asdict(options), "cache": str(cache_folder())}).encode()
+    host = pretended_host()
+    given = {"options": asdict(options), "cache": str(cache_folder())}
+    head = json.dumps({**given, "host": None if host is None else asdict(host)}).encode()
     data = _COMPILER.ask(head + b"\n" + write_hlo_module_with_config(module), module.name)
     if data is None:
         return compile_module(module, options)  # Its error is raised here.
@@ -112,9 +115,15 @@ def _answer(_: int, request: bytes) -> tuple[int, bytes]:
     head, data = request.split(b"\n", 1)
     given = json.loads(head)
     set_cache_folder(given["cache"])
+    pretend_host(_target(given["host"]))
     try:
         made = compile_module(read_hlo_proto(data), Options(**given["options"]))
         seconds = json.dumps(dict(made.making.seconds)).encode()
         return 1, seconds + b"\n" + made.serialize()
     except LowtideError:
         return 0, b""
+
+
+def _target(fields: dict[str, Any] | None) -> Target | None:
+    """Return a processor that was written as JSON."""
+    return None if fields is None else Target(**{**fields, "features": tuple(fields["features"])})
