@@ -7,14 +7,14 @@ import pytest
 
 from lowtide.compiler.stages import pipeline
 from lowtide.least_memory import least_memory, network
-from lowtide.least_memory.network import Network
+from lowtide.least_memory.network import MomentNetwork
 from lowtide.passes import run_pipeline
 from lowtide.testing.layers import layered_module
 
 ENDLESS = 10**6
 
 
-def drawn(random: Random, nodes: int, arcs: int) -> Network:
+def drawn(random: Random, nodes: int, arcs: int) -> MomentNetwork:
     """A network whose arcs are endless, empty, or have a capacity."""
     tails = [random.randrange(nodes) for _ in range(arcs)]
     heads = [random.randrange(nodes) for _ in range(arcs)]
@@ -22,10 +22,10 @@ def drawn(random: Random, nodes: int, arcs: int) -> Network:
     return network_of(nodes, tails, heads, capacity)
 
 
-def network_of(nodes: int, *arcs: list[int]) -> Network:
+def network_of(nodes: int, *arcs: list[int]) -> MomentNetwork:
     """The network of tails, heads and capacities."""
     tails, heads, capacity = (np.array(x, np.int64) for x in arcs)
-    return Network(nodes, (tails, heads, capacity), ENDLESS)
+    return MomentNetwork(nodes, (tails, heads, capacity), ENDLESS)
 
 
 @pytest.fixture

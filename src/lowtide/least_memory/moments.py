@@ -23,7 +23,7 @@ from typing import Any, final
 import numpy as np
 
 from lowtide.least_memory.kinds import Kind, runs_behind
-from lowtide.least_memory.network import SINK, SOURCE, Network
+from lowtide.least_memory.network import SINK, SOURCE, MomentNetwork
 from lowtide.least_memory.values import Int64Array, ProgramValues
 
 
@@ -47,7 +47,7 @@ class Moments:
             for v in reads:
                 self._readers[v].append(number)
         nodes = 2 + count + 2 * operations
-        self._network = Network(nodes, self._lasting_rules(is_free), self._endless)
+        self._network = MomentNetwork(nodes, self._lasting_rules(is_free), self._endless)
 
     @property
     def arcs(self) -> int:

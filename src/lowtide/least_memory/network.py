@@ -24,7 +24,7 @@ _MANY: Final = 4_000
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Arcs(Record):
+class NodeArcs(Record):
     """Arcs by the node that they leave, or in the other direction by the one they lead to.
 
     Those of node `i` are `arc[begin[i]:begin[i + 1]]`, and lead to the nodes in `to`, by number of
@@ -38,7 +38,7 @@ class Arcs(Record):
 
 
 @final
-class Network:
+class MomentNetwork:
     """Arcs between so many nodes: tails, heads, and capacities, where `endless` is no limit."""
 
     def __init__(self, nodes: int, arcs: tuple[Array, Array, Array], endless: int) -> None:
@@ -78,8 +78,8 @@ class Network:
 
         None where the sides cannot be kept apart.
         """
-        forward = Arcs(*self._forward, self.heads, capacity)
-        backward = Arcs(*self._backward, self.tails, capacity)
+        forward = NodeArcs(*self._forward, self.heads, capacity)
+        backward = NodeArcs(*self._backward, self.tails, capacity)
         at_source, at_sink = np.zeros((2, self.nodes), np.int64)
         queue = np.zeros(self.nodes, np.int64)
         reach(forward, at_source, _first(queue, begins, at_source), queue, self.endless)
@@ -115,7 +115,7 @@ def _begun(queue: Array, seen: Array) -> int:
 
 
 @kernel
-def reach(arcs: Arcs, seen: Array, count: int, queue: Array, least: int) -> int:
+def reach(arcs: NodeArcs, seen: Array, count: int, queue: Array, least: int) -> int:
     """See all that arcs of a capacity of `least` lead to; return how many nodes were walked from.
 
     The walk begins at `count` nodes in the queue, and does not go on from others that were seen.

@@ -39,7 +39,8 @@ _FEW: Final = 200
 """Fewer buffers are placed again and again by Python, more by compiled code."""
 
 _PLACED_IN_ORDERS: Final = 3_000
-"""So many buffers to place in several orders, and Python takes longer than to load compiled code."""
+"""So many buffers to place in several orders take Python longer than compiled code, which is to be
+loaded first."""
 
 _MOST_MOVES: Final = 150
 """The number of tries to improve one packing: few buffers settle at once or never."""
