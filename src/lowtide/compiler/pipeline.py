@@ -58,6 +58,7 @@ class ModulePlan:
         return self.report._repr_html_()
 
 
+@without_collection()
 def plan(
     module: Module, options: PlanOptions = DEFAULT_PLAN, *, with_compilation_bound: bool = False
 ) -> ModulePlan:
@@ -81,6 +82,7 @@ def plan(
     return _plan_of(placed, assignment, found)
 
 
+@without_collection()
 def explain(module: Module, options: PlanOptions = DEFAULT_PLAN) -> MemoryReport:
     """Return the memory report of a module, which is not changed; raises as `plan` does."""
     options = options.begun()
@@ -89,6 +91,7 @@ def explain(module: Module, options: PlanOptions = DEFAULT_PLAN) -> MemoryReport
         return report(_placed(optimized), least)
 
 
+@without_collection()
 def scheduled(module: Module, options: PlanOptions = DEFAULT_PLAN) -> Module:
     """Return a copy of a module, optimized, with the copies of values that its order needs.
 
@@ -124,12 +127,11 @@ def _optimized_copy(
     keep_solvers()
     clock = StageClock()
     was_scheduled = module.is_scheduled
-    with without_collection():
-        module = clone_module(module)
-        with clock.stage("passes"):
-            obey_layouts(module)
-            if not was_scheduled:
-                optimize(module, options, look=look)
+    module = clone_module(module)
+    with clock.stage("passes"):
+        obey_layouts(module)
+        if not was_scheduled:
+            optimize(module, options, look=look)
     return OptimizedModule(module, options, was_scheduled, clock)
 
 
@@ -146,9 +148,7 @@ def _with_bound(module: Module, options: PlanOptions) -> tuple[OptimizedModule, 
 
 
 def _placed(optimized: OptimizedModule) -> PlacedModule:
-    with without_collection():
-        ordered = order(optimized)
-    return place(ordered)
+    return place(order(optimized))
 
 
 def _plan_of(placed: PlacedModule, assignment: BufferAssignment, found: MemoryReport) -> ModulePlan:

@@ -18,15 +18,13 @@ store, and every number of times that an operation of kind FREE runs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, final
+from typing import Any, final
 
 import numpy as np
 
 from lowtide.least_memory.kinds import Kind, runs_behind
+from lowtide.least_memory.network import SINK, SOURCE, MomentNetwork
 from lowtide.least_memory.values import Int64Array, ProgramValues
-
-_SOURCE: Final = 0
-_SINK: Final = 1
 
 
 @final
@@ -48,12 +46,13 @@ class Moments:
         for number, reads in enumerate(values.reads):
             for v in reads:
                 self._readers[v].append(number)
-        self._rules = self._lasting_rules(is_free)
+        nodes = 2 + count + 2 * operations
+        self._network = MomentNetwork(nodes, self._lasting_rules(is_free), self._endless)
 
     @property
     def arcs(self) -> int:
         """How many arcs a network has that is cut."""
-        return len(self._rules[0])
+        return len(self._network)
 
     @property
     def once(self) -> list[int]:
@@ -67,19 +66,19 @@ class Moments:
         """
         values = self.values
         begins = [*self._needed[list(values.reads[number])], *self._behind(number)]
-        return self._cut(begins, [self._later[number]])
+        return self._network.cut(begins, [self._later[number]])
 
     def after(self, number: int, without: Sequence[int] = ()) -> int:
         """Return the least bytes in memory when an operation has just run.
 
         Values in `without` count for nothing.
         """
-        return self._cut(self._behind(number), [self._later[number]], without)
+        return self._network.cut(self._behind(number), [self._later[number]], without)
 
     def before(self, number: int) -> int:
         """Return the least bytes in memory when an operation is about to run."""
         makers = self._maker[list(self.values.reads[number])]
-        return self._cut([self._later[number]], self._absent[makers[makers >= 0]])
+        return self._network.cut([self._later[number]], self._absent[makers[makers >= 0]])
 
     def end(self) -> int:
         """Return the bytes of what is in memory at the end."""
@@ -107,8 +106,8 @@ class Moments:
     def _lasting_rules(self, is_free: Any) -> tuple[Int64Array, Int64Array, Int64Array]:
         """The arcs that all moments have: tails, heads, capacities. Those of values come first."""
         values = self.values
-        later = np.append(self._later, _SINK)[self._maker]  # Number -1 is the last one.
-        pairs: list[tuple[int, int]] = [(_SOURCE, int(self._needed[v])) for v in values.kept]
+        later = np.append(self._later, SINK)[self._maker]  # Number -1 is the last one.
+        pairs: list[tuple[int, int]] = [(SOURCE, int(self._needed[v])) for v in values.kept]
         for number, reads in enumerate(values.reads):
             own = int(self._later[number])
             pairs += [(own, int(self._needed[v])) for v in reads]
@@ -120,21 +119,3 @@ class Moments:
         capacity = np.concatenate([values.nbytes, np.full(len(ends), self._endless)])
         tails = np.concatenate([self._needed, ends[:, 0]])
         return tails, np.concatenate([later, ends[:, 1]]), capacity
-
-    def _cut(self, begins: Any, ends: Any, without: Sequence[int] = ()) -> int:
-        from ortools.graph.python.max_flow import SimpleMaxFlow
-
-        tails, heads, capacity = self._rules
-        if len(without):
-            capacity = capacity.copy()
-            capacity[list(without)] = 0
-        begins, ends = np.array(begins, np.int64), np.array(ends, np.int64)
-        solver = SimpleMaxFlow()
-        solver.add_arcs_with_capacity(
-            np.concatenate([tails, np.full(len(begins), _SOURCE), ends]),
-            np.concatenate([heads, begins, np.full(len(ends), _SINK)]),
-            np.concatenate([capacity, np.full(len(begins) + len(ends), self._endless)]),
-        )
-        if solver.solve(_SOURCE, _SINK) != solver.OPTIMAL:
-            raise RuntimeError("the maximum flow was not found")
-        return int(solver.optimal_flow())

@@ -26,6 +26,10 @@ SROA of LLVM 22 makes wrong code of values stored in them in parts."""
 PIPELINE_LEVEL: Final = 1
 """How hard LLVM's own pipeline tries on modules whose functions call one another, 0 to 3."""
 
+VECTORIZES_LOOPS: Final = False
+"""Whether it may make vectors of loops: they are written where they pay, and what it adds is
+run for short loops, where it costs more than it brings."""
+
 CODE_LEVEL: Final = 1
 """How hard LLVM's code generator tries, 0 to 3. Beyond 1 code was not faster."""
 
@@ -73,10 +77,19 @@ class KernelCompiler:
         return self._compiled(text, is_object=0).decode()
 
     def whole_assembly(self, text: str, level: int) -> str:
-        """Return the assembly text of a module that is optimized as a whole, at a level."""
-        return self._compiled(text, is_object=0, level=level).decode()
+        """Return the assembly text of a module that is optimized as a whole, at a level.
 
-    def _compiled(self, text: str, is_object: int, level: int | None = None) -> bytes:
+        LLVM may make vectors of its loops.
+        """
+        return self._compiled(text, is_object=0, level=level, vectorizes_loops=True).decode()
+
+    def _compiled(
+        self,
+        text: str,
+        is_object: int,
+        level: int | None = None,
+        vectorizes_loops: bool = VECTORIZES_LOOPS,
+    ) -> bytes:
         """The code of a module, optimized as a whole where a level is given."""
         raw = self._raw
         context = raw.LLVMPY_ContextCreate()
@@ -90,17 +103,19 @@ class KernelCompiler:
                 passes = self._passes if level is None else self._whole_passes
                 raw.LLVMPY_RunNewModulePassManager(passes._ptr, module, self._builder._ptr)
                 if level is not None:
-                    self._optimize(module, level)
+                    self._optimize(module, level, vectorizes_loops)
                 return self._emitted(module, is_object)
             finally:
                 raw.LLVMPY_DisposeModule(module)
         finally:
             raw.LLVMPY_ContextDispose(context)
 
-    def _optimize(self, module: Any, level: int) -> None:
+    def _optimize(self, module: Any, level: int, vectorizes_loops: bool) -> None:
         """Run LLVM's own pipeline, of which each run needs another one."""
         llvm = ready_llvm()
         options = llvm.create_pipeline_tuning_options(speed_level=level)
+        if not vectorizes_loops:
+            options.loop_vectorization = False
         builder = llvm.create_pass_builder(self._machine, options)
         passes = builder.getModulePassManager()
         self._raw.LLVMPY_RunNewModulePassManager(passes._ptr, module, builder._ptr)

@@ -22,12 +22,13 @@ def initialize() -> None:
 
     config: Any = jax.config
     if PLATFORM in (config.jax_platforms or "").split(","):
-        from lowtide.ir.garbage_collection import without_collection
+        from lowtide.ir.garbage_collection import count_as_lasting, without_collection
 
-        with without_collection():  # Nothing of what is loaded is garbage.
+        with without_collection():
             from lowtide.pjrt.registration import register
 
             register()
+            count_as_lasting()
 
 
 __all__ = ["PLATFORM", "initialize"]

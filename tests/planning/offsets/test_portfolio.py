@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from tests.planning.scale.drawn import check, problem, problems, random_problem
 
 from lowtide.planning.offsets import portfolio as module
-from lowtide.planning.offsets.best_fit import best_fit
+from lowtide.planning.offsets.best_fit import best_fit, best_fit_in_order
 from lowtide.planning.offsets.portfolio import packed_once, portfolio
 from lowtide.planning.problem import ARENA, FREE, PackingProblem, max_live
 from lowtide.search.effort import Effort, SearchOptions, StopReason
@@ -48,6 +48,21 @@ def test_the_same_problem_gives_the_same_offsets(count):
     task = random_problem(0, count, count // 2, 40)
     one, other = portfolio(task, DEFAULT), portfolio(task, DEFAULT)
     assert np.array_equal(one.offset, other.offset)
+
+
+def test_compiled_code_tries_the_orders_of_many_buffers(monkeypatch):
+    task = random_problem(0, 400, 200, 40)
+    found = []
+    for least in (10**9, 3_000):
+        placed = []
+        monkeypatch.setattr(module, "_PLACED_IN_ORDERS", least)
+        monkeypatch.setattr(
+            module, "best_fit_in_order", lambda *x, to=placed: to.append(x) or best_fit_in_order(*x)
+        )
+        found.append((portfolio(task, FAST).offset.tolist(), len(placed)))
+    (slow, many), (quick, few) = found
+    assert slow == quick
+    assert few == 1 < many
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ from lowtide.files.signing import signing_key
 from lowtide.ir import Module
 from lowtide.ir.clone import clone_module
 from lowtide.ir.errors import InputError, LowtideError
-from lowtide.ir.garbage_collection import without_collection
+from lowtide.ir.garbage_collection import count_as_lasting, without_collection
 from lowtide.ir.gpu_names import is_gpu_target
 from lowtide.options import BUDGET_SECONDS, Options, cache_folder
 
@@ -101,6 +102,7 @@ def compile_module(
     known = known_program(digest, options, given)
     if known is not None:
         return known
+    _load_compiler()
     from lowtide.client.executable.anew import compile_anew, executable_of
 
     made = executable_of(compile_anew(module, options, progress, tell=tell), options, given)
@@ -109,6 +111,14 @@ def compile_module(
         kept("programs", options).put(key, made.serialize())
         made.making = Making(made.making.seconds, key=key)
     return _within_memory(made, options)
+
+
+@cache
+def _load_compiler() -> None:
+    """Load what compiles, which stays loaded."""
+    import lowtide.client.executable.anew  # noqa: F401
+
+    count_as_lasting()
 
 
 def known_program(module: str, options: Options, given: Module | None = None) -> Executable | None:

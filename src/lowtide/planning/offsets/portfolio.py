@@ -37,6 +37,10 @@ _PLACED: Final = 15_000
 _FEW: Final = 200
 """Fewer buffers are placed again and again by Python, more by compiled code."""
 
+_PLACED_IN_ORDERS: Final = 3_000
+"""So many buffers to place in several orders take Python longer than compiled code, which is to be
+loaded first."""
+
 _MOST_MOVES: Final = 150
 """The number of tries to improve one packing: few buffers settle at once or never."""
 
@@ -190,11 +194,13 @@ def _try_orders(incumbent: Incumbent, first: int, behind: int) -> None:
     if not len(buffers):
         return
     problem = only(incumbent.problem, buffers)
-    compiled = len(problem) >= MANY
-    count = behind if not compiled else min(behind, _PAIRS // _pairs(problem))
+    large = len(problem) >= MANY
+    count = behind if not large else min(behind, _PAIRS // _pairs(problem))
     if incumbent.height == UNKNOWN:
         count = max(count, 1)
-    for order in islice(orders(problem), first, max(count, first)):
+    chosen = list(islice(orders(problem), first, max(count, first)))
+    compiled = large or len(chosen) * len(problem) >= _PLACED_IN_ORDERS
+    for order in chosen:
         incumbent.check()
         incumbent.offer(buffers, _placed(incumbent, problem, order, compiled=compiled))
         if not incumbent.open_parts:
