@@ -10,6 +10,7 @@ from lowtide.frontend.tensorflow import (
     networks,
     reductions,
     sources,
+    tensor_arrays,
     updates,
 )
 from lowtide.frontend.tensorflow.graph_def import FunctionDef, NodeDef, compile_graph_def
@@ -27,5 +28,6 @@ __all__ = [
     "networks",
     "reductions",
     "sources",
+    "tensor_arrays",
     "updates",
 ]

@@ -100,6 +100,8 @@ class Stateless:
     def __init__(self, library: Mapping[str, OpGraph]) -> None:
         self._given = library
         self.library: dict[str, OpGraph] = dict(library)
+        self.refused: list[GraphNode] = []
+        """Nodes that read variables in a way that is not known."""
         self._made: dict[tuple[str, tuple[tuple[int, str], ...]], StatelessFunction] = {}
 
     def graph(
@@ -153,6 +155,8 @@ class Stateless:
         elif op in _CALLS:
             self._call(scope, node)
         else:
+            if any(x in scope.handles for x in node.inputs):
+                self.refused.append(node)
             inputs = tuple([scope.value(x) for x in node.inputs])
             scope.nodes.append(replace(node, inputs=inputs, after=()))
 

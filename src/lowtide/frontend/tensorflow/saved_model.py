@@ -11,9 +11,11 @@ from lowtide.frontend.graphs.graph import OpGraph
 from lowtide.frontend.tensorflow.bundle import CheckpointBundle
 from lowtide.frontend.tensorflow.dtypes import type_of
 from lowtide.frontend.tensorflow.file_errors import told_with
+from lowtide.frontend.tensorflow.frames import functional
 from lowtide.frontend.tensorflow.graph_def import DOMAIN, op_graph, value_name
 from lowtide.frontend.tensorflow.graph_reader import TensorFlowGraph, read_graph
 from lowtide.frontend.tensorflow.messages import parse
+from lowtide.frontend.tensorflow.missing import check_ops
 from lowtide.frontend.tensorflow.resources import HANDLES, Stateless, shared_name, variable_value
 from lowtide.frontend.tensorflow.tensors import sizes_of
 from lowtide.frontend.tensorflow.variable_keys import VariableKeys
@@ -117,9 +119,12 @@ def _program(
     outputs = [x.value for x in signature.outputs]
     whole = op_graph(signature.name, (), graph.nodes, outputs)
     library = {x.name: op_graph(x.name, x.arguments, x.nodes, x.results) for x in graph.functions}
-    needed = _needed(whole, arguments)
+    found_graph = functional(_needed(whole, arguments))
+    library |= found_graph.functions
     stateless = Stateless(library)
-    found = stateless.graph(needed)
+    found = stateless.graph(found_graph.graph)
+    given_values = [*arguments, *map(variable_value, found.touched)]
+    check_ops(DOMAIN, found.graph, given_values, stateless.library, stateless.refused)
     values = _variables(folder, graph, whole, library, found.touched)
     changed = [x for x in found.touched if x in found.assigned]
     arguments |= {variable_value(x): values[x] for x in found.touched if x not in changed}
