@@ -118,6 +118,15 @@ def cast(context: OpKernelContext) -> None:
     context.set_output(0, elementwise.cast(context.builder, context.input(0), target))
 
 
+@op("Bitcast", domain=DOMAIN, inputs=1)
+def bitcast(context: OpKernelContext) -> None:
+    """Give the bits of the input in another type; one of another width adds or takes the last
+    dimension.
+    """
+    target = context.element_type("type")
+    context.set_output(0, context.builder.bitcast_convert(context.input(0), target))
+
+
 @op("ClipByValue", domain=DOMAIN, inputs=3)
 def clip_by_value(context: OpKernelContext) -> None:
     """Give the input within two bounds."""

@@ -137,6 +137,7 @@ OUTPUT_NAMES: Final = {
     "SoftmaxCrossEntropyWithLogits": ("loss", "backprop"),
     "SparseSoftmaxCrossEntropyWithLogits": ("loss", "backprop"),
     "StatelessRandomGetKeyCounter": ("key", "counter"),
+    "StatelessRandomGetKeyCounterAlg": ("key", "counter", "alg"),
     "Switch": ("output_false", "output_true"),
     "TensorArrayConcatV3": ("value", "lengths"),
     "TensorArrayV3": ("handle", "flow"),

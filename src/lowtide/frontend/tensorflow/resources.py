@@ -18,6 +18,7 @@ from typing import Any, Final, final
 
 from lowtide.frontend.graphs.errors import GraphError
 from lowtide.frontend.graphs.graph import GraphNode, OpGraph
+from lowtide.frontend.tensorflow.random import STATEFUL, counted
 from lowtide.records import dataclass
 
 HANDLES: Final = frozenset({"VarHandleOp"})
@@ -25,6 +26,7 @@ _READS: Final = frozenset({"ReadVariableOp", "_ReadVariablesOp"})
 _ALIASES: Final = frozenset({"Identity", "EnsureShape", "StopGradient"})
 _NOTHING: Final = frozenset({"NoOp", "Assert", "VarIsInitializedOp"})
 _ASSIGN: Final = "AssignVariableOp"
+_DRAWN: Final = "RngReadAndSkip"
 _GATHER: Final = "ResourceGather"
 
 UPDATES: Final[Mapping[str, int]] = {
@@ -78,6 +80,7 @@ class _Scope:
     """What is known while a graph is read: other names of values, handles, what variables hold."""
 
     depth: int
+    graph: str
     names: dict[str, str] = field(default_factory=dict)
     handles: dict[str, str] = field(default_factory=dict)
     held: dict[str, str] = field(default_factory=dict)
@@ -102,6 +105,8 @@ class Stateless:
         self.library: dict[str, OpGraph] = dict(library)
         self.refused: list[GraphNode] = []
         """Nodes that read variables in a way that is not known."""
+        self.counts: set[str] = set()
+        """Variables that no checkpoint has: how many counters random ops have used."""
         self._made: dict[tuple[str, tuple[tuple[int, str], ...]], StatelessFunction] = {}
 
     def graph(
@@ -113,7 +118,7 @@ class Stateless:
         """
         if depth > _DEEPEST:
             raise GraphError(f"functions call each other over {_DEEPEST} levels: {graph.name!r}")
-        scope = _Scope(depth)
+        scope = _Scope(depth, graph.name)
         for number, variable in (handles or {}).items():
             scope.handles[graph.inputs[number]] = variable
         for node in _in_order(graph):
@@ -152,6 +157,12 @@ class Stateless:
             scope.nodes.append(replace(node, inputs=inputs, after=()))
         elif op in UPDATES:
             self._update(scope, node)
+        elif op == _DRAWN:
+            self._draw(scope, node, self._variable(scope, node, 0), node.inputs[1:])
+        elif op in STATEFUL:
+            variable = f"count of {scope.graph}/{node.name}"
+            self.counts.add(variable)
+            self._draw(scope, replace(node, op=counted(op)), variable, node.inputs)
         elif op in _CALLS:
             self._call(scope, node)
         else:
@@ -175,6 +186,16 @@ class Stateless:
         for variable, output in zip(variables, outputs, strict=True):
             scope.held[variable] = output
             scope.assigned.add(variable)
+
+    def _draw(
+        self, scope: _Scope, node: GraphNode, variable: str, given: Sequence[str]
+    ) -> None:
+        """Add a node that gives a value of a variable, and what this holds afterwards."""
+        inputs = (scope.hold(variable), *map(scope.value, given))
+        outputs = (f"{node.name}:0", f"{node.name}:1")
+        scope.nodes.append(replace(node, inputs=inputs, outputs=outputs, after=()))
+        scope.held[variable] = outputs[1]
+        scope.assigned.add(variable)
 
     def _call(self, scope: _Scope, node: GraphNode) -> None:
         """Add a call; its functions are copied for the variables that they get or have."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from lowtide.frontend.graphs.compiler import compile_graph, name_ends
 from lowtide.frontend.graphs.graph import OpGraph
 from lowtide.frontend.tensorflow.bundle import CheckpointBundle
@@ -125,7 +127,8 @@ def _program(
     found = stateless.graph(found_graph.graph)
     given_values = [*arguments, *map(variable_value, found.touched)]
     check_ops(DOMAIN, found.graph, given_values, stateless.library, stateless.refused)
-    values = _variables(folder, graph, whole, library, found.touched)
+    values = _variables(folder, graph, whole, library, [x for x in found.touched if x not in stateless.counts])
+    values |= {x: np.zeros((), np.uint64) for x in stateless.counts}
     changed = [x for x in found.touched if x in found.assigned]
     arguments |= {variable_value(x): values[x] for x in found.touched if x not in changed}
     for name in changed:
