@@ -1,6 +1,8 @@
 """TensorFlow's graphs: nodes as in a GraphDef, and the kernels of their ops."""
 
 from lowtide.frontend.tensorflow import (
+    blocks,
+    network_gradients,
     arrays,
     control,
     elementwise,
@@ -17,6 +19,8 @@ from lowtide.frontend.tensorflow import (
 from lowtide.frontend.tensorflow.graph_def import FunctionDef, NodeDef, compile_graph_def
 
 __all__ = [
+    "blocks",
+    "network_gradients",
     "FunctionDef",
     "NodeDef",
     "arrays",

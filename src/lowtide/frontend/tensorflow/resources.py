@@ -27,7 +27,7 @@ _ALIASES: Final = frozenset({"Identity", "EnsureShape", "StopGradient"})
 _NOTHING: Final = frozenset({"NoOp", "Assert", "VarIsInitializedOp"})
 _ASSIGN: Final = "AssignVariableOp"
 _DRAWN: Final = "RngReadAndSkip"
-_GATHER: Final = "ResourceGather"
+_LOOKS: Final = frozenset({"ResourceGather", "VariableShape"})
 
 UPDATES: Final[Mapping[str, int]] = {
     "AssignAddVariableOp": 1,
@@ -151,7 +151,7 @@ class Stateless:
             scope.hold(variable)
             scope.held[variable] = scope.value(node.inputs[1])
             scope.assigned.add(variable)
-        elif op == _GATHER:
+        elif op in _LOOKS:
             held = scope.hold(self._variable(scope, node, 0))
             inputs = (held, *[scope.value(x) for x in node.inputs[1:]])
             scope.nodes.append(replace(node, inputs=inputs, after=()))
