@@ -46,7 +46,11 @@ def batch_to_space(context: OpKernelContext) -> None:
     count, total = len(block), math.prod(block)
     if x.dimensions[0] % total:
         raise context.error(f"{x.dimensions[0]} batch entries are no multiple of blocks {block}")
-    n, space, rest = x.dimensions[0] // total, x.dimensions[1 : count + 1], x.dimensions[count + 1 :]
+    n, space, rest = (
+        x.dimensions[0] // total,
+        x.dimensions[1 : count + 1],
+        x.dimensions[count + 1 :],
+    )
     wide = b.reshape(x, [*block, n, *space, *rest])
     pairs = [y for i in range(count) for y in (count + 1 + i, i)]
     moved = b.transpose(wide, [count, *pairs, *range(2 * count + 1, wide.rank)])
@@ -54,7 +58,9 @@ def batch_to_space(context: OpKernelContext) -> None:
     joint = b.reshape(moved, [n, *sizes, *rest])
     crops = context.constant(2).tolist()
     parts = [slice(low, s - high) for s, (low, high) in zip(sizes, crops, strict=True)]
-    context.set_output(0, arrays.sliced(b, joint, [slice(None), *parts, *[slice(None)] * len(rest)]))
+    context.set_output(
+        0, arrays.sliced(b, joint, [slice(None), *parts, *[slice(None)] * len(rest)])
+    )
 
 
 def _offsets(b: Builder, sizes: tuple[int, ...]) -> Op:
@@ -121,9 +127,17 @@ def _diagonal(context: OpKernelContext, number: int) -> int:
 @op("MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3", domain=DOMAIN, inputs=(2, 3))
 def matrix_set_diag(context: OpKernelContext) -> None:
     """Give matrices with another main diagonal, or another diagonal."""
-    b, x, values, number = context.builder, context.input(0), context.input(1), _diagonal(context, 2)
+    b, x, values, number = (
+        context.builder,
+        context.input(0),
+        context.input(1),
+        _diagonal(context, 2),
+    )
     start = max(-number, 0)
-    widths = [*[(0, 0)] * (values.rank - 1), (start, x.dimensions[-2] - start - values.dimensions[-1])]
+    widths = [
+        *[(0, 0)] * (values.rank - 1),
+        (start, x.dimensions[-2] - start - values.dimensions[-1]),
+    ]
     wide = arrays.padded(b, values, _zeros(b, x, ()), widths)
     spread = b.broadcast(wide, x.dimensions, range(x.rank - 1))
     context.set_output(0, b.select(_offsets(b, x.dimensions).eq(number), spread, x))

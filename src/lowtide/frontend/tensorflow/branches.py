@@ -175,7 +175,9 @@ def _branch(
     for node in merges:
         number = _sides(node, by_name)[1][side]
         index = f"{node.name} index"
-        inner.append(GraphNode(index, "Const", (), (f"{index}:0",), {"value": number, "dtype": "int32"}))
+        inner.append(
+            GraphNode(index, "Const", (), (f"{index}:0",), {"value": number, "dtype": "int32"})
+        )
         outputs += [node.inputs[number], f"{index}:0"]
     given = (*[f"{x.name}:{side}" for x in switches], *outer)
     return OpGraph(name, given, tuple(inner), tuple(outputs))

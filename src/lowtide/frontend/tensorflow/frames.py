@@ -84,7 +84,9 @@ def _without_innermost(graph: OpGraph, functions: dict[str, OpGraph]) -> OpGraph
         if not any(x.op in ENTERS and _frame_of(x) != name for x in inside.values()):
             return _called(graph, name, enters, inside, functions)
     node = next(x for x in graph.nodes if x.op in ENTERS)
-    raise GraphError("its frame and another one are inside of each other", node=node.name, op=node.op)
+    raise GraphError(
+        "its frame and another one are inside of each other", node=node.name, op=node.op
+    )
 
 
 def _readers(graph: OpGraph) -> dict[str, list[GraphNode]]:

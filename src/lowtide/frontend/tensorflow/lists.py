@@ -200,9 +200,7 @@ def scatter(context: OpKernelContext) -> None:
     count = int(places.max()) + 1 if places.size else 0
     if context.input_count == 4:
         count = max(count, context.one_int(3))
-    zeros = b.broadcast(
-        _zero(b, items), [count, *items.dimensions[1:]], []
-    )
+    zeros = b.broadcast(_zero(b, items), [count, *items.dimensions[1:]], [])
     at = b.constant(places.reshape(-1, 1))
     context.set_output(0, put_vectors(b, zeros, at, items))
 

@@ -72,9 +72,7 @@ def depthwise_backprop_input(context: OpKernelContext) -> None:
     context.set_output(0, total)
 
 
-def _fitted(
-    shape: WindowShape, layout: str, gradient: Op, sizes: tuple[int, ...]
-) -> WindowShape:
+def _fitted(shape: WindowShape, layout: str, gradient: Op, sizes: tuple[int, ...]) -> WindowShape:
     """A window whose padding at the ends gives an image of some sizes."""
     padding = []
     for name, size, stride, dilation, (low, _) in zip(
@@ -151,14 +149,15 @@ def avg_pool_grad(context: OpKernelContext) -> None:
         np.ones((*[ksize[i] for i in spatial], 1, channels), np.float32), gradient.element_type
     )
     fitted = _fitted(shape, layout, gradient, sizes)
-    result = contraction.convolve_transposed(
-        b, share, ones, layout, f"{names}IO", fitted, channels
-    )
+    result = contraction.convolve_transposed(b, share, ones, layout, f"{names}IO", fitted, channels)
     context.set_output(0, result)
 
 
 @op(
-    "FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3", domain=DOMAIN,
+    "FusedBatchNormGrad",
+    "FusedBatchNormGradV2",
+    "FusedBatchNormGradV3",
+    domain=DOMAIN,
     inputs=(5, 6),
 )
 def fused_batch_norm_grad(context: OpKernelContext) -> None:
@@ -211,9 +210,7 @@ def strided_slice_grad(context: OpKernelContext) -> None:
     b, sizes, gradient = context.builder, context.ints(0), context.input(4)
     masks = {
         name: context.attribute(name, integer, 0)
-        for name in (
-            "begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"
-        )
+        for name in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
     }
     index = _index([context.ints(i) for i in (1, 2, 3)], masks)
     places = np.arange(math.prod(sizes)).reshape(sizes)[index]
@@ -268,9 +265,7 @@ def mirror_pad_grad(context: OpKernelContext) -> None:
         n = gradient.dimensions[axis] - low - high
         source = np.pad(np.arange(n), (low, high), mode=mode)
         hits = (source[:, None] == np.arange(n)).astype(np.float32)
-        moved = b.transpose(
-            gradient, [*[i for i in range(gradient.rank) if i != axis], axis]
-        )
+        moved = b.transpose(gradient, [*[i for i in range(gradient.rank) if i != axis], axis])
         summed = contraction.matmul(b, moved, b.constant(hits, gradient.element_type))
         order = list(range(gradient.rank - 1))
         order.insert(axis, gradient.rank - 1)

@@ -161,9 +161,7 @@ def _truncated(context: OpKernelContext, key: Op, counter: Op, sizes: tuple[int,
         fractions = _fractions(b, flat, _E.F32)
     normal = b.reshape(_pairs(b, *_columns(b, fractions, 2)), [groups, _TRIES])
     is_inside = b.abs(normal).lt(2.0)
-    place = cumulative_sum(
-        b, b.convert(is_inside, _E.S32), 1, exclusive=True, reverse=False
-    )
+    place = cumulative_sum(b, b.convert(is_inside, _E.S32), 1, exclusive=True, reverse=False)
     chosen = []
     for number in range(4):
         wanted = is_inside & place.eq(number)

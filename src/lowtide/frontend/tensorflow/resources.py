@@ -35,7 +35,11 @@ UPDATES: Final[Mapping[str, int]] = {
     "ResourceApplyGradientDescent": 1,
     "ResourceApplyMomentum": 2,
     "ResourceApplyKerasMomentum": 2,
+    "ResourceApplyAdadelta": 3,
+    "ResourceApplyAdagrad": 2,
+    "ResourceApplyAdagradV2": 2,
     "ResourceApplyAdam": 3,
+    "ResourceApplyRMSProp": 3,
     "ResourceScatterAdd": 1,
     "ResourceScatterUpdate": 1,
 }
@@ -187,9 +191,7 @@ class Stateless:
             scope.held[variable] = output
             scope.assigned.add(variable)
 
-    def _draw(
-        self, scope: _Scope, node: GraphNode, variable: str, given: Sequence[str]
-    ) -> None:
+    def _draw(self, scope: _Scope, node: GraphNode, variable: str, given: Sequence[str]) -> None:
         """Add a node that gives a value of a variable, and what this holds afterwards."""
         inputs = (scope.hold(variable), *map(scope.value, given))
         outputs = (f"{node.name}:0", f"{node.name}:1")

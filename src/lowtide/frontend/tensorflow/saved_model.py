@@ -127,7 +127,9 @@ def _program(
     found = stateless.graph(found_graph.graph)
     given_values = [*arguments, *map(variable_value, found.touched)]
     check_ops(DOMAIN, found.graph, given_values, stateless.library, stateless.refused)
-    values = _variables(folder, graph, whole, library, [x for x in found.touched if x not in stateless.counts])
+    values = _variables(
+        folder, graph, whole, library, [x for x in found.touched if x not in stateless.counts]
+    )
     values |= {x: np.zeros((), np.uint64) for x in stateless.counts}
     changed = [x for x in found.touched if x in found.assigned]
     arguments |= {variable_value(x): values[x] for x in found.touched if x not in changed}
