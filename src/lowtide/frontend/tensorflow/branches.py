@@ -34,10 +34,8 @@ def _without_first(
     if first is None:
         raise GraphError("a merge waits for itself", node=merges[0].name, op=merges[0].op)
     condition, _ = _sides(first, by_name)
-    together = []
-    for node in merges:
-        if not _merges_before(node, by_name) and _sides(node, by_name)[0] == condition:
-            together.append(node)
+    ready = [x for x in merges if not _merges_before(x, by_name)]
+    together = [x for x in ready if _sides(x, by_name)[0] == condition]
     return _called(graph, condition, together, by_name, functions)
 
 

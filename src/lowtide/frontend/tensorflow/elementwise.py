@@ -133,7 +133,7 @@ def approximate_equal(context: OpKernelContext) -> None:
 def population_count(context: OpKernelContext) -> None:
     """Give how many bits are set."""
     b = context.builder
-    context.set_output(0, b.convert(b.population_count(context.input(0)), ElementType.U8))
+    context.set_output(0, b.convert(b.popcnt(context.input(0)), ElementType.U8))
 
 
 @op("LeakyRelu", domain=DOMAIN, inputs=1)
@@ -161,9 +161,7 @@ def cast(context: OpKernelContext) -> None:
 
 @op("Bitcast", domain=DOMAIN, inputs=1)
 def bitcast(context: OpKernelContext) -> None:
-    """Give the bits of the input in another type; one of another width adds or takes the last
-    dimension.
-    """
+    """Give the bits in another type, whose width may add or take the last dimension."""
     target = context.element_type("type")
     context.set_output(0, context.builder.bitcast_convert(context.input(0), target))
 

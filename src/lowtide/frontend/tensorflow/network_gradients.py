@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -223,9 +224,9 @@ def strided_slice_grad(context: OpKernelContext) -> None:
     context.set_output(0, b.reshape(found, sizes))
 
 
-def _index(parts: list[list[int]], masks: dict[str, int]) -> tuple[object, ...]:
+def _index(parts: list[list[int]], masks: dict[str, int]) -> tuple[Any, ...]:
     """What stands in the brackets of x[...], for NumPy."""
-    found: list[object] = []
+    found: list[Any] = []
     for i, (first, last, step) in enumerate(zip(*parts, strict=True)):
         if masks["ellipsis_mask"] >> i & 1:
             found.append(Ellipsis)
@@ -256,11 +257,17 @@ def selu_grad(context: OpKernelContext) -> None:
     context.set_output(0, b.select(y.lt(0), gradient * (y + both), gradient * scale))
 
 
+_MIRRORS: Final[dict[str, Literal["reflect", "symmetric"]]] = {
+    "REFLECT": "reflect",
+    "SYMMETRIC": "symmetric",
+}
+
+
 @op("MirrorPadGrad", domain=DOMAIN, inputs=2)
 def mirror_pad_grad(context: OpKernelContext) -> None:
     """Give sums over all places to which each element was reflected."""
     b, gradient = context.builder, context.input(0)
-    mode = context.choice("mode", {"REFLECT": "reflect", "SYMMETRIC": "symmetric"}, "REFLECT")
+    mode = context.choice("mode", _MIRRORS, "REFLECT")
     for axis, (low, high) in enumerate(context.constant(1).tolist()):
         n = gradient.dimensions[axis] - low - high
         source = np.pad(np.arange(n), (low, high), mode=mode)

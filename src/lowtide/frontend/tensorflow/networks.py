@@ -108,7 +108,7 @@ def window_of(
 
 @op("Conv2D", "Conv3D", domain=DOMAIN, inputs=2)
 def conv(context: OpKernelContext) -> None:
-    """Give the convolution with a kernel of spatial dimensions, I and O; fewer input channels mean groups."""
+    """Give the convolution with a kernel of HWIO or DHWIO; fewer channels mean groups."""
     (layout, x), kernel = _image(context), context.input(1)
     shape = window_of(context, layout, kernel.dimensions[:-2], x.dimensions)
     channels, inner = x.dimensions[layout.index("C")], kernel.dimensions[-2]

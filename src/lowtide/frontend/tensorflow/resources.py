@@ -21,7 +21,9 @@ from lowtide.frontend.graphs.graph import GraphNode, OpGraph
 from lowtide.frontend.tensorflow.random import STATEFUL, counted
 from lowtide.records import dataclass
 
-HANDLES: Final = frozenset({"VarHandleOp"})
+TABLES: Final = frozenset({"HashTable", "HashTableV2", "MutableHashTableV2"})
+HANDLES: Final = frozenset({"VarHandleOp"}) | TABLES
+FIND: Final = "LookupTableFindV2"
 _READS: Final = frozenset({"ReadVariableOp", "_ReadVariablesOp"})
 _ALIASES: Final = frozenset({"Identity", "EnsureShape", "StopGradient"})
 _NOTHING: Final = frozenset({"NoOp", "Assert", "VarIsInitializedOp"})
@@ -77,6 +79,11 @@ class StatelessFunction:
 def variable_value(name: str) -> str:
     """Return the name of the value that a variable has before a graph runs."""
     return f"variable {name}:0"
+
+
+def table_values(name: str) -> tuple[str, str]:
+    """Return the names of the keys and of the values that a table holds."""
+    return f"keys of {name}", f"values of {name}"
 
 
 @dataclass(eq=False, slots=True)
@@ -155,6 +162,10 @@ class Stateless:
             scope.hold(variable)
             scope.held[variable] = scope.value(node.inputs[1])
             scope.assigned.add(variable)
+        elif op == FIND:
+            names = table_values(self._variable(scope, node, 0))
+            inputs = (*map(scope.hold, names), *map(scope.value, node.inputs[1:]))
+            scope.nodes.append(replace(node, inputs=inputs, after=()))
         elif op in _LOOKS:
             held = scope.hold(self._variable(scope, node, 0))
             inputs = (held, *[scope.value(x) for x in node.inputs[1:]])

@@ -16,6 +16,7 @@ from lowtide.frontend.tensorflow.file_errors import told_with
 from lowtide.frontend.tensorflow.frames import functional
 from lowtide.frontend.tensorflow.graph_def import DOMAIN, op_graph, value_name
 from lowtide.frontend.tensorflow.graph_reader import TensorFlowGraph, read_graph
+from lowtide.frontend.tensorflow.lookup_tables import table_contents
 from lowtide.frontend.tensorflow.messages import parse
 from lowtide.frontend.tensorflow.missing import check_ops
 from lowtide.frontend.tensorflow.resources import HANDLES, Stateless, shared_name, variable_value
@@ -127,10 +128,10 @@ def _program(
     found = stateless.graph(found_graph.graph)
     given_values = [*arguments, *map(variable_value, found.touched)]
     check_ops(DOMAIN, found.graph, given_values, stateless.library, stateless.refused)
-    values = _variables(
-        folder, graph, whole, library, [x for x in found.touched if x not in stateless.counts]
-    )
-    values |= {x: np.zeros((), np.uint64) for x in stateless.counts}
+    values = {x: np.zeros((), np.uint64) for x in stateless.counts}
+    values |= table_contents(whole, library)
+    stored = [x for x in found.touched if x not in values]
+    values |= _variables(folder, graph, whole, library, stored)
     changed = [x for x in found.touched if x in found.assigned]
     arguments |= {variable_value(x): values[x] for x in found.touched if x not in changed}
     for name in changed:

@@ -39,7 +39,8 @@ def fourier(context: OpKernelContext) -> None:
 def complex_(context: OpKernelContext) -> None:
     """Give complex numbers of their two parts."""
     b = context.builder
-    context.set_output(0, b.complex(*together(b, context.inputs())))
+    real, imaginary = together(b, context.inputs())
+    context.set_output(0, b.complex(real, imaginary))
 
 
 @op("Real", "Imag", "ComplexAbs", "Conj", "Angle", domain=DOMAIN, inputs=1)
