@@ -64,8 +64,10 @@ def compile_graph_def(
             if shape is not None:
                 fed[f"{node.name}:0"] = shape
     library = {f.name: op_graph(f.name, f.arguments, f.nodes, f.results) for f in functions}
-    needed = needed_nodes(graph, fed)
-    found = functional(OpGraph(graph.name, graph.inputs, tuple(needed), graph.outputs))
+    given = {x.rpartition(":")[0] for x in fed}
+    kept = given.union([x.name for x in needed_nodes(graph, fed)])
+    used = tuple([x for x in graph.nodes if x.name in kept])
+    found = functional(OpGraph(graph.name, graph.inputs, used, graph.outputs))
     library |= found.functions
     check_ops(DOMAIN, found.graph, [*fed], library)
     return compile_graph(DOMAIN, found.graph, fed, library)

@@ -41,8 +41,8 @@ _PHILOX: Final = (1, 3)
 _TRIES: Final = 32
 """Numbers of which the first four within two deviations are taken: fewer are below 1e-30."""
 
-_GROUP_COUNTERS: Final = 256
-"""How many counters each four truncated numbers have for themselves."""
+_OWN_COUNTERS: Final = 64
+"""How many counters each truncated number has for itself."""
 
 Draw = Callable[[OpKernelContext, Op, Op, tuple[int, ...]], Op]
 """Gives numbers of some sizes for a key, u64[1], and a counter, u64[2] with the low half first."""
@@ -56,12 +56,13 @@ def _words(b: Builder, key: Op, counter: Op, count: int, word: ElementType = _E.
     return b.get_tuple_element(b.rng_bit_generator(state, shape, "rng_philox"), 1)
 
 
-def _group_words(b: Builder, key: Op, counter: Op, groups: int, blocks: int) -> Op:
-    """Return the first words of the stream of each group, u32[groups * blocks * 4].
+def _group_words(b: Builder, key: Op, counter: Op, groups: int, blocks: int, apart: int) -> Op:
+    """Return the first words of streams that are `apart` counters from one another.
 
+    u32[groups * blocks * 4].
     The blocks are reckoned here one by one: the generator's own run on without a gap.
     """
-    steps = np.arange(groups)[:, None] * _GROUP_COUNTERS + np.arange(blocks)
+    steps = np.arange(groups)[:, None] * apart + np.arange(blocks)
     step = b.constant(steps.reshape(-1).astype(np.uint64))
     wide = [b.broadcast(b.reshape(x, []), step.dimensions, []) for x in _two(b, counter)]
     low = wide[0] + step
@@ -150,11 +151,12 @@ def _normal(context: OpKernelContext, key: Op, counter: Op, sizes: tuple[int, ..
 
 
 def _truncated(context: OpKernelContext, key: Op, counter: Op, sizes: tuple[int, ...]) -> Op:
-    """Four numbers of each group are the first ones of its own stream within two deviations."""
+    """Numbers of each group, two f64 or four, are the first within two deviations of its stream."""
     b, count, element_type = context.builder, math.prod(sizes), _dtype(context)
-    groups = -(-count // 4)
     is_wide = element_type is _E.F64
-    flat = _group_words(b, key, counter, groups, _TRIES // (2 if is_wide else 4))
+    each = 2 if is_wide else 4
+    groups = -(-count // each)
+    flat = _group_words(b, key, counter, groups, _TRIES // each, each * _OWN_COUNTERS)
     if is_wide:
         fractions = _wide_fractions(b, b.reshape(flat, [flat.dimensions[0] // 2, 2]))
     else:
@@ -163,11 +165,11 @@ def _truncated(context: OpKernelContext, key: Op, counter: Op, sizes: tuple[int,
     is_inside = b.abs(normal).lt(2.0)
     place = cumulative_sum(b, b.convert(is_inside, _E.S32), 1, exclusive=True, reverse=False)
     chosen = []
-    for number in range(4):
+    for number in range(each):
         wanted = is_inside & place.eq(number)
         zeros = b.broadcast(b.constant(0.0, normal.element_type), normal.dimensions, [])
         chosen.append(reduce(b, "sum", b.select(wanted, normal, zeros), [1], keep=True))
-    found = b.reshape(b.concatenate(chosen, 1), [groups * 4])
+    found = b.reshape(b.concatenate(chosen, 1), [groups * each])
     return _shaped(b, b.convert(found, element_type), sizes)
 
 
