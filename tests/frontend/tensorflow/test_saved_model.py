@@ -266,6 +266,75 @@ class Loops(tf.Module):
                 "c": tf.switch_case(tf.cast(state[0] > 0, tf.int32), [lambda: x, lambda: -x])}
 
 
+def serve(name, function, inputs, module=None, count=2):
+    module = module or tf.Module()
+    spec = [tf.TensorSpec(v.shape, v.dtype, name=k) for k, v in inputs.items()]
+    module.call = tf.function(function, input_signature=spec)
+    save(name, module, module.call, inputs, count)
+
+
+def uniform(*sizes):
+    return draw.uniform(-1, 1, sizes).astype(np.float32)
+
+
+model("bidirectional", [layers.Bidirectional(layers.LSTM(6, return_sequences=True)),
+    layers.Bidirectional(layers.GRU(5)), layers.Dense(2)], (2, 7, 4))
+model("convlstm", [layers.ConvLSTM2D(4, 3, padding="same", return_sequences=True),
+    layers.ConvLSTM2D(3, 3)], (1, 4, 10, 10, 2))
+model("three", [layers.Conv3D(4, 3), layers.MaxPooling3D(2), layers.Conv3DTranspose(3, 2, 2),
+    layers.GlobalAveragePooling3D()], (2, 7, 7, 7, 2))
+x = tf.keras.Input((16, 16, 3))
+down = layers.Conv2D(8, 3, padding="same", activation="relu")(x)
+low = layers.Conv2D(8, 3, dilation_rate=2, padding="same")(layers.MaxPooling2D()(down))
+up = layers.Concatenate()([layers.Conv2DTranspose(8, 3, 2, padding="same")(low), down,
+    layers.UpSampling2D(interpolation="bilinear")(low)])
+network = tf.keras.Model(x, layers.Conv2D(2, 1, activation="softmax")(up))
+serve("unet", lambda x: {"y": network(x)}, {"x": uniform(2, 16, 16, 3)}, network)
+x = tf.keras.Input((6,), dtype="int32")
+y = layers.Embedding(30, 8, mask_zero=True)(x)
+y = layers.LayerNormalization()(y + layers.MultiHeadAttention(2, 4)(y, y, use_causal_mask=True))
+words = tf.keras.Model(x, layers.Dense(8)(layers.Dense(16, activation="gelu")(y)))
+serve("transformer", lambda x: {"y": words(x)},
+    {"x": np.array([[1, 2, 3, 0, 0, 0], [4, 5, 6, 7, 8, 0]], np.int32)}, words)
+a, b = tf.keras.Input((3,), name="a"), tf.keras.Input((1,), dtype="int64", name="b")
+normal = layers.Normalization()
+normal.adapt(uniform(50, 3))
+y = layers.Concatenate()([normal(a), layers.CategoryEncoding(6, "one_hot")(b),
+    layers.Flatten()(layers.Embedding(5, 3)(layers.IntegerLookup(vocabulary=[3, 5, 9])(b))),
+    layers.Discretization([-0.5, 0.0, 0.5], output_mode="one_hot")(layers.Dense(1)(a))])
+tabular = tf.keras.Model({"a": a, "b": b}, layers.Dense(1, activation="sigmoid")(y))
+serve("tabular", lambda a, b: {"y": tabular({"a": a, "b": b})},
+    {"a": uniform(4, 3), "b": np.array([[3], [1], [5], [2]])}, tabular)
+noisy = tf.keras.Sequential([tf.keras.Input((4,)), layers.Dense(50), layers.Dropout(0.5, seed=3),
+    layers.GaussianNoise(0.1, seed=4)])
+noisy.kept = [x.seed_generator.state.value for x in noisy.layers[1:]]
+serve("dropout", lambda x: {"y": noisy(x, training=True)}, {"x": uniform(2, 4)}, noisy, 3)
+serve("map_fn", lambda x: {"y": tf.map_fn(lambda r: tf.reduce_sum(r * r) + r, x)},
+    {"x": uniform(5, 3)})
+
+
+def train(name, parts, sizes, targets, loss):
+    module = tf.Module()
+    module.m = tf.keras.Sequential([tf.keras.Input(sizes[1:]), *parts])
+    module.o = tf.keras.optimizers.RMSprop(0.01)
+    module.o.build(module.m.trainable_variables)
+
+    def one(x, y):
+        with tf.GradientTape() as tape:
+            found = loss(y, module.m(x, training=True))
+        weights = module.m.trainable_variables
+        module.o.apply_gradients(zip(tape.gradient(found, weights), weights))
+        return {"loss": found}
+
+    serve(name, one, {"x": uniform(*sizes), "y": targets}, module, 3)
+
+
+train("train_cnn", [layers.Conv2D(4, 3, padding="same"), layers.BatchNormalization(),
+    layers.ReLU(), layers.MaxPooling2D(), layers.DepthwiseConv2D(3), layers.AveragePooling2D(2),
+    layers.Flatten(), layers.Dense(3)], (4, 12, 12, 3), np.array([0, 1, 2, 1]),
+    tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+train("train_lstm", [layers.LSTM(5), layers.Dense(2)], (4, 6, 3), uniform(4, 2),
+    tf.keras.losses.MeanSquaredError())
 module = Loops()
 save("loops", module, module.run, {"x": draw.uniform(-1, 1, (2, 3)).astype(np.float32)}, 3)
 """
@@ -283,7 +352,7 @@ def test_models_that_tensorflow_makes(tmp_path):
     script.write_text(MODELS)
     subprocess.run([sys.executable, str(script), str(tmp_path)], check=True, timeout=HANG_SECONDS)
     files = sorted(tmp_path.glob("*.npz"))
-    assert len(files) == 7
+    assert len(files) == 17
     for file in files:
         values = dict(np.load(file))
         inputs = {x[3:]: y for x, y in values.items() if x.startswith("in:")}

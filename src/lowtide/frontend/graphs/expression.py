@@ -17,7 +17,6 @@ from lowtide.ir.literal import ELEMENT_TYPES, Array
 from lowtide.ops.table import TABLE
 
 
-@final
 class Expression:
     """A constant array, which becomes an operation where one is asked for, or an operation."""
 

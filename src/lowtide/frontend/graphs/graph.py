@@ -122,6 +122,13 @@ def execution_order(graph: OpGraph, known: Iterable[str]) -> list[GraphNode]:
     return order
 
 
+def needed_nodes(graph: OpGraph, known: Iterable[str]) -> list[GraphNode]:
+    """Return the nodes that the outputs need, as written; raises as `execution_order`."""
+    by_name = {node.name: node for node in graph.nodes}
+    found = {x.name for x in _needed(graph, producers(graph.nodes), set(known), by_name)}
+    return [x for x in graph.nodes if x.name in found]
+
+
 def _sources(
     node: GraphNode,
     made: Mapping[str, GraphNode],

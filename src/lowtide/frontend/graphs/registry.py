@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lowtide.frontend.graphs.graph import GraphError
 from lowtide.ir.errors import UnsupportedOpError
-from lowtide.ir.suggestions import nearest
+from lowtide.ir.suggestions import nearest, nearest_name
 from lowtide.records import dataclass
 
 if TYPE_CHECKING:
@@ -79,11 +79,19 @@ def check_known(nodes: Iterable[GraphNode], domain: str, besides: Container[str]
         ((first, *_),) = unknown.values()
         raise _unsupported(first, domain)
     known = op_names(domain)
-    listed = [f"{op!r} (node {found[0].name!r}{_more(found)})" for op, found in unknown.items()]
+    listed = [
+        f"{op!r} (node {found[0].name!r}{_more(found)}{_near(op, known)})"
+        for op, found in unknown.items()
+    ]
     raise UnsupportedOpError(
         f"there are no kernels for {len(unknown)} ops among the {len(known)} of {domain}: "
         f"{', '.join(listed)}"
     )
+
+
+def _near(op: str, known: Sequence[str]) -> str:
+    found = nearest_name(op, known)
+    return f"; nearest: {found!r}" if found else ""
 
 
 def _more(nodes: Sequence[GraphNode]) -> str:

@@ -7,6 +7,7 @@ from lowtide.frontend.graphs.graph import OpGraph
 from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared import control
 from lowtide.frontend.tensorflow.graph_def import DOMAIN
+from lowtide.frontend.tensorflow.loop_lists import with_lists
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.suggestions import nearest
 
@@ -55,6 +56,7 @@ def while_(context: OpKernelContext) -> None:
     """Give the inputs after as many steps of `body` as `cond` holds."""
     state = [context.expression(i) for i in range(context.input_count)]
     condition, body = [_function(context, name, len(state)) for name in ("cond", "body")]
+    state = with_lists(context, condition, body, state)
     context.set_outputs(control.repeat(context, condition, body, state))
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
+from lowtide.builder import Builder, Op
 from lowtide.frontend.graphs.context import OpKernelContext, real
 from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared import elementwise
-from lowtide.frontend.graphs.shared.broadcasting import along, expand
+from lowtide.frontend.graphs.shared.broadcasting import along, expand, together
 from lowtide.frontend.graphs.shared.elementwise import register_binary, register_unary
 from lowtide.frontend.tensorflow.graph_def import DOMAIN
+from lowtide.ir.element_type import ElementType
 
 _UNARY: Final = {
     "Abs": "abs",
@@ -91,8 +94,46 @@ _BINARY: Final = {
     "TruncateMod": "trunc_mod",
 }
 
+
+def _no_nan(b: Builder, x: Op, y: Op) -> Op:
+    """The product, 0 where y is 0."""
+    return b.select(y.eq(0), elementwise.zeros_like(b, x), x * y)
+
+
+_TWO: Final[dict[str, Callable[[Builder, Op, Op], Op]]] = {
+    "MulNoNan": _no_nan,
+    "Xdivy": lambda b, x, y: b.select(x.eq(0), elementwise.zeros_like(b, x), x / y),
+    "Xlog1py": lambda b, x, y: b.select(
+        x.eq(0), elementwise.zeros_like(b, x), x * b.log_plus_one(y)
+    ),
+    "Xlogy": lambda b, x, y: b.select(x.eq(0), elementwise.zeros_like(b, x), x * b.log(y)),
+}
+"""Functions of two elements that are 0 where one of them is."""
+
 register_unary(DOMAIN, _UNARY)
 register_binary(DOMAIN, _BINARY)
+
+
+@op(*_TWO, domain=DOMAIN, inputs=2)
+def zero_where_zero(context: OpKernelContext) -> None:
+    """Give a function of two elements; both inputs broadcast."""
+    b = context.builder
+    context.set_output(0, _TWO[context.node.op](b, *together(b, context.inputs())))
+
+
+@op("ApproximateEqual", domain=DOMAIN, inputs=2)
+def approximate_equal(context: OpKernelContext) -> None:
+    """Give whether two elements are less than a tolerance apart."""
+    x, y = context.inputs()
+    tolerance = context.attribute("tolerance", real, 1e-5)
+    context.set_output(0, context.builder.abs(x - y).lt(tolerance))
+
+
+@op("PopulationCount", domain=DOMAIN, inputs=1)
+def population_count(context: OpKernelContext) -> None:
+    """Give how many bits are set."""
+    b = context.builder
+    context.set_output(0, b.convert(b.popcnt(context.input(0)), ElementType.U8))
 
 
 @op("LeakyRelu", domain=DOMAIN, inputs=1)
@@ -116,6 +157,13 @@ def cast(context: OpKernelContext) -> None:
     """Give the input in the type `DstT`."""
     target = context.element_type("DstT")
     context.set_output(0, elementwise.cast(context.builder, context.input(0), target))
+
+
+@op("Bitcast", domain=DOMAIN, inputs=1)
+def bitcast(context: OpKernelContext) -> None:
+    """Give the bits in another type, whose width may add or take the last dimension."""
+    target = context.element_type("type")
+    context.set_output(0, context.builder.bitcast_convert(context.input(0), target))
 
 
 @op("ClipByValue", domain=DOMAIN, inputs=3)

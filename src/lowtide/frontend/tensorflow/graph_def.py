@@ -8,7 +8,9 @@ from typing import Any, Final
 
 from lowtide.frontend.graphs.compiler import GraphProgram, compile_graph
 from lowtide.frontend.graphs.dtypes import element_type_of
-from lowtide.frontend.graphs.graph import GraphError, GraphNode, OpGraph
+from lowtide.frontend.graphs.graph import GraphError, GraphNode, OpGraph, needed_nodes
+from lowtide.frontend.tensorflow.frames import functional
+from lowtide.frontend.tensorflow.missing import check_ops
 from lowtide.ir import Shape, array_shape
 from lowtide.ir.literal import Array
 from lowtide.records import dataclass
@@ -61,7 +63,13 @@ def compile_graph_def(
             if shape is not None:
                 fed[f"{node.name}:0"] = shape
     library = {f.name: op_graph(f.name, f.arguments, f.nodes, f.results) for f in functions}
-    return compile_graph(DOMAIN, graph, fed, library)
+    given = {x.rpartition(":")[0] for x in fed}
+    kept = given.union([x.name for x in needed_nodes(graph, fed)])
+    used = tuple([x for x in graph.nodes if x.name in kept])
+    found = functional(OpGraph(graph.name, graph.inputs, used, graph.outputs))
+    library |= found.functions
+    check_ops(DOMAIN, found.graph, [*fed], library)
+    return compile_graph(DOMAIN, found.graph, fed, library)
 
 
 def _placeholder_shape(node: NodeDef) -> Shape | None:
@@ -130,7 +138,12 @@ OUTPUT_NAMES: Final = {
     "SoftmaxCrossEntropyWithLogits": ("loss", "backprop"),
     "SparseSoftmaxCrossEntropyWithLogits": ("loss", "backprop"),
     "StatelessRandomGetKeyCounter": ("key", "counter"),
+    "StatelessRandomGetKeyCounterAlg": ("key", "counter", "alg"),
     "Switch": ("output_false", "output_true"),
+    "TensorArrayConcatV3": ("value", "lengths"),
+    "TensorArrayV3": ("handle", "flow"),
+    "TensorListConcat": ("tensor", "lengths"),
+    "TensorListConcatV2": ("tensor", "lengths"),
     "TensorListPopBack": ("output_handle", "tensor"),
     "TopKV2": ("values", "indices"),
     "Unique": ("y", "idx"),

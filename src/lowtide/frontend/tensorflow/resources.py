@@ -17,14 +17,18 @@ from dataclasses import field, replace
 from typing import Any, Final, final
 
 from lowtide.frontend.graphs.graph import GraphError, GraphNode, OpGraph
+from lowtide.frontend.tensorflow.random import STATEFUL, counted
 from lowtide.records import dataclass
 
-HANDLES: Final = frozenset({"VarHandleOp"})
+TABLES: Final = frozenset({"HashTable", "HashTableV2", "MutableHashTableV2"})
+HANDLES: Final = frozenset({"VarHandleOp"}) | TABLES
+FIND: Final = "LookupTableFindV2"
 _READS: Final = frozenset({"ReadVariableOp", "_ReadVariablesOp"})
 _ALIASES: Final = frozenset({"Identity", "EnsureShape", "StopGradient"})
 _NOTHING: Final = frozenset({"NoOp", "Assert", "VarIsInitializedOp"})
 _ASSIGN: Final = "AssignVariableOp"
-_GATHER: Final = "ResourceGather"
+_DRAWN: Final = "RngReadAndSkip"
+_LOOKS: Final = frozenset({"ResourceGather", "VariableShape"})
 
 UPDATES: Final[Mapping[str, int]] = {
     "AssignAddVariableOp": 1,
@@ -32,7 +36,11 @@ UPDATES: Final[Mapping[str, int]] = {
     "ResourceApplyGradientDescent": 1,
     "ResourceApplyMomentum": 2,
     "ResourceApplyKerasMomentum": 2,
+    "ResourceApplyAdadelta": 3,
+    "ResourceApplyAdagrad": 2,
+    "ResourceApplyAdagradV2": 2,
     "ResourceApplyAdam": 3,
+    "ResourceApplyRMSProp": 3,
     "ResourceScatterAdd": 1,
     "ResourceScatterUpdate": 1,
 }
@@ -72,11 +80,17 @@ def variable_value(name: str) -> str:
     return f"variable {name}:0"
 
 
+def table_values(name: str) -> tuple[str, str]:
+    """Return the names of the keys and of the values that a table holds."""
+    return f"keys of {name}", f"values of {name}"
+
+
 @dataclass(eq=False, slots=True)
 class _Scope:
     """What is known while a graph is read: other names of values, handles, what variables hold."""
 
     depth: int
+    graph: str
     names: dict[str, str] = field(default_factory=dict)
     handles: dict[str, str] = field(default_factory=dict)
     held: dict[str, str] = field(default_factory=dict)
@@ -99,6 +113,10 @@ class Stateless:
     def __init__(self, library: Mapping[str, OpGraph]) -> None:
         self._given = library
         self.library: dict[str, OpGraph] = dict(library)
+        self.refused: list[GraphNode] = []
+        """Nodes that read variables in a way that is not known."""
+        self.counts: set[str] = set()
+        """Variables that no checkpoint has: how many counters random ops have used."""
         self._made: dict[tuple[str, tuple[tuple[int, str], ...]], StatelessFunction] = {}
 
     def graph(
@@ -110,7 +128,7 @@ class Stateless:
         """
         if depth > _DEEPEST:
             raise GraphError(f"functions call each other over {_DEEPEST} levels: {graph.name!r}")
-        scope = _Scope(depth)
+        scope = _Scope(depth, graph.name)
         for number, variable in (handles or {}).items():
             scope.handles[graph.inputs[number]] = variable
         for node in _in_order(graph):
@@ -143,15 +161,27 @@ class Stateless:
             scope.hold(variable)
             scope.held[variable] = scope.value(node.inputs[1])
             scope.assigned.add(variable)
-        elif op == _GATHER:
+        elif op == FIND:
+            names = table_values(self._variable(scope, node, 0))
+            inputs = (*map(scope.hold, names), *map(scope.value, node.inputs[1:]))
+            scope.nodes.append(replace(node, inputs=inputs, after=()))
+        elif op in _LOOKS:
             held = scope.hold(self._variable(scope, node, 0))
             inputs = (held, *[scope.value(x) for x in node.inputs[1:]])
             scope.nodes.append(replace(node, inputs=inputs, after=()))
         elif op in UPDATES:
             self._update(scope, node)
+        elif op == _DRAWN:
+            self._draw(scope, node, self._variable(scope, node, 0), node.inputs[1:])
+        elif op in STATEFUL:
+            variable = f"count of {scope.graph}/{node.name}"
+            self.counts.add(variable)
+            self._draw(scope, replace(node, op=counted(op)), variable, node.inputs)
         elif op in _CALLS:
             self._call(scope, node)
         else:
+            if any(x in scope.handles for x in node.inputs):
+                self.refused.append(node)
             inputs = tuple([scope.value(x) for x in node.inputs])
             scope.nodes.append(replace(node, inputs=inputs, after=()))
 
@@ -170,6 +200,14 @@ class Stateless:
         for variable, output in zip(variables, outputs, strict=True):
             scope.held[variable] = output
             scope.assigned.add(variable)
+
+    def _draw(self, scope: _Scope, node: GraphNode, variable: str, given: Sequence[str]) -> None:
+        """Add a node that gives a value of a variable, and what this holds afterwards."""
+        inputs = (scope.hold(variable), *map(scope.value, given))
+        outputs = (f"{node.name}:0", f"{node.name}:1")
+        scope.nodes.append(replace(node, inputs=inputs, outputs=outputs, after=()))
+        scope.held[variable] = outputs[1]
+        scope.assigned.add(variable)
 
     def _call(self, scope: _Scope, node: GraphNode) -> None:
         """Add a call; its functions are copied for the variables that they get or have."""

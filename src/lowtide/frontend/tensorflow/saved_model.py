@@ -6,13 +6,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from lowtide.frontend.graphs.compiler import compile_graph, name_ends
 from lowtide.frontend.graphs.graph import OpGraph
 from lowtide.frontend.tensorflow.bundle import CheckpointBundle
 from lowtide.frontend.tensorflow.dtypes import type_of
+from lowtide.frontend.tensorflow.frames import functional
 from lowtide.frontend.tensorflow.graph_def import DOMAIN, op_graph, value_name
 from lowtide.frontend.tensorflow.graph_reader import TensorFlowGraph, read_graph
+from lowtide.frontend.tensorflow.lookup_tables import table_contents
 from lowtide.frontend.tensorflow.messages import parse, told_with
+from lowtide.frontend.tensorflow.missing import check_ops
 from lowtide.frontend.tensorflow.resources import HANDLES, Stateless, shared_name, variable_value
 from lowtide.frontend.tensorflow.tensors import sizes_of
 from lowtide.frontend.tensorflow.variable_keys import VariableKeys
@@ -116,10 +121,16 @@ def _program(
     outputs = [x.value for x in signature.outputs]
     whole = op_graph(signature.name, (), graph.nodes, outputs)
     library = {x.name: op_graph(x.name, x.arguments, x.nodes, x.results) for x in graph.functions}
-    needed = _needed(whole, arguments)
+    found_graph = functional(_needed(whole, arguments))
+    library |= found_graph.functions
     stateless = Stateless(library)
-    found = stateless.graph(needed)
-    values = _variables(folder, graph, whole, library, found.touched)
+    found = stateless.graph(found_graph.graph)
+    given_values = [*arguments, *map(variable_value, found.touched)]
+    check_ops(DOMAIN, found.graph, given_values, stateless.library, stateless.refused)
+    values = {x: np.zeros((), np.uint64) for x in stateless.counts}
+    values |= table_contents(whole, library)
+    stored = [x for x in found.touched if x not in values]
+    values |= _variables(folder, graph, whole, library, stored)
     changed = [x for x in found.touched if x in found.assigned]
     arguments |= {variable_value(x): values[x] for x in found.touched if x not in changed}
     for name in changed:

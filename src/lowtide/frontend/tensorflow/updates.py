@@ -62,6 +62,48 @@ def adam(context: OpKernelContext) -> None:
     context.set_output(2, second)
 
 
+@op("ResourceApplyAdagrad", "ResourceApplyAdagradV2", domain=DOMAIN, inputs=(4, 5))
+def adagrad(context: OpKernelContext) -> None:
+    """Give a variable and its sum of squares after a step (Duchi, Hazan and Singer 2011)."""
+    b = context.builder
+    held, total, rate = [context.input(i) for i in range(3)]
+    gradient = context.input(context.input_count - 1)
+    if context.attribute("update_slots", flag, True):
+        total = total + gradient * gradient
+    root = b.sqrt(total)
+    if context.input_count == 5:
+        root = root + _spread(b, context.input(3), held)
+    context.set_output(0, held - gradient * _spread(b, rate, held) / root)
+    context.set_output(1, total)
+
+
+@op("ResourceApplyRMSProp", domain=DOMAIN, inputs=8)
+def rms_prop(context: OpKernelContext) -> None:
+    """Give a variable, its mean of squares and its momentum after a step (Hinton 2012)."""
+    b = context.builder
+    held, square, moved = [context.input(i) for i in range(3)]
+    rate, decay, share, epsilon = [_spread(b, context.input(i), held) for i in range(3, 7)]
+    gradient = context.input(7)
+    square = square + (gradient * gradient - square) * b.subtract(1.0, decay)
+    moved = moved * share + gradient * rate / b.sqrt(square + epsilon)
+    for number, value in enumerate((held - moved, square, moved)):
+        context.set_output(number, value)
+
+
+@op("ResourceApplyAdadelta", domain=DOMAIN, inputs=7)
+def adadelta(context: OpKernelContext) -> None:
+    """Give a variable and its two means of squares after a step (Zeiler 2012)."""
+    b = context.builder
+    held, square, moved = [context.input(i) for i in range(3)]
+    rate, decay, epsilon = [_spread(b, context.input(i), held) for i in range(3, 6)]
+    gradient, rest = context.input(6), b.subtract(1.0, decay)
+    square = square * decay + gradient * gradient * rest
+    step = b.sqrt(moved + epsilon) * b.rsqrt(square + epsilon) * gradient
+    moved = moved * decay + step * step * rest
+    for number, value in enumerate((held - step * rate, square, moved)):
+        context.set_output(number, value)
+
+
 def _spread(b: Builder, x: Op, like: Op) -> Op:
     return b.broadcast(b.reshape(x, []), like.dimensions, [])
 
