@@ -1,4 +1,4 @@
-"""What was worked out of the operations of a module, for drafts that ask the same once more.
+"""Factors and splits of operations that were worked out, for drafts that ask for them again.
 
 Drafts of one module differ in few places: most operations meet operands in the same tilings as in
 the last draft, and are split as there.
