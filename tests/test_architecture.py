@@ -157,6 +157,7 @@ ROOMS: dict[str, list[str]] = {
         "analysis",
         "cost",
         "report",
+        "scheduling",
         "spmd",
         "transforms",
         "compiler",

@@ -128,6 +128,55 @@ def test_unrelated_programs_are_called_so():
     assert "have next to nothing in common" in str(diff)
 
 
+SMALL_STEP = """HloModule jit_step
+ENTRY e {
+  p = f32[4] parameter(0), metadata={op_name="x"}
+  ROOT r = f32[4] add(p, p), metadata={op_name="jit(step)/add" source_file="a.py" source_line=3}
+}
+"""
+LARGE_STEP = """HloModule jit_step
+ENTRY e {
+  p = f32[4000,4] parameter(0), metadata={op_name="x"}
+  q = f32[4000,4] parameter(1), metadata={op_name="y"}
+  a = f32[4000,4] multiply(p, q), metadata={op_name="jit(step)/mul" source_file="b.py"}
+  ROOT r = f32[4000,4] add(p, a), metadata={op_name="jit(step)/add" source_file="b.py"}
+}
+"""
+
+
+def test_two_programs_of_one_name_that_take_nothing_alike_are_unrelated():
+    diff = lowtide.diff(parse_hlo(SMALL_STEP), parse_hlo(LARGE_STEP))
+    check_parts(diff)
+    assert not diff.is_related
+    shared = "0 of 1 and 2 arguments, 0 of 1 and 1 results, 0 of 1 and 2 operations"
+    assert f"  shared  {shared}" in str(diff) and f"shared: {shared}" in diff_markdown(diff)
+    assert "%" not in str(diff)
+    assert diff.to_json()["common"][0] == {
+        "what": "arguments",
+        "shared": 0,
+        "before": 1,
+        "after": 2,
+    }
+
+
+def test_the_same_program_of_another_size_is_related_and_many_times_as_large():
+    larger = SMALL_STEP.replace("[4]", "[40000]")
+    diff = lowtide.diff(parse_hlo(SMALL_STEP), parse_hlo(larger))
+    check_parts(diff)
+    assert diff.is_related
+    first = str(diff).split("\n")[0]
+    assert "(from 32 B to 320.0 KB)" in first and "%" not in first
+    assert [x.shared for x in diff.common] == [0, 0, 0] and "shared" not in str(diff)
+    twice = lowtide.diff(parse_hlo(SMALL_STEP), parse_hlo(SMALL_STEP.replace("[4]", "[8]")))
+    assert "(+100%)" in str(twice)
+
+
+def test_what_is_shared_is_not_known_of_reports():
+    sides = [side_of_report(reported(parse_hlo(x)), "m") for x in (BEFORE, OTHER)]
+    diff = diff_of(*sides)
+    assert not diff.is_related and diff.common == () and "shared" not in str(diff)
+
+
 def test_numbers_of_instructions_mean_nothing():
     renamed = (
         BEFORE.replace(" a ", " dot.77 ").replace("(a,", "(dot.77,").replace("a =", "dot.77 =")

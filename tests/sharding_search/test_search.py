@@ -12,8 +12,15 @@ from lowtide.ir.errors import InputError
 from lowtide.overlap.hiding import hide_communication
 from lowtide.search.deadline import Deadline
 from lowtide.sharding_search.mesh import mesh_of_devices, mesh_of_text
+from lowtide.sharding_search.moves import neighbours
 from lowtide.sharding_search.program import annotated_module, shardable_program
-from lowtide.sharding_search.search import SearchEffort, search_shardings
+from lowtide.sharding_search.search import (
+    SearchEffort,
+    prepared,
+    search_prepared,
+    search_shardings,
+)
+from lowtide.sharding_search.strategies import Arrays
 from lowtide.sharding_search.travel import Travel
 from lowtide.spmd.partitioner import partition
 from lowtide.spmd.wire import wire_traffic
@@ -265,3 +272,28 @@ def test_the_lines_for_a_script_divide_it_in_jax():
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("specs ")
+
+
+def test_a_dimension_can_be_given_back_on_all_axes_at_once():
+    program = shardable_program(parse_hlo(TWO_WEIGHTS), mesh_of_text("2x2"))
+    travel = Travel(program)
+    arrays = Arrays(program, travel.classes(), frozenset())
+    hidden = next(x for x in arrays.classes if x.places == ((0, 1), (1, 0)))
+    division = arrays.with_class(program.whole, hidden, (0, 1))
+    assert program.whole in set(neighbours(arrays, division))
+    assert division.undivided(hidden.places) == program.whole
+
+
+def test_what_people_write_by_hand_is_planned_first():
+    module = parse_hlo(TWO_WEIGHTS.replace("f32[64,", "f32[65536,"))
+    found = prepared(module, mesh_of_text("2x2"))
+    planned = []
+    plan = found.planner.plan
+    found.planner.plan = lambda division, cap: planned.append(division) or plan(division, cap)
+    search_prepared(found)
+    rows = found.program.whole
+    for axis in (0, 1):
+        rows = rows.given(found.program.mesh, found.program.sizes, (0, 0), axis)
+    assert rows in planned[:2]
+    spread = [x for x in planned[:2] if x != rows]
+    assert all(x.leaves[0] == rows.leaves[0] and any(x.leaves[1]) for x in spread)

@@ -14,6 +14,7 @@ from lowtide.report.matching import match_buffers
 from lowtide.report.peak import CauseKind, PeakBuffer
 from lowtide.report.schema import Json, source_json
 from lowtide.report.side import DiffSide, program_name
+from lowtide.report.signature import CommonPart, in_common, share_arguments
 
 DIFF_SCHEMA: Final = "lowtide.diff/1"
 
@@ -73,13 +74,15 @@ class MemoryDiff:
     """Two programs and what their peaks differ in; the bytes of `parts` sum to the difference.
 
     Parts stand by size, largest first, whatever their sign. `is_related` says whether the programs
-    have enough in common for parts to be put down to lines.
+    have enough in common for parts to be put down to lines. `common` counts what they share,
+    nothing where only reports are known.
     """
 
     before: DiffSide
     after: DiffSide
     parts: tuple[DiffPart, ...]
     is_related: bool
+    common: tuple[CommonPart, ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -125,6 +128,7 @@ class MemoryDiff:
             "after": _side_json(self.after),
             "difference_bytes": self.nbytes,
             "related": self.is_related,
+            "common": [x.to_json() for x in self.common],
             "headline": headline(self),
             "parts": [x.to_json() for x in self.parts],
         }
@@ -143,10 +147,14 @@ def _place(part: DiffPart) -> Hashable:
 
 def diff_of(before: DiffSide, after: DiffSide) -> MemoryDiff:
     """Return what the peak of `after` differs in from that of `before`."""
-    if not _are_related(before, after):
-        return MemoryDiff(before, after, _by_size(_causes(before, after)), is_related=False)
-    parts = [*_figures(before, after), *_buffers(before, after)]
-    return MemoryDiff(before, after, _by_size(parts), is_related=True)
+    is_related = _are_related(before, after)
+    if is_related:
+        parts = [*_figures(before, after), *_buffers(before, after)]
+    else:
+        parts = _causes(before, after)
+    first, second = before.signature, after.signature
+    common = () if first is None or second is None else in_common(first, second)
+    return MemoryDiff(before, after, _by_size(parts), is_related, common)
 
 
 def _by_size(parts: Sequence[DiffPart]) -> tuple[DiffPart, ...]:
@@ -180,6 +188,9 @@ _LEAST_SHARED: Final = 10
 _LEAST_OF_OTHERS: Final = 4
 """Programs of different names share at least one in so many of the names of the larger one."""
 
+_LEAST_OF_STRANGERS: Final = 2
+"""Programs that take nothing alike share more than one in so many of the names of the larger."""
+
 
 def _are_related(before: DiffSide, after: DiffSide) -> bool:
     first, second = _marks(before), _marks(after)
@@ -189,7 +200,17 @@ def _are_related(before: DiffSide, after: DiffSide) -> bool:
         return is_one
     if not is_one and shared * _LEAST_OF_OTHERS < max(len(first), len(second)):
         return False  # Any two programs add, and have the names of JAX's own functions.
+    if shared * _LEAST_OF_STRANGERS <= max(len(first), len(second)) and not _take_alike(
+        before, after
+    ):
+        return False  # Two programs that are called `step` are not one for that.
     return shared * _LEAST_SHARED >= smaller
+
+
+def _take_alike(before: DiffSide, after: DiffSide) -> bool:
+    """Whether two programs have an argument in common, as far as that is known."""
+    first, second = before.signature, after.signature
+    return first is None or second is None or share_arguments(first, second)
 
 
 def _marks(side: DiffSide) -> set[str]:

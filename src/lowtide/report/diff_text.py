@@ -13,6 +13,8 @@ from lowtide.report.units import Unit, unit_for
 
 _WIDTH: Final = 100
 _ROWS: Final = 16
+_LARGEST_SHARE: Final = 10
+"""A change of more than so many times the peak before is not said in percent."""
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
 
 
@@ -24,7 +26,10 @@ def diff_text(
     unit = _unit(diff)
     role = "bad" if diff.nbytes > 0 else "good"
     lines = [*_wrapped(headline(diff), width, paint, role), ""]
-    lines += [f"  before  {_side(diff, 0, unit)}", f"  after   {_side(diff, 1, unit)}", ""]
+    lines += [f"  before  {_side(diff, 0, unit)}", f"  after   {_side(diff, 1, unit)}"]
+    if common := _common(diff):
+        lines.append(f"  shared  {common}")
+    lines.append("")
     if not diff.parts:
         return "\n".join([*lines[:-1], "", "No part of the peaks differs."])
     lines.append(paint("dim", f"{unit.name:>10}  change"))
@@ -39,7 +44,7 @@ def diff_text(
 def headline(diff: MemoryDiff) -> str:
     """Return the first line: the change in bytes, and what it is put down to."""
     unit = _unit(diff)
-    before, after = diff.before.total_bytes, diff.after.total_bytes
+    after = diff.after.total_bytes
     if not diff.is_related:
         return (
             f"{diff.before.module} and {diff.after.module} have next to nothing in common: the "
@@ -47,8 +52,7 @@ def headline(diff: MemoryDiff) -> str:
         )
     if not diff.nbytes:
         return f"peak unchanged: {unit.text(after)}"
-    share = f" ({100 * diff.nbytes / before:+.0f}%)" if before else ""
-    text = f"peak {_signed(diff.nbytes, unit)} {unit.name}{share}"
+    text = f"peak {_signed(diff.nbytes, unit)} {unit.name}{_share(diff, unit)}"
     culprit = diff.culprit
     if culprit is None:
         return text
@@ -63,6 +67,8 @@ def diff_markdown(diff: MemoryDiff, limit: int = _ROWS) -> str:
     lines += [f"| | {unit.name} |", "|---|---:|"]
     for name, side in (("before", diff.before), ("after", diff.after)):
         lines.append(f"| {name}: {escaped(side.module)} | {unit.number(side.total_bytes)} |")
+    if common := _common(diff):
+        lines += ["", f"shared: {escaped(common)}"]
     lines += ["", f"| {unit.name} | change | where |", "|---:|---|---|"]
     for part in diff.parts[:limit]:
         where = escaped(_place(part))
@@ -76,6 +82,22 @@ def diff_markdown(diff: MemoryDiff, limit: int = _ROWS) -> str:
 
 def _unit(diff: MemoryDiff) -> Unit:
     return unit_for(abs(diff.nbytes) or diff.after.total_bytes)
+
+
+def _share(diff: MemoryDiff, unit: Unit) -> str:
+    """The change as a part of the peak before; both peaks where it is many times as large."""
+    before = diff.before.total_bytes
+    if not before:
+        return ""
+    if abs(diff.nbytes) > _LARGEST_SHARE * before:
+        after = diff.after.total_bytes
+        return f" (from {unit_for(before).text(before)} to {unit.text(after)})"
+    return f" ({100 * diff.nbytes / before:+.0f}%)"
+
+
+def _common(diff: MemoryDiff) -> str:
+    """What unrelated programs share nonetheless: 0 of 2 and 14 arguments, ..."""
+    return "" if diff.is_related else ", ".join([str(x) for x in diff.common])
 
 
 def _signed(nbytes: int, unit: Unit) -> str:

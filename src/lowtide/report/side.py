@@ -10,6 +10,7 @@ from lowtide.records import dataclass
 from lowtide.report.blame import primitive_of, scope_of
 from lowtide.report.memory import SCHEMA, MemoryReport
 from lowtide.report.peak import CauseKind, PeakBuffer
+from lowtide.report.signature import ProgramSignature, signature_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,8 @@ class DiffSide:
     """A program with its peak: all bytes of a call, and the parts that are no buffers.
 
     `buffers` are those of the peak but for donated arguments, which count in `arguments`. The four
-    figures and the buffers sum to `total_bytes`. `names` is None where only a report is known.
+    figures and the buffers sum to `total_bytes`. `names` and `signature` are None where only a
+    report is known.
     """
 
     label: str
@@ -39,6 +41,7 @@ class DiffSide:
     packing: int
     buffers: tuple[PeakBuffer, ...]
     names: ProgramNames | None = None
+    signature: ProgramSignature | None = None
 
 
 def side_of_report(report: MemoryReport, label: str, module: Module | None = None) -> DiffSide:
@@ -51,7 +54,7 @@ def side_of_report(report: MemoryReport, label: str, module: Module | None = Non
         report.constant_bytes,
         ladder.arena_bytes - ladder.live_bytes,
         report.peak.buffers,
-        None if module is None else names_in(module),
+        module,
     )
 
 
@@ -73,7 +76,7 @@ def side_of_json(document: Mapping[str, Any], label: str, module: Module | None 
             int(document["constant_bytes"]),
             int(ladder["arena_bytes"]) - int(ladder["live_bytes"]),
             tuple([_buffer(x) for x in document["peak"]["buffers"]]),
-            None if module is None else names_in(module),
+            module,
         )
     except KeyError as error:
         raise InputError(f"the report has no {error.args[0]!r}", file=label) from None
@@ -88,11 +91,13 @@ def _side(
     constants: int,
     packing: int,
     buffers: tuple[PeakBuffer, ...],
-    names: ProgramNames | None,
+    of: Module | None,
 ) -> DiffSide:
     own = tuple([x for x in buffers if x.kind != "argument"])
     arguments = total - constants - packing - sum([x.nbytes for x in own])
-    return DiffSide(label, module, total, arguments, constants, packing, own, names)
+    names = None if of is None else names_in(of)
+    signature = None if of is None else signature_of(of)
+    return DiffSide(label, module, total, arguments, constants, packing, own, names, signature)
 
 
 def _buffer(entry: Mapping[str, Any]) -> PeakBuffer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from lowtide.ir.mesh import Mesh
@@ -44,6 +44,14 @@ class Division:
             return self
         changed = tuple([tuple([a for a in axes if a != axis]) for axes in own])
         return Division((*self.leaves[:leaf], changed, *self.leaves[leaf + 1 :]))
+
+    def undivided(self, places: Iterable[tuple[int, int]]) -> Division:
+        """Return the division in which no axis splits some dimensions of arrays."""
+        leaves = list(self.leaves)
+        for leaf, dimension in places:
+            own = leaves[leaf]
+            leaves[leaf] = (*own[:dimension], (), *own[dimension + 1 :])
+        return Division(tuple(leaves))
 
     def tiling(self, mesh: SearchMesh, leaf: int) -> Tiling:
         """Return how an array lies on the grid of the mesh."""

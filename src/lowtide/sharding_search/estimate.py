@@ -2,18 +2,15 @@
 
 A plan of a division takes several drafts, fusion, an order and offsets. An estimate takes the
 first draft: its collectives by the figures of the links, its products and its bytes by those of the
-device, its live bytes in the order in which it was written. Estimates only say what to plan first.
+device, its live bytes as if all that can be fused were. Estimates only say what to plan first.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-
+from lowtide.analysis.donation import aliases
 from lowtide.analysis.loop_trip_count import trip_count
-from lowtide.analysis.memory_profile import peak_bytes
-from lowtide.analysis.module_graphs import module_graphs
 from lowtide.cost.devices import DeviceRecord
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import Collective
@@ -21,11 +18,13 @@ from lowtide.ops.cost import Memo, cost
 from lowtide.ops.table import TABLE
 from lowtide.records import dataclass
 from lowtide.sharding_search.division import Division
+from lowtide.sharding_search.fused_bytes import fused_live_bytes
 from lowtide.sharding_search.program import ShardableProgram
 from lowtide.spmd.annotations import AnnotationReader, ModuleShardings, TilingWish
 from lowtide.spmd.combining import combine_collectives
 from lowtide.spmd.drafts import Task, first_draft
 from lowtide.spmd.flattening import flattened
+from lowtide.spmd.memo import OperationMemo
 from lowtide.spmd.partitioner import remove_dead
 from lowtide.spmd.wire import KINDS, sent_bytes
 
@@ -58,6 +57,7 @@ class Estimator:
         self.program = program
         self.device = device
         self.count = 0
+        self._memo = OperationMemo()
         self._source = flattened(program.module)
         self._source.num_partitions = program.mesh.count
         self.known: dict[Division, DivisionEstimate] = {}
@@ -74,15 +74,14 @@ class Estimator:
         return self.known[division]
 
     def _of(self, division: Division) -> DivisionEstimate:
-        draft = first_draft(Task(self._source, self._shardings(division)))
+        draft = first_draft(Task(self._source, self._shardings(division), self._memo))
         made = draft.module
         remove_dead(made)
         combine_collectives(made)
         made.input_output_aliases = self.program.module.input_output_aliases
         computing, sending = _work(made, self.device)
         seconds = max(computing, sending) + _SHOWN * min(computing, sending)
-        arguments = sum([parameter.shape.leaf_nbytes for parameter in made.entry.parameters])
-        return DivisionEstimate(seconds, arguments + _live_bytes(made))
+        return DivisionEstimate(seconds, _kept_bytes(made) + fused_live_bytes(made))
 
     def _shardings(self, division: Division) -> ModuleShardings:
         mesh, leaves = self.program.mesh, self.program.leaves
@@ -142,10 +141,7 @@ def _computing(x: Instruction, device: DeviceRecord, memo: Memo) -> float:
     return part * x.shape.leaf_nbytes * machine.memory_byte_seconds
 
 
-def _live_bytes(module: Module) -> int:
-    """Return the most bytes that are live besides the arguments, in the order as written."""
-    peaks: list[int] = []
-    for found in module_graphs(module):
-        memory = found.holding(peaks)
-        peaks.append(peak_bytes(memory, np.arange(memory.node_count)))
-    return peaks[-1]
+def _kept_bytes(module: Module) -> int:
+    """Return the bytes of the arguments that no result is written over: others count as live."""
+    leaves = [leaf.nbytes for p in module.entry.parameters for _, leaf in p.shape.leaves()]
+    return sum(leaves) - sum([leaves[number] for number in {x.parameter for x in aliases(module)}])

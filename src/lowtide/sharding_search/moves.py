@@ -32,6 +32,8 @@ def neighbours(arrays: Arrays, division: Division) -> Iterator[Division]:
 def _changes(
     arrays: Arrays, division: Division, kinds: list[list[int]], axes: tuple[int, ...]
 ) -> Iterator[Division]:
+    for one in arrays.classes:
+        yield division.undivided(one.places)
     for axis in axes:
         for one in arrays.classes:
             freed = division

@@ -9,6 +9,7 @@ input gives equal choices; a deadline, or Ctrl-C, ends it earlier with what is f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from statistics import median
 from typing import Final, final
@@ -51,8 +52,8 @@ _HOPEFUL: Final = 0.75
 class SearchEffort:
     """The most that a search does: estimates and plans, and instructions worked on in both."""
 
-    estimates: int = 160
-    plans: int = 14
+    estimates: int = 320
+    plans: int = 18
     instructions: int = 700_000
 
 
@@ -164,8 +165,9 @@ class _Search:
         states = frozenset(range(len(self.program.leaves))) - travel.multiplied()
         updated = {number for number, x in enumerate(self.program.leaves) if x.result is not None}
         arrays = Arrays(self.program, travel.classes(), states & updated)
-        seeds = list(dict.fromkeys(strategies(arrays, self.estimate)))
-        self._plan_promising(seeds)
+        seeds = list(strategies(arrays, self.estimate))
+        self._plan_usual(dict.fromkeys([x.division for x in seeds if x.is_usual]))
+        self._plan_promising(list(dict.fromkeys([x.division for x in seeds])))
         self._climb(arrays)
         self._plan_smaller()
 
@@ -199,10 +201,25 @@ class _Search:
 
     # -- what is tried --------------------------------------------------------------------------
 
+    def _plan_usual(self, divisions: Iterable[Division]) -> None:
+        """Plan what people write by hand, where it may fit and is not expected to be slow.
+
+        Estimates of different kinds are off by different factors: what one says of the others is
+        known only once each was planned.
+        """
+        guesses = [(division, self.estimate(division)) for division in divisions]
+        known = [(division, guess) for division, guess in guesses if guess is not None]
+        most = math.inf if self.memory is None else self.memory * _HOPELESS / _HOPEFUL
+        fitting = [pair for pair in known if pair[1].peak_bytes <= most]
+        quickest = min([guess.seconds for _, guess in fitting], default=0.0)
+        for division, guess in fitting:
+            if guess.seconds <= quickest * _HOPELESS and self._plan(division) is None:
+                break
+
     def _plan_promising(self, divisions: list[Division]) -> None:
         """Plan divisions, the most promising first, while they may be better than the best."""
         estimated = [x for x in divisions if self.estimate(x) is not None]
-        most = self.effort.plans // 2
+        most = len(self.planned) + self.effort.plans // 2
         while len(self.planned) < most:
             alike = {self._estimator.estimate(x) for x in self.planned}
             left = [x for x in estimated if self._estimator.estimate(x) not in alike]

@@ -87,17 +87,28 @@ class Arrays:
         return division, count
 
 
-def strategies(arrays: Arrays, estimate: Estimating) -> Iterator[Division]:
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """A division to begin with; `is_usual` is one that people write by hand.
+
+    These are by data, fully sharded, by tensors, and by data and tensors along different axes.
+    """
+
+    division: Division
+    is_usual: bool = False
+
+
+def strategies(arrays: Arrays, estimate: Estimating) -> Iterator[Strategy]:
     """Yield divisions by data, by tensors and by others, on all ways to deal the axes to them."""
     axes = tuple(range(len(arrays.program.mesh.sizes)))
     whole = arrays.program.whole
-    yield whole
+    yield Strategy(whole)
     alone: list[tuple[DivisionEstimate, DimensionClass]] = []
     for one in arrays.classes[:MOST_CLASSES]:
         division = arrays.with_class(whole, one, axes)
         found = estimate(division)
         if found is not None and division != whole:
-            yield division
+            yield Strategy(division)
             alone.append((found, one))
     alone.sort(key=lambda pair: pair[0].seconds)
     if not alone:
@@ -131,19 +142,20 @@ def _dealt(
     data: DimensionClass,
     roles: Sequence[Sequence[DimensionClass]],
     axes: Axes,
-) -> Iterator[Division]:
+) -> Iterator[Strategy]:
     """Yield the divisions that deal the first axes to the data and the others to another role."""
     count = len(axes)
     every = range(len(arrays.program.leaves))
-    for role in roles:
+    for number, role in enumerate(roles):
         for first in sorted(range(count + 1), key=lambda n: -n):
             by_data = arrays.with_class(arrays.program.whole, data, axes[:first])
             both = by_data
             for one in role:
                 both = arrays.with_class(both, one, axes[first:])
-            yield both
-            yield arrays.spread(both, every, axes[:first] or axes)
+            yield Strategy(both, is_usual=number == 0)
+            fully = arrays.spread(both, every, axes[:first] or axes)
+            yield Strategy(fully, is_usual=number == 0 and first == count)
             if arrays.states:
-                yield arrays.spread(both, sorted(arrays.states), axes[:first] or axes)
+                yield Strategy(arrays.spread(both, sorted(arrays.states), axes[:first] or axes))
             if first < count:
-                yield arrays.spread(both, every, axes)
+                yield Strategy(arrays.spread(both, every, axes))

@@ -19,7 +19,8 @@ from lowtide.spmd.annotations import (
     ModuleShardings,
     TilingWish,
 )
-from lowtide.spmd.factor_axes import device_factors
+from lowtide.spmd.choice import OperationSplit, Question
+from lowtide.spmd.memo import OperationMemo
 
 
 @dataclass(slots=True)
@@ -65,6 +66,7 @@ class ArrayCells:
     """
 
     grid: DeviceGrid
+    memo: OperationMemo = field(default_factory=OperationMemo)
     cells: list[ArrayCell] = field(default_factory=list)
     relations: list[Relation] = field(default_factory=list)
     numbers: dict[Instruction, tuple[int, ...]] = field(default_factory=dict)
@@ -73,7 +75,11 @@ class ArrayCells:
 
     def rule(self, x: Instruction) -> OpFactors:
         """Return the factors of an instruction that are split."""
-        return device_factors(x, halos=self.halos)
+        return self.memo.rule(x, halos=self.halos)
+
+    def split(self, question: Question) -> OperationSplit:
+        """Return the cheapest split of an operation."""
+        return self.memo.split(question, halos=self.halos)
 
     def of(self, x: Instruction) -> list[ArrayCell]:
         """Return the cells of the leaves of an instruction."""
@@ -110,10 +116,14 @@ class ArrayCells:
 
 
 def cells_of(
-    computation: Computation, shardings: ModuleShardings, *, halos: bool = True
+    computation: Computation,
+    shardings: ModuleShardings,
+    *,
+    halos: bool = True,
+    memo: OperationMemo | None = None,
 ) -> ArrayCells:
     """Return the cells of the entry computation and of all loops and branches below it."""
-    cells = ArrayCells(shardings.grid, halos=halos)
+    cells = ArrayCells(shardings.grid, memo or OperationMemo(), halos=halos)
     for parameter in computation.parameters:
         cells.numbers[parameter] = cells.new(arrays_of(parameter.shape))
     _fill(cells, computation, shardings)

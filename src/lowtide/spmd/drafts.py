@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Final
 
 from lowtide.ir import Module, Opcode
@@ -16,6 +16,7 @@ from lowtide.spmd.annotations import ModuleShardings
 from lowtide.spmd.cells import ArrayCells, cells_of
 from lowtide.spmd.emitter import DeviceProgram, Emitter
 from lowtide.spmd.leaves import in_order, local_tree, off_order, placed_leaves, tree
+from lowtide.spmd.memo import OperationMemo
 from lowtide.spmd.placed import PlacedArray
 from lowtide.spmd.propagation import propagate
 from lowtide.spmd.walk import (
@@ -64,10 +65,14 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is to be written: the module without calls, and what it asks for."""
+    """What is to be written: the module without calls, and what it asks for.
+
+    `memo` has what was worked out of its operations, for other tasks of the same module, too.
+    """
 
     source: Module
     shardings: ModuleShardings
+    memo: OperationMemo = field(default_factory=OperationMemo)
 
 
 def first_draft(task: Task) -> Draft:
@@ -128,7 +133,7 @@ def _cells(task: Task, moved: Mapping[int, Tiling], *, halos: bool) -> ArrayCell
     """Return the cells with all tilings that follow; parameters come first, in order of leaves."""
     shardings = task.shardings
     root = task.source.entry.root
-    cells = cells_of(task.source.entry, shardings, halos=halos)
+    cells = cells_of(task.source.entry, shardings, halos=halos, memo=task.memo)
     for number, tiling in moved.items():
         cells.cells[number].tiling = tiling
         cells.cells[number].why = "costs less than as the parameter comes"

@@ -59,6 +59,11 @@ class PlacedArray:
         grid, array = self.emitter.grid, self.array
         return min([bytes_between(grid, array, form, tiling) for form in self.forms])
 
+    def seen_by(self, reader: str) -> tuple[tuple[Tiling, ...], tuple[Tiling, ...]]:
+        """Return what the bytes to any tiling follow from: its forms, and those foreseen."""
+        foreseen = [r.tiling for r in self.foreseen if r.reader != reader]
+        return tuple(self.forms), tuple(foreseen)
+
     def bytes_from_first(self, tiling: Tiling) -> float:
         """Return the bytes that one device sends from the first form to a tiling."""
         return bytes_between(self.emitter.grid, self.array, self.tiling, tiling)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, final
 
 from lowtide.analysis.loop_trip_count import trip_count
@@ -18,6 +19,7 @@ from lowtide.ir.attributes import (
 )
 from lowtide.ir.computation import Computation
 from lowtide.ir.errors import unsupported
+from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.sharding_forms import sharding_of
 from lowtide.ir.tilings.tiling import Tiling, replicated
 from lowtide.ir.traversal import post_order
@@ -34,7 +36,7 @@ from lowtide.spmd.annotations import (
     ModuleShardings,
 )
 from lowtide.spmd.cells import ArrayCells
-from lowtide.spmd.choice import LocalOp, Question, choose
+from lowtide.spmd.choice import LocalOp, Question
 from lowtide.spmd.effects import call_on, calling_device, has_tiles
 from lowtide.spmd.emitter import DeviceProgram, Emitter
 from lowtide.spmd.leaves import in_order, local_tree, off_order, placed_leaves, result_of, tree
@@ -431,7 +433,7 @@ class ProgramWalk:
             len(y.users) == 1 for y, own in zip(x.operands, operands, strict=True) for _ in own
         ]
         question = Question(emitter.grid, x, rule, leaves, wanted, alone, weighs_memory=weighs)
-        split = choose(question)
+        split = self.cells.split(question)
         tiles = [
             leaf.to(tiling, x.name) for leaf, tiling in zip(leaves, split.operands, strict=True)
         ]
@@ -461,11 +463,16 @@ class ProgramWalk:
 
     def _note(self, x: Instruction, tilings: Sequence[Tiling], nbytes: float, why: str) -> None:
         cells = self.cells.of(x)
-        text = ", ".join([str(sharding_of(t.whole(), self.target.grid)) for t in tilings])
+        text = ", ".join([_sharding_text(t.whole(), self.target.grid) for t in tilings])
         reason = cells[0].why if cells else ""
         if nbytes and why:
             reason = f"{reason}; {why} is not split"
         self.reasons.append(SplitReason(x.name, x.opcode.value, text, nbytes, reason))
+
+
+@lru_cache(maxsize=4096)
+def _sharding_text(tiling: Tiling, grid: DeviceGrid) -> str:
+    return str(sharding_of(tiling, grid))
 
 
 _Handler = Callable[
