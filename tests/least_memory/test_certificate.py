@@ -4,6 +4,7 @@ import ast
 import json
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,8 +28,12 @@ PROOF = Path(compilation_proof.__file__)
 CHECKERS = (PROOF, Path(compilation_problem.__file__))
 
 
+def certificate_of(module, found):
+    return compilation_certificate([(module, found)])
+
+
 def certified(module):
-    return compilation_certificate([(module, least_memory(module))])
+    return certificate_of(module, least_memory(module))
 
 
 def verdict_of(document):
@@ -201,6 +206,45 @@ def test_what_runs_inside_has_to_be_what_the_operation_runs() -> None:
     assert row[4]  # The state counts with the loop, and no second time with its caller.
     row[4] = []
     assert differences(document["problem"]["forms"][0], parse_hlo(loop_program()))
+
+
+def test_the_state_of_a_loop_counts_in_its_body_only() -> None:
+    """A flow through what the loop changes has no room, though it is in memory then."""
+    module = parse_hlo(loop_program())
+    found = least_memory(module)
+    first = replace(found.moments[0], without=())
+    assert first.cut().nbytes > found.moments[0].cut().nbytes
+    forged = replace(found, moments=(first, *found.moments[1:]))
+    assert "has more than its room, 0" in verdict_of(certificate_of(module, forged)).detail
+
+
+def test_moments_are_not_added_but_where_one_is_inside_the_other() -> None:
+    document = certified(parse_hlo(loop_program()))
+    document["evidence"][0][0]["when"] = "after"
+    assert "step 0: unexpected after" in verdict_of(document).detail
+
+
+def test_what_is_kept_twice_counts_once() -> None:
+    body = "  x = f32[] parameter(0)\n  ROOT y = f32[64]{0} broadcast(x), dimensions={}\n"
+    document = certified(parse_hlo(entry(body)))
+    document["problem"]["forms"][0]["computations"][0]["kept"] *= 2
+    assert proved(document) == 256
+
+
+def test_what_may_run_behind_an_operation_does_not_wait_for_it() -> None:
+    """Of a sine and a slice of a product the slice waits, and so does what reads the sine whole."""
+    text = f"""  x = f32[10,10]{{1,0}} parameter(0)
+{dot("a", "x", "x")}  s = f32[10,10]{{1,0}} sine(a)
+  c = f32[10,10]{{1,0}} cosine(s)
+  t = f32[5,10]{{1,0}} slice(s), slice={{[0:5], [0:10]}}
+{dot("d", "c", "x")}  ROOT r = (f32[10,10]{{1,0}}, f32[5,10]{{1,0}}) tuple(d, t)
+"""
+    (section,) = certified(parse_hlo(entry(text)))["problem"]["forms"][0]["computations"]
+    program = compilation_proof._Program(section)
+    number = {row[0]: k for k, row in enumerate(section["operations"])}
+    waiting = {program.is_absent(number["t"]), program.is_absent(number["d"])}
+    assert program.behind(number["a"]) == waiting
+    assert program.ends(number["a"], "after") == (waiting, {program.later + number["a"]})
 
 
 CHANGES = {

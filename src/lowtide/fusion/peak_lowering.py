@@ -110,11 +110,12 @@ class PeakLowering:
 
     def _settled(self, found: _Lowered, price: float, most_seconds: float) -> _Lowered:
         """The clusters once no change lowers the peak any more, or after the last round."""
-        changes = (store_before, partial(recompute_behind, seconds_per_byte=price))
         for _ in range(ROUNDS):
             before = found.best.peak_bytes
-            for change in changes:
-                found = self._changed(found, change, most_seconds)
+            found = self._changed(found, store_before, most_seconds)
+            left = most_seconds - total_seconds(found.graph)
+            again = partial(recompute_behind, seconds_per_byte=price, most_seconds=left)
+            found = self._changed(found, again, most_seconds)
             if found.best.peak_bytes == before:
                 break
         return found

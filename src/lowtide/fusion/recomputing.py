@@ -6,6 +6,7 @@ it was made of is kept too.
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final, final
 
 from lowtide.fusion.cluster import Cluster, KernelKind
@@ -23,20 +24,26 @@ _LEVELS: Final = 4
 
 
 def recompute_behind(
-    graph: ClusterGraph, estimate: Estimate, seconds_per_byte: float = SECONDS_PER_BYTE
+    graph: ClusterGraph,
+    estimate: Estimate,
+    seconds_per_byte: float = SECONDS_PER_BYTE,
+    most_seconds: float = inf,
 ) -> int:
     """Shorten the lives of values that span a peak; return of how many.
 
-    A byte less at the peak may cost `seconds_per_byte`.
+    A byte less at the peak may cost `seconds_per_byte`, and all of them together `most_seconds`.
     """
-    work = _Recomputing(graph, estimate, seconds_per_byte)
+    work = _Recomputing(graph, estimate, seconds_per_byte, most_seconds)
     return sum([work.run(at) for at in estimate.peaks])
 
 
 @final
 class _Recomputing:
-    def __init__(self, graph: ClusterGraph, estimate: Estimate, seconds_per_byte: float) -> None:
+    def __init__(
+        self, graph: ClusterGraph, estimate: Estimate, seconds_per_byte: float, most_seconds: float
+    ) -> None:
         self.graph, self.seconds_per_byte = graph, seconds_per_byte
+        self.seconds_left = most_seconds
         self.view = PeakView(graph, estimate)
 
     def run(self, at: int) -> int:
@@ -65,8 +72,12 @@ class _Recomputing:
         if producer.kind is not KernelKind.LOOP or not readers:
             return False
         joints = joined_by_all(producer, readers, self.graph.target)
-        if isinstance(joints, FusionRefusal) or not self._is_worth_it(producer, buffer, readers):
+        if isinstance(joints, FusionRefusal):
             return False
+        seconds = self._seconds(producer, readers)
+        if seconds > self.seconds_left or not self._is_worth_it(producer, buffer, seconds):
+            return False
+        self.seconds_left -= seconds
         end, view.last[buffer] = view.last[buffer], view.at
         for operand in producer.inputs:
             read = view.memory.buffers.of(operand)
@@ -89,10 +100,12 @@ class _Recomputing:
             join(found[0], producer, found[1])
         return producer
 
-    def _is_worth_it(self, producer: Cluster, buffer: int, readers: list[Cluster]) -> bool:
-        gained = self.view.bytes[buffer] - self.view.longer(producer.inputs)
-        if gained < self.view.least:
-            return False
+    def _seconds(self, producer: Cluster, readers: list[Cluster]) -> float:
+        """Return how long readers take to compute what they read."""
         root = producer.root
         times = sum([evaluations(x, x.inputs[root], root) for x in readers])
-        return bool(times * producer.seconds <= gained * self.seconds_per_byte)
+        return times * producer.seconds
+
+    def _is_worth_it(self, producer: Cluster, buffer: int, seconds: float) -> bool:
+        gained = self.view.bytes[buffer] - self.view.longer(producer.inputs)
+        return gained >= self.view.least and seconds <= gained * self.seconds_per_byte
