@@ -17,7 +17,7 @@ from lowtide.fusion.cluster_graph import ClusterGraph
 from lowtide.fusion.live_memory import live_memory
 from lowtide.fusion.order_memory import Scheduler
 from lowtide.fusion.peak import Estimate, estimated
-from lowtide.fusion.recomputing import SECONDS_PER_BYTE, recompute_behind
+from lowtide.fusion.recomputing import SECONDS_PER_BYTE, recompute_behind, recompute_by_cut
 from lowtide.fusion.storing import store_before
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ops.cost import cost
@@ -116,6 +116,10 @@ class PeakLowering:
             left = most_seconds - total_seconds(found.graph)
             again = partial(recompute_behind, seconds_per_byte=price, most_seconds=left)
             found = self._changed(found, again, most_seconds)
+            if most_seconds < inf:
+                left = most_seconds - total_seconds(found.graph)
+                again = partial(recompute_by_cut, seconds_per_byte=price, most_seconds=left)
+                found = self._changed(found, again, most_seconds)
             if found.best.peak_bytes == before:
                 break
         return found

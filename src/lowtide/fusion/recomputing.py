@@ -13,6 +13,7 @@ from lowtide.fusion.cluster import Cluster, KernelKind
 from lowtide.fusion.cluster_graph import ClusterGraph, copied, evaluations, join
 from lowtide.fusion.legality import Joint, joined, joined_by_all
 from lowtide.fusion.peak import Estimate, PeakView
+from lowtide.fusion.peak_cut import chosen_by_cut
 from lowtide.fusion.refusal import FusionRefusal
 from lowtide.ir import Instruction
 
@@ -29,12 +30,20 @@ def recompute_behind(
     seconds_per_byte: float = SECONDS_PER_BYTE,
     most_seconds: float = inf,
 ) -> int:
-    """Shorten the lives of values that span a peak; return of how many.
+    """Shorten the lives of values that span a peak, one by one; return of how many.
 
     A byte less at the peak may cost `seconds_per_byte`, and all of them together `most_seconds`.
     """
     work = _Recomputing(graph, estimate, seconds_per_byte, most_seconds)
     return sum([work.run(at) for at in estimate.peaks])
+
+
+def recompute_by_cut(
+    graph: ClusterGraph, estimate: Estimate, seconds_per_byte: float, most_seconds: float
+) -> int:
+    """Shorten the lives of values that span a peak, chosen together; return of how many."""
+    work = _Recomputing(graph, estimate, seconds_per_byte, most_seconds)
+    return sum([work.run(at, by_cut=True) for at in estimate.peaks])
 
 
 @final
@@ -44,16 +53,22 @@ class _Recomputing:
     ) -> None:
         self.graph, self.seconds_per_byte = graph, seconds_per_byte
         self.seconds_left = most_seconds
+        self.chosen: dict[Instruction, None] | None = None
+        """The values that may be computed once more, whatever each gains by itself; None for all
+        that gain something."""
         self.view = PeakView(graph, estimate)
 
-    def run(self, at: int) -> int:
+    def run(self, at: int, *, by_cut: bool = False) -> int:
         """Go from readers to what they read, so that chains of values are computed once more."""
         view = self.view
         view.at = at
+        self.chosen = chosen_by_cut(self.graph, view, self.seconds_per_byte) if by_cut else None
         live_out = view.memory.graph.live_out
         shortened = 0
         for root, buffer in sorted(view.memory.buffers.stored.items(), key=self._readers_first):
             if view.bytes[buffer] < view.least or live_out[buffer] or root not in self.graph.owner:
+                continue
+            if self.chosen is not None and root not in self.chosen:
                 continue
             if view.is_before(root) and view.last[buffer] > view.at:
                 shortened += self._shorten(root, buffer)
@@ -67,7 +82,9 @@ class _Recomputing:
         view = self.view
         if view.is_read_late_and_alone(buffer):
             return False
-        producer = self._from_what_is_live(self.graph.owner[root])
+        producer = self.graph.owner[root]
+        if self.chosen is None:
+            producer = self._from_what_is_live(producer)
         readers = view.late_readers(root)
         if producer.kind is not KernelKind.LOOP or not readers:
             return False
@@ -107,5 +124,7 @@ class _Recomputing:
         return times * producer.seconds
 
     def _is_worth_it(self, producer: Cluster, buffer: int, seconds: float) -> bool:
+        if self.chosen is not None:
+            return True
         gained = self.view.bytes[buffer] - self.view.longer(producer.inputs)
         return gained >= self.view.least and seconds <= gained * self.seconds_per_byte
