@@ -1,55 +1,21 @@
 """The bound on every compilation of programs with loops, branches, constants and barriers."""
 
 import pytest
+from tests.least_memory.programs import (
+    BYTES,
+    SQUARE,
+    barrier_program,
+    branch_program,
+    dot,
+    entry,
+    loop_program,
+)
 
 from lowtide import compiler
 from lowtide.compiler.compilation_bound import CompilationBound
 from lowtide.frontend.hlo_text.parser import parse_hlo
 from lowtide.least_memory import least_memory
 from lowtide.report.memory import Ladder
-
-SQUARE = "f32[10,10]{1,0}"
-BYTES = 400
-"""Of one square matrix."""
-
-
-def dot(name: str, x: str, y: str) -> str:
-    rest = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
-    return f"  {name} = {SQUARE} dot({x}, {y}), {rest}\n"
-
-
-def entry(body: str, head: str = "HloModule m", before: str = "") -> str:
-    return f"{head}\n{before}ENTRY e {{\n{body}}}\n"
-
-
-LOOP = f"""body {{
-  p = (s32[], {SQUARE}, {SQUARE}) parameter(0)
-  i = s32[] get-tuple-element(p), index=0
-  x = {SQUARE} get-tuple-element(p), index=1
-  w = {SQUARE} get-tuple-element(p), index=2
-{dot("y", "x", "w")}{dot("z", "y", "x")}  one = s32[] constant(1)
-  j = s32[] add(i, one)
-  ROOT t = (s32[], {SQUARE}, {SQUARE}) tuple(j, z, w)
-}}
-condition {{
-  q = (s32[], {SQUARE}, {SQUARE}) parameter(0)
-  k = s32[] get-tuple-element(q), index=0
-  n = s32[] parameter(1)
-  ROOT c = pred[] compare(k, n), direction=LT
-}}
-""".replace("  n = s32[] parameter(1)\n", "  n = s32[] constant(9)\n")
-
-
-def loop_program(kept: str = "l") -> str:
-    body = f"""  w = {SQUARE} parameter(0)
-  x = {SQUARE} parameter(1)
-  zero = s32[] constant(0)
-  s = (s32[], {SQUARE}, {SQUARE}) tuple(zero, x, w)
-  f = (s32[], {SQUARE}, {SQUARE}) while(s), condition=condition, body=body
-  l = {SQUARE} get-tuple-element(f), index=1
-{dot("d", "x", "l")}  ROOT r = ({SQUARE}, {SQUARE}) tuple(d, {kept})
-"""
-    return entry(body, before=LOOP)
 
 
 def test_a_loop_needs_its_state_and_what_its_body_makes() -> None:
@@ -66,16 +32,7 @@ def test_what_the_caller_keeps_over_a_loop_is_added() -> None:
 
 
 def test_the_larger_branch_counts() -> None:
-    branch = f"""  p = {SQUARE} parameter(0)
-{dot("a", "p", "p")}"""
-    small = f"small {{\n  ROOT s = {SQUARE} parameter(0)\n}}\n"
-    large = f"large {{\n{branch}{dot('ROOT b', 'a', 'p')}}}\n"
-    body = f"""  which = s32[] parameter(0)
-  x = {SQUARE} parameter(1)
-  n = {SQUARE} sine(x)
-  ROOT c = {SQUARE} conditional(which, n, n), branch_computations={{small, large}}
-"""
-    found = least_memory(parse_hlo(entry(body, before=small + large)))
+    found = least_memory(parse_hlo(branch_program()))
     assert found.nbytes == 4 + BYTES + 3 * BYTES  # The arguments, then p, a and b.
 
 
@@ -106,11 +63,7 @@ def test_less_work_proves_less() -> None:
 
 
 def test_barriers_may_go() -> None:
-    """Kept apart, a product is computed twice, and the second operand of the first is not kept."""
-    body = f"""  x = {SQUARE} parameter(0)
-{dot("a", "x", "x")}  b = {SQUARE} opt-barrier(x)
-{dot("c", "b", "b")}{dot("ROOT r", "a", "c")}"""
-    module = parse_hlo(entry(body))
+    module = parse_hlo(barrier_program())
     bound = CompilationBound()
     bound.look(module)
     assert bound.found is not None
@@ -122,8 +75,36 @@ def test_explain_tells_it_and_plans_stay_above() -> None:
     least = report.ladder.compilation_bound_bytes
     assert least == 3 * BYTES + 4 <= report.ladder.live_bytes
     assert report.to_json()["ladder"]["compilation_bound_bytes"] == least
-    assert "every compilation that runs products and loops once needs 1,204 B" in str(report)
+    told = "no compilation without recomputation of products and loops needs less than 1,204 B"
+    assert told in str(report)
     assert compiler.plan(parse_hlo(loop_program())).report.ladder.compilation_bound_bytes is None
+
+
+def test_explain_tells_what_is_stored_then() -> None:
+    """The counter, what the loop changes, what it makes; its other state is an argument."""
+    cut = compiler.explain(parse_hlo(loop_program())).compilation_cut
+    assert cut is not None and cut.once == ("products", "loops")
+    assert cut.when in ("after", "during") and cut.instruction in ("y", "z")
+    assert sum([x.nbytes for x in cut.stored]) == 3 * BYTES + 4
+    state = [x for x in cut.stored if x.kind == "state"]
+    assert BYTES in [x.nbytes for x in state] and cut.is_whole
+    assert all(x.to_json()["name"].startswith("p{") for x in state)
+
+
+def test_a_line_names_the_program_s_own_lines() -> None:
+    source = 'metadata={source_file="a/step.py" source_line=3}'
+    made = dot("y", "x", "x").replace(
+        "contracting_dims={0}\n", f"contracting_dims={{0}}, {source}\n"
+    )
+    text = entry(f"  x = {SQUARE} parameter(0)\n{made}{dot('ROOT z', 'y', 'x')}")
+    report = str(compiler.explain(parse_hlo(text)))
+    assert "shown during z: 400 of step.py:3, 400 of z" in report
+
+
+def test_nothing_is_said_of_kinds_that_a_program_lacks() -> None:
+    text = entry(f"  x = {SQUARE} parameter(0)\n  ROOT y = {SQUARE} sine(x)\n")
+    told = "no compilation needs less than 400 B: nothing can be gained"
+    assert told in str(compiler.explain(parse_hlo(text)))
 
 
 def test_a_bound_above_a_plan_is_a_fault() -> None:

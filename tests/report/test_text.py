@@ -234,15 +234,15 @@ def test_eliding():
 @pytest.mark.parametrize(
     ("figure", "least", "words"),
     [
-        (1000, 1000, "as this plan does"),
-        (1000, 1001, "as this plan does"),
-        (1000, 999, "<1% less"),
-        (1000, 991, "<1% less"),
-        (1000, 990, "at most 1% less"),
-        (1000, 989, "at most 2% less"),
-        (1000, 500, "at most 50% less"),
-        (1 << 40, 1, "at most 100% less"),
-        (1, 1, "as this plan does"),
+        (1000, 1000, "nothing can be gained"),
+        (1000, 1001, "nothing can be gained"),
+        (1000, 999, "at most 0.1% can still be gained"),
+        (10_000, 9_999, "at most 0.1% can still be gained"),
+        (1000, 990, "at most 1.0% can still be gained"),
+        (10_000, 9_899, "at most 1.1% can still be gained"),
+        (1000, 500, "at most 50.0% can still be gained"),
+        (1 << 40, 1, "at most 100.0% can still be gained"),
+        (1, 1, "nothing can be gained"),
     ],
 )
 def test_what_could_be_saved_is_never_told_too_small(figure: int, least: int, words: str) -> None:

@@ -108,6 +108,14 @@ class _ExplainArguments:
             help="Draw a page, too; with --plan, of both plans.",
         ),
     ] = None
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            show_default=False,
+            help="Write the proof that no compilation needs less.",
+        ),
+    ] = None
     what_if: Annotated[
         bool,
         typer.Option("--what-if", help="Plan changes of the program; list those that pay."),
@@ -144,7 +152,7 @@ class _ExplainArguments:
     @property
     def is_for_modules(self) -> bool:
         """Whether something is asked for that only modules have."""
-        files = self.plan, self.format, self.html
+        files = self.plan, self.format, self.html, self.certificate
         return self.what_if or bool(self.try_change) or any(x is not None for x in files)
 
 
@@ -210,7 +218,9 @@ def explain(given: _ExplainArguments) -> None:
         _one_of("--frames", given.frames, _FRAMES),
         given.html,
     )
-    console.check_outputs(given.html, given.output)
+    console.check_outputs(given.html, given.output, given.certificate)
+    if given.certificate is not None and (given.plan is not None or request.changes.any):
+        raise UsageError("--certificate goes without --plan, --what-if and --try")
     if given.output is not None and given.format is None:
         raise UsageError("-o is for --format; the report goes to standard output")
     if given.format is not None:
@@ -229,6 +239,8 @@ def explain(given: _ExplainArguments) -> None:
         raise UsageError("Missing argument 'MODULE'. See 'lowtide explain --help'.")
     else:
         _explain_module(given.module, request, view, compile_again=not given.no_compile)
+    if given.certificate is not None and given.module is not None:
+        _write_certificate(given.module, request, given.certificate)
 
 
 _VIEWS: Final = ("line", "function", "scope", "op", "cause", "stack")
@@ -390,6 +402,24 @@ def _explain_module(
     report.ladder.check()
     if ends.was_interrupted:
         raise KeyboardInterrupt
+
+
+def _write_certificate(path: str, request: _Request, file: Path) -> None:
+    """Write what shows that no compilation of a module needs less than the bound."""
+    from lowtide.cli import console
+    from lowtide.cli.exit_codes import UsageError
+    from lowtide.cli.progress import progress
+    from lowtide.compiler.compilation_bound import certify_compilations
+    from lowtide.planning.certificates import certificate_text
+    from lowtide.search.deadline import Deadline
+
+    module = request.loaded(path).module
+    if module.is_scheduled:
+        raise UsageError(f"{path} is scheduled, so its kernels are chosen: give --reoptimize")
+    with progress(f"certifying {module.name}"):
+        document = certify_compilations(module, request.options(Deadline()))
+    content = f"{certificate_text(document)}\n".encode("ascii")
+    console.write_file(file, lambda stream: stream.write(content))
 
 
 def _explain_kernels(

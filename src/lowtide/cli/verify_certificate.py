@@ -43,7 +43,11 @@ def verify_certificate(
     from lowtide.cli import console
     from lowtide.cli.exit_codes import ExitCode, VerificationError
     from lowtide.cli.progress import progress
+    from lowtide.cli.verify_compilation import is_about_compilations, verify_compilation
 
+    if is_about_compilations(data):
+        verify_compilation(data, file, module, as_json, request)
+        return
     with progress(f"checking {file}"):
         verdict = check(data)
     if module is not None and verdict.answer != REJECTED:

@@ -142,8 +142,12 @@ def _all_of(module: Module, opcodes: Collection[Opcode]) -> list[Instruction]:
     return [y for x in computations for y in x.instructions.values() if y.opcode in opcodes]
 
 
-_ROUNDS: Final = (2.0, 1.0)
-"""Fusion is allowed so many times the time in turn: it knows what kernels take only roughly."""
+_FACTOR: Final = 2.0
+"""Fusion is allowed so many times the time at first: it knows what kernels take only roughly."""
+_ROUNDS: Final = 2
+_INSTANT: Final = 1e-12
+_SHORTER: Final = 0.9
+"""What part is allowed next of the time that would have been right."""
 
 
 def _proposed(module: Module, options: PlanOptions) -> ChosenKernels:
@@ -151,7 +155,8 @@ def _proposed(module: Module, options: PlanOptions) -> ChosenKernels:
     machine, priority = options.target.machine, options.memory_priority
     kernels = _Kernels(module, options)
     plain: ChosenKernels | None = None
-    for factor in _ROUNDS:
+    factor = _FACTOR
+    for _ in range(_ROUNDS):
         if options.deadline.passed:
             break
         proposal, spent = kernels.within(factor * priority)
@@ -163,10 +168,13 @@ def _proposed(module: Module, options: PlanOptions) -> ChosenKernels:
         after = needs(proposal.module, machine)
         if _pays(before, after, priority):
             return proposal
+        if after[0] >= before[0]:
+            break  # What fusion expects is not so, with less time neither.
         if _pays(before, after, _DOUBTFUL * priority):
             plain, proposal = plain.united(), proposal.united()
             if _pays(needs(plain.module, machine), needs(proposal.module, machine), priority):
                 return proposal
+        factor *= _SHORTER * priority * before[1] / max(after[1] - before[1], _INSTANT)
     return plain or kernels.within(0.0)[0]
 
 

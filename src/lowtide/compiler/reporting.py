@@ -56,8 +56,11 @@ def report(placed: PlacedModule, least: LeastMemory | None = None) -> MemoryRepo
     )
     given = ordered.optimized.was_scheduled
     if least is not None:
+        from lowtide.compiler.compilation_bound import shown_by  # Only reports ask for it.
+
         beyond = max(least.nbytes - made.argument_bytes, 0)
-        made = replace(made, ladder=replace(made.ladder, compilation_bound_bytes=beyond))
+        ladder = replace(made.ladder, compilation_bound_bytes=beyond)
+        made = replace(made, ladder=ladder, compilation_cut=shown_by(least))
     return replace(
         made,
         spaces=tuple(_spaces(placed)),

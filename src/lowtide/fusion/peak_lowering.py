@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from math import inf
 from typing import Final, NamedTuple, TypeAlias, final
 
@@ -17,7 +16,7 @@ from lowtide.fusion.cluster_graph import ClusterGraph
 from lowtide.fusion.live_memory import live_memory
 from lowtide.fusion.order_memory import Scheduler
 from lowtide.fusion.peak import Estimate, estimated
-from lowtide.fusion.recomputing import SECONDS_PER_BYTE, recompute_behind
+from lowtide.fusion.recomputing import SECONDS_PER_BYTE, recompute_behind, recompute_by_cut
 from lowtide.fusion.storing import store_before
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ops.cost import cost
@@ -26,10 +25,18 @@ ROUNDS: Final = 3
 """How often a computation is scheduled to look for its peak."""
 
 
-_PRICES: Final = (3e-9, 1e-8, 3e-8, 1e-7)
-"""What a byte less at the peak may cost in seconds, in turn, where time may be spent on memory."""
-
 Change: TypeAlias = Callable[[ClusterGraph, Estimate], int]
+Recompute: TypeAlias = Callable[[ClusterGraph, Estimate, float, float], int]
+"""A change within a price for a byte, and seconds for all of it."""
+
+_PAID: Final[tuple[tuple[Recompute, float], ...]] = (
+    *((recompute_behind, price) for price in (3e-9, 1e-8, 3e-8, 1e-7)),
+    (recompute_by_cut, 1e-8),
+)
+"""Changes where time may be spent on memory, and what a byte less at the peak may cost in seconds.
+
+First what pays one by one, the cheapest first, then what pays together.
+"""
 
 
 @final
@@ -101,20 +108,27 @@ class PeakLowering:
     def _paid(self, found: _Lowered, allowance: Allowance) -> _Lowered:
         """The clusters after changes that take time, the cheapest first."""
         before = total_seconds(found.graph)
-        for price in _PRICES:
+        most_seconds = before * (1 + allowance.priority)
+        for change, price in _PAID:
             if allowance.is_late():
                 break
-            found = self._settled(found, price, before * (1 + allowance.priority))
+            found = self._settled(found, price, most_seconds, change)
         allowance.spent += max(0.0, total_seconds(found.graph) - before)
         return found
 
-    def _settled(self, found: _Lowered, price: float, most_seconds: float) -> _Lowered:
+    def _settled(
+        self,
+        found: _Lowered,
+        price: float,
+        most_seconds: float,
+        recompute: Recompute = recompute_behind,
+    ) -> _Lowered:
         """The clusters once no change lowers the peak any more, or after the last round."""
-        changes = (store_before, partial(recompute_behind, seconds_per_byte=price))
         for _ in range(ROUNDS):
             before = found.best.peak_bytes
-            for change in changes:
-                found = self._changed(found, change, most_seconds)
+            found = self._changed(found, store_before, most_seconds)
+            left = most_seconds - total_seconds(found.graph)
+            found = self._changed(found, _within(recompute, price, left), most_seconds)
             if found.best.peak_bytes == before:
                 break
         return found
@@ -136,6 +150,10 @@ class PeakLowering:
         held = self._aliases.get(graph.computation, ())
         memory = live_memory(graph, self._flows[graph.computation], held, inner)
         return estimated(memory, self._scheduler)
+
+
+def _within(recompute: Recompute, price: float, seconds: float) -> Change:
+    return lambda graph, estimate: recompute(graph, estimate, price, seconds)
 
 
 class _Lowered(NamedTuple):

@@ -6,12 +6,14 @@ it was made of is kept too.
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final, final
 
 from lowtide.fusion.cluster import Cluster, KernelKind
 from lowtide.fusion.cluster_graph import ClusterGraph, copied, evaluations, join
 from lowtide.fusion.legality import Joint, joined, joined_by_all
 from lowtide.fusion.peak import Estimate, PeakView
+from lowtide.fusion.peak_cut import chosen_by_cut
 from lowtide.fusion.refusal import FusionRefusal
 from lowtide.ir import Instruction
 
@@ -23,30 +25,50 @@ _LEVELS: Final = 4
 
 
 def recompute_behind(
-    graph: ClusterGraph, estimate: Estimate, seconds_per_byte: float = SECONDS_PER_BYTE
+    graph: ClusterGraph,
+    estimate: Estimate,
+    seconds_per_byte: float = SECONDS_PER_BYTE,
+    most_seconds: float = inf,
 ) -> int:
-    """Shorten the lives of values that span a peak; return of how many.
+    """Shorten the lives of values that span a peak, one by one; return of how many.
 
-    A byte less at the peak may cost `seconds_per_byte`.
+    A byte less at the peak may cost `seconds_per_byte`, and all of them together `most_seconds`.
     """
-    work = _Recomputing(graph, estimate, seconds_per_byte)
+    work = _Recomputing(graph, estimate, seconds_per_byte, most_seconds)
     return sum([work.run(at) for at in estimate.peaks])
+
+
+def recompute_by_cut(
+    graph: ClusterGraph, estimate: Estimate, seconds_per_byte: float, most_seconds: float
+) -> int:
+    """Shorten the lives of values that span a peak, chosen together; return of how many."""
+    work = _Recomputing(graph, estimate, seconds_per_byte, most_seconds)
+    return sum([work.run(at, by_cut=True) for at in estimate.peaks])
 
 
 @final
 class _Recomputing:
-    def __init__(self, graph: ClusterGraph, estimate: Estimate, seconds_per_byte: float) -> None:
+    def __init__(
+        self, graph: ClusterGraph, estimate: Estimate, seconds_per_byte: float, most_seconds: float
+    ) -> None:
         self.graph, self.seconds_per_byte = graph, seconds_per_byte
+        self.seconds_left = most_seconds
+        self.chosen: dict[Instruction, None] | None = None
+        """The values that may be computed once more, whatever each gains by itself; None for all
+        that gain something."""
         self.view = PeakView(graph, estimate)
 
-    def run(self, at: int) -> int:
+    def run(self, at: int, *, by_cut: bool = False) -> int:
         """Go from readers to what they read, so that chains of values are computed once more."""
         view = self.view
         view.at = at
+        self.chosen = chosen_by_cut(self.graph, view, self.seconds_per_byte) if by_cut else None
         live_out = view.memory.graph.live_out
         shortened = 0
         for root, buffer in sorted(view.memory.buffers.stored.items(), key=self._readers_first):
             if view.bytes[buffer] < view.least or live_out[buffer] or root not in self.graph.owner:
+                continue
+            if self.chosen is not None and root not in self.chosen:
                 continue
             if view.is_before(root) and view.last[buffer] > view.at:
                 shortened += self._shorten(root, buffer)
@@ -60,13 +82,19 @@ class _Recomputing:
         view = self.view
         if view.is_read_late_and_alone(buffer):
             return False
-        producer = self._from_what_is_live(self.graph.owner[root])
+        producer = self.graph.owner[root]
+        if self.chosen is None:
+            producer = self._from_what_is_live(producer)
         readers = view.late_readers(root)
         if producer.kind is not KernelKind.LOOP or not readers:
             return False
         joints = joined_by_all(producer, readers, self.graph.target)
-        if isinstance(joints, FusionRefusal) or not self._is_worth_it(producer, buffer, readers):
+        if isinstance(joints, FusionRefusal):
             return False
+        seconds = self._seconds(producer, readers)
+        if seconds > self.seconds_left or not self._is_worth_it(producer, buffer, seconds):
+            return False
+        self.seconds_left -= seconds
         end, view.last[buffer] = view.last[buffer], view.at
         for operand in producer.inputs:
             read = view.memory.buffers.of(operand)
@@ -89,10 +117,14 @@ class _Recomputing:
             join(found[0], producer, found[1])
         return producer
 
-    def _is_worth_it(self, producer: Cluster, buffer: int, readers: list[Cluster]) -> bool:
-        gained = self.view.bytes[buffer] - self.view.longer(producer.inputs)
-        if gained < self.view.least:
-            return False
+    def _seconds(self, producer: Cluster, readers: list[Cluster]) -> float:
+        """Return how long readers take to compute what they read."""
         root = producer.root
         times = sum([evaluations(x, x.inputs[root], root) for x in readers])
-        return bool(times * producer.seconds <= gained * self.seconds_per_byte)
+        return times * producer.seconds
+
+    def _is_worth_it(self, producer: Cluster, buffer: int, seconds: float) -> bool:
+        if self.chosen is not None:
+            return True
+        gained = self.view.bytes[buffer] - self.view.longer(producer.inputs)
+        return gained >= self.view.least and seconds <= gained * self.seconds_per_byte

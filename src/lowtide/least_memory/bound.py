@@ -10,26 +10,65 @@ from lowtide.analysis.call_graph import while_body
 from lowtide.analysis.dataflow import ComputationDataflow, Dataflow, dataflow
 from lowtide.analysis.donation import asked_donations
 from lowtide.ir import Computation, Instruction, Module, Opcode
-from lowtide.least_memory.kinds import Kind
-from lowtide.least_memory.moments import Moments
-from lowtide.least_memory.values import values_of
+from lowtide.least_memory.kinds import Kind, kind_of
+from lowtide.least_memory.moments import Cut, Moments, When
+from lowtide.least_memory.values import ProgramValues, values_of
 from lowtide.records import dataclass
 
 DEFAULT_WORK: Final = 8_000_000
 """Arcs that are looked at where nothing else is said: a second or so."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
+class BindingMoment:
+    """A moment of a computation that is looked at, and the values that count for nothing then.
+
+    `number` is that of the operation among those of `values`; at the end it is 0.
+    """
+
+    computation: Computation
+    flow: ComputationDataflow
+    values: ProgramValues
+    number: int
+    when: When
+    without: tuple[int, ...] = ()
+
+    @property
+    def at(self) -> Instruction | None:
+        """The operation; None at the end."""
+        return None if self.when is When.END else self.values.instructions[self.number]
+
+    def cut(self) -> Cut:
+        """Return what is in memory at least, and what shows that."""
+        if self.when is When.END:
+            kept = sorted(self.values.kept)
+            return Cut(int(self.values.nbytes[kept].sum()), tuple(kept), ())
+        return Moments(self.values).cut(self.number, self.when, self.without)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class LeastMemory:
     """What each compilation of a module needs at least, in bytes, arguments included.
 
-    `at` is the operation while, before or after which so much is in memory; None for the end.
-    `is_whole` says whether all moments were looked at: a larger bound may be found with more time.
+    `moments` are those that show it: one of the entry; where that is within a loop or a branch, one
+    of the computation that runs there, and so on. `is_whole` says whether all moments were looked
+    at: a larger bound may be found with more time. `lasting_bytes` are those of arguments that
+    stay, `once` are the operations of the module that run once.
     """
 
     nbytes: int
-    at: Instruction | None
+    moments: tuple[BindingMoment, ...]
     is_whole: bool
+    lasting_bytes: int = 0
+    once: frozenset[Opcode] = frozenset()
+
+    @property
+    def at(self) -> Instruction | None:
+        """The operation of the entry while, before or after which so much is in memory.
+
+        None for the end.
+        """
+        return self.moments[0].at
 
 
 def least_memory(module: Module, most_work: int = DEFAULT_WORK) -> LeastMemory:
@@ -42,7 +81,8 @@ def least_memory(module: Module, most_work: int = DEFAULT_WORK) -> LeastMemory:
     lasting = {*flow.parameters} - _offered(module, flow)
     held = sum([flow.value_bytes[v] for v in lasting])
     found = _Search(flows, most_work).of(module.entry, lasting)
-    return LeastMemory(held + found.nbytes, found.at, found.is_whole)
+    once = {x.opcode for flow in flows.values() for x in flow.nodes if kind_of(x) is not Kind.FREE}
+    return LeastMemory(held + found.nbytes, found.moments, found.is_whole, held, frozenset(once))
 
 
 def _offered(module: Module, flow: ComputationDataflow) -> set[int]:
@@ -78,45 +118,62 @@ class _Search:
     def _searched(self, flow: ComputationDataflow, lasting: frozenset[int]) -> LeastMemory:
         values = values_of(flow, lasting)
         moments = Moments(values)
-        most, at = moments.end(), None
-        for number, found in self._looked_at(flow, moments):
-            if found > most:
-                most, at = found, values.instructions[number]
-        return LeastMemory(most, at, self.is_whole)
+        end = BindingMoment(flow.computation, flow, values, 0, When.END)
+        most = LeastMemory(moments.end(), (end,), self.is_whole)
+        for found in self._looked_at(flow, moments):
+            if found.nbytes > most.nbytes:
+                most = found
+        return LeastMemory(most.nbytes, most.moments, self.is_whole)
 
-    def _looked_at(self, flow: ComputationDataflow, moments: Moments) -> Iterator[tuple[int, int]]:
-        """Yield operations and the least then: those that call first, with half of the work."""
+    def _looked_at(self, flow: ComputationDataflow, moments: Moments) -> Iterator[LeastMemory]:
+        """Yield what operations need: those that call first, with half of the work."""
         left_over = self.work_left // 2
         calling = [i for i in moments.once if moments.values.instructions[i].opcode in _INSIDE]
         for number in calling:
             if self.work_left < left_over:
                 self.is_whole = False
                 break
-            yield number, max(self._at(flow, moments, number))
+            yield self._at(flow, moments, number)
         spread = _Spread(sorted({*moments.once}.difference(calling)))
         while spread.is_left:
             if self.work_left < 0:
                 self.is_whole = False
                 break
-            number = spread.next()
-            found = max(self._at(flow, moments, number))
-            spread.tell(found)
-            yield number, found
+            found = self._at(flow, moments, spread.next())
+            spread.tell(found.nbytes)
+            yield found
 
-    def _at(self, flow: ComputationDataflow, moments: Moments, number: int) -> Iterator[int]:
+    def _at(self, flow: ComputationDataflow, moments: Moments, number: int) -> LeastMemory:
+        """Return the most that is needed at the moments of an operation."""
         values = moments.values
-        x = values.instructions[number]
-        self.work_left -= moments.arcs * (1 if values.kinds[number] is Kind.APART else 2)
-        if values.kinds[number] is Kind.APART:
-            yield moments.during(number)
-            return
-        yield moments.after(number)
-        yield moments.before(number)
-        own = _INSIDE.get(x.opcode)
+        is_apart = values.kinds[number] is Kind.APART
+        self.work_left -= moments.arcs * (1 if is_apart else 2)
+        found = [
+            self._moment(flow, moments, number, when)
+            for when in ((When.DURING,) if is_apart else (When.AFTER, When.BEFORE))
+        ]
+        own = _INSIDE.get(values.instructions[number].opcode)
         if own is not None:
-            yield own(self, flow, moments, number)
+            found.append(own(self, flow, moments, number))
+        return max(found, key=lambda x: x.nbytes)
 
-    def in_loop(self, flow: ComputationDataflow, moments: Moments, number: int) -> int:
+    def _moment(
+        self,
+        flow: ComputationDataflow,
+        moments: Moments,
+        number: int,
+        when: When,
+        inside: LeastMemory | None = None,
+        without: Sequence[int] = (),
+    ) -> LeastMemory:
+        """What is needed at a moment, with what is needed inside of the operation then."""
+        own = BindingMoment(flow.computation, flow, moments.values, number, when, tuple(without))
+        nbytes = moments.least(number, when, without)
+        if inside is None:
+            return LeastMemory(nbytes, (own,), self.is_whole)
+        return LeastMemory(nbytes + inside.nbytes, (own, *inside.moments), self.is_whole)
+
+    def in_loop(self, flow: ComputationDataflow, moments: Moments, number: int) -> LeastMemory:
         """Return the least in memory within a loop: its state and what the caller keeps.
 
         What the loop leaves as it is counts with the caller's values.
@@ -126,22 +183,27 @@ class _Search:
         changed = set(body.changed_state)
         lasting = {v for k, v in enumerate(body.parameters) if k not in changed}
         state = [flow.leaves_of(x.operands[0])[k] for k in changed]
-        inside = self.of(body.computation, lasting).nbytes
-        return inside + moments.after(number, [*state, *moments.values.makes[number]])
+        without = sorted({*state, *moments.values.makes[number]})
+        inside = self.of(body.computation, lasting)
+        return self._moment(flow, moments, number, When.INSIDE, inside, without)
 
-    def in_branch(self, flow: ComputationDataflow, moments: Moments, number: int) -> int:
+    def in_branch(self, flow: ComputationDataflow, moments: Moments, number: int) -> LeastMemory:
         """Return the least in memory within the branch that needs most."""
         values = moments.values
         x = values.instructions[number]
-        inside = 0
+        found = []
         for branch, operand in zip(x.called_computations, x.operands[1:], strict=True):
             given = zip(self.flows[branch].parameters, flow.leaves_of(operand), strict=True)
             lasting = {inner for inner, outer in given if not values.nbytes[outer]}
-            inside = max(inside, self.of(branch, lasting).nbytes)
-        return inside + moments.after(number, [*values.reads[number], *values.makes[number]])
+            found.append(self.of(branch, lasting))
+        inside = max(found, key=lambda x: x.nbytes)
+        without = sorted({*values.reads[number], *values.makes[number]})
+        return self._moment(flow, moments, number, When.INSIDE, inside, without)
 
 
-_INSIDE: Final[dict[Opcode, Callable[[_Search, ComputationDataflow, Moments, int], int]]] = {
+_INSIDE: Final[
+    dict[Opcode, Callable[[_Search, ComputationDataflow, Moments, int], LeastMemory]]
+] = {
     Opcode.WHILE: _Search.in_loop,
     Opcode.CONDITIONAL: _Search.in_branch,
 }

@@ -36,7 +36,7 @@ _FREE: Final = frozenset(
 _APART: Final = frozenset(
     {
         *(Opcode.CONVOLUTION, Opcode.DOT, Opcode.FFT, Opcode.REDUCE_WINDOW),
-        *(Opcode.SELECT_AND_SCATTER),
+        Opcode.SELECT_AND_SCATTER,
     }
 )
 """Many results are of one element of the operands, which are read until the end."""

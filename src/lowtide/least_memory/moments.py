@@ -18,13 +18,47 @@ store, and every number of times that an operation of kind FREE runs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, final
+from enum import StrEnum
+from typing import Any, Final, final
 
 import numpy as np
 
 from lowtide.least_memory.kinds import Kind, runs_behind
 from lowtide.least_memory.network import SINK, SOURCE, MomentNetwork
 from lowtide.least_memory.values import Int64Array, ProgramValues
+from lowtide.records import dataclass
+
+_FIRST: Final = 2
+"""The node of the first value."""
+
+
+class When(StrEnum):
+    """Which moment of an operation is meant."""
+
+    BEFORE = "before"
+    """It is about to run."""
+    DURING = "during"
+    """It runs, and overwrites nothing that it reads."""
+    AFTER = "after"
+    """It has just run."""
+    INSIDE = "inside"
+    """A computation that it calls runs."""
+    END = "end"
+    """All operations have run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What is in memory at least at a moment, and the flow that shows it.
+
+    `stored` are the values that a minimum cut stores. Rows of `flow` are (tail, head, amount): node
+    v says that value v is needed; behind these come, per operation, "is computed later", then again
+    per operation "is absent" (for one that runs once that is the former node), then the sink.
+    """
+
+    nbytes: int
+    stored: tuple[int, ...]
+    flow: tuple[tuple[int, int, int], ...]
 
 
 @final
@@ -34,8 +68,8 @@ class Moments:
     def __init__(self, values: ProgramValues) -> None:
         self.values = values
         count, operations = len(values.nbytes), len(values.kinds)
-        self._needed = 2 + np.arange(count)
-        self._later = 2 + count + np.arange(operations)
+        self._needed = _FIRST + np.arange(count)
+        self._later = _FIRST + count + np.arange(operations)
         is_free = np.array([x is Kind.FREE for x in values.kinds], np.bool_)
         self._absent = np.where(is_free, self._later + operations, self._later)
         self._endless = int(values.nbytes.sum()) + 1
@@ -46,39 +80,41 @@ class Moments:
         for number, reads in enumerate(values.reads):
             for v in reads:
                 self._readers[v].append(number)
-        nodes = 2 + count + 2 * operations
-        self._network = MomentNetwork(nodes, self._lasting_rules(is_free), self._endless)
+        self._rules = self._lasting_rules(is_free)
+        self._network = MomentNetwork(_FIRST + count + 2 * operations, self._rules, self._endless)
 
     @property
     def arcs(self) -> int:
         """How many arcs a network has that is cut."""
-        return len(self._network)
+        return len(self._rules[0])
 
     @property
     def once(self) -> list[int]:
         """Return the operations that run once."""
         return [i for i, kind in enumerate(self.values.kinds) if kind is not Kind.FREE]
 
-    def during(self, number: int) -> int:
-        """Return the least bytes in memory while an operation of kind APART runs.
-
-        What it reads is there, together with what is stored of its result or is still needed.
-        """
-        values = self.values
-        begins = [*self._needed[list(values.reads[number])], *self._behind(number)]
-        return self._network.cut(begins, [self._later[number]])
-
-    def after(self, number: int, without: Sequence[int] = ()) -> int:
-        """Return the least bytes in memory when an operation has just run.
+    def least(self, number: int, when: When, without: Sequence[int] = ()) -> int:
+        """Return the least bytes in memory at a moment of an operation, a maximum flow.
 
         Values in `without` count for nothing.
         """
-        return self._network.cut(self._behind(number), [self._later[number]], without)
+        return self._network.cut(*self._ends(number, when), without)
 
-    def before(self, number: int) -> int:
-        """Return the least bytes in memory when an operation is about to run."""
-        makers = self._maker[list(self.values.reads[number])]
-        return self._network.cut([self._later[number]], self._absent[makers[makers >= 0]])
+    def cut(self, number: int, when: When, without: Sequence[int] = ()) -> Cut:
+        """Return the same with what shows it."""
+        solver = self._solved(number, when, without)
+        tails, heads, capacity = self._rules
+        holds = np.zeros(_FIRST + len(self._needed) + 2 * len(self._later), np.bool_)
+        holds[solver.get_source_side_min_cut()] = True
+        count = len(self._needed)
+        stored = holds[tails[:count]] & ~holds[heads[:count]] & (capacity[:count] > 0)
+        stored[list(without)] = False
+        sent = solver.flows(np.arange(len(tails)))
+        head = np.where(heads == SINK, len(holds), heads) - _FIRST
+        shown = np.flatnonzero((sent > 0) & (tails != SOURCE))
+        rows = np.stack([tails[shown] - _FIRST, head[shown], sent[shown]], axis=1)
+        flow = sorted([(a, b, amount) for a, b, amount in rows.tolist()])
+        return Cut(int(solver.optimal_flow()), tuple(np.flatnonzero(stored).tolist()), tuple(flow))
 
     def end(self) -> int:
         """Return the bytes of what is in memory at the end."""
@@ -119,3 +155,32 @@ class Moments:
         capacity = np.concatenate([values.nbytes, np.full(len(ends), self._endless)])
         tails = np.concatenate([self._needed, ends[:, 0]])
         return tails, np.concatenate([later, ends[:, 1]]), capacity
+
+    def _ends(self, number: int, when: When) -> tuple[list[int], list[int]]:
+        """The nodes that hold at a moment, and those that do not, beside those of all moments."""
+        reads, own = list(self.values.reads[number]), int(self._later[number])
+        if when is When.BEFORE:
+            makers = self._maker[reads]
+            return [own], self._absent[makers[makers >= 0]].tolist()
+        begins = self._needed[reads].tolist() if when is When.DURING else []
+        return [*begins, *self._behind(number)], [own]
+
+    def _solved(self, number: int, when: When, without: Sequence[int]) -> Any:
+        """A solver that has a maximum flow of a moment; the arcs of all moments come first."""
+        from ortools.graph.python.max_flow import SimpleMaxFlow
+
+        tails, heads, capacity = self._rules
+        if len(without):
+            capacity = capacity.copy()
+            capacity[list(without)] = 0
+        found = self._ends(number, when)
+        begins, ends = np.array(found[0], np.int64), np.array(found[1], np.int64)
+        solver = SimpleMaxFlow()
+        solver.add_arcs_with_capacity(
+            np.concatenate([tails, np.full(len(begins), SOURCE), ends]),
+            np.concatenate([heads, begins, np.full(len(ends), SINK)]),
+            np.concatenate([capacity, np.full(len(begins) + len(ends), self._endless)]),
+        )
+        if solver.solve(SOURCE, SINK) != solver.OPTIMAL:
+            raise RuntimeError("the maximum flow was not found")
+        return solver

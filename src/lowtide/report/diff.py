@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 from lowtide.ir import SourceLocation
 from lowtide.records import dataclass
 from lowtide.report.blame import scope_of
+from lowtide.report.contents import CommonPart, in_common, share_arguments
 from lowtide.report.matching import match_buffers
 from lowtide.report.peak import CauseKind, PeakBuffer
 from lowtide.report.schema import Json, source_json
 from lowtide.report.side import DiffSide, program_name
-from lowtide.report.signature import CommonPart, in_common, share_arguments
 
 DIFF_SCHEMA: Final = "lowtide.diff/1"
 

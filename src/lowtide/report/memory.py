@@ -23,6 +23,7 @@ from lowtide.report.peak_making import PeakContext, peak_in
 from lowtide.report.schema import Json
 
 if TYPE_CHECKING:
+    from lowtide.report.compilation_cut import CompilationCut
     from lowtide.report.what_if import WhatIf
 
 SCHEMA: Final = "lowtide.memory/1"
@@ -172,7 +173,8 @@ class MemoryReport:
     plan that another one made. `spaces` are those besides 0, in order. `has_given_order` says that
     the module was scheduled when it came, so that only the offsets are ours. `what_if` are changes
     of the program that pay, None where none were sought. `largest_constant` is None where no
-    constant takes memory, and in the report on a plan that another one made.
+    constant takes memory, and in the report on a plan that another one made. `compilation_cut`
+    shows what every compilation needs, where that is known.
     """
 
     module: str
@@ -196,6 +198,7 @@ class MemoryReport:
     has_given_order: bool = False
     what_if: WhatIf | None = None
     largest_constant: HeldConstant | None = None
+    compilation_cut: CompilationCut | None = None
 
     @property
     def total_bytes(self) -> int:
@@ -254,6 +257,11 @@ class MemoryReport:
             "computations": [x.to_json() for x in self.computations],
             **({} if self.execution is None else self.execution.to_json()),
             **({"memory_spaces": [x.to_json() for x in self.spaces]} if self.spaces else {}),
+            **(
+                {}
+                if self.compilation_cut is None
+                else {"compilation_cut": self.compilation_cut.to_json()}
+            ),
             **({} if self.what_if is None else {"what_if": self.what_if.to_json()}),
             "seconds": dict(self.seconds),
             "caveats": list(self.caveats),

@@ -85,7 +85,7 @@ def peak_of(
     if not flat.length:
         return Peak(0, "", None, tuple(buffers))
     instruction = flat.instructions[position]
-    stack = _stack(_witnesses(_callers(flat, instruction, flat.site_of[position])))
+    stack = stack_of(who_knows(_callers(flat, instruction, flat.site_of[position])))
     return Peak(position, instruction.name, user_frame(stack), tuple(buffers), stack)
 
 
@@ -119,9 +119,9 @@ class _PeakMaker:
             self.elements[maker] = _elements(maker)
         index, shape = self.elements[maker][values.leaf[value]]
         chain = _callers(flat, maker, values.site[value])
-        witnesses = chain if maker.opcode is Opcode.PARAMETER else _witnesses(chain)
+        witnesses = chain if maker.opcode is Opcode.PARAMETER else who_knows(chain)
         witnesses = [*_reader_of(maker, values.leaf[value]), *witnesses]
-        stack = _stack(witnesses)
+        stack = stack_of(witnesses)
         end = flat.length - 1
         cause, reason = self.cause(held)
         return PeakBuffer(
@@ -131,7 +131,7 @@ class _PeakMaker:
             opcode=maker.opcode.value,
             shape=shape,
             kind=held.kind,
-            op_name=_op_name(witnesses),
+            op_name=op_name_of(witnesses),
             source=user_frame(stack),
             live=(min(values.first[value], end), min(values.last[value], end)),
             stack=stack,
@@ -143,8 +143,8 @@ class _PeakMaker:
         """What the instruction at a position needs while it runs."""
         instruction = self.flat.instructions[position]
         chain = _callers(self.flat, instruction, self.flat.site_of[position])
-        witnesses = _witnesses(chain)
-        stack = _stack(witnesses)
+        witnesses = who_knows(chain)
+        stack = stack_of(witnesses)
         return PeakBuffer(
             name=_path(chain) + " (scratch)",
             nbytes=nbytes,
@@ -152,7 +152,7 @@ class _PeakMaker:
             opcode=instruction.opcode.value,
             shape=f"u8[{nbytes}]",
             kind="scratch",
-            op_name=_op_name(witnesses),
+            op_name=op_name_of(witnesses),
             source=user_frame(stack),
             live=(position, position),
             stack=stack,
@@ -195,13 +195,13 @@ class _PeakMaker:
         origin = value
         while origin in self.initial_of:  # A loop hands on what it was given.
             origin = self.initial_of[origin]
-        maker = _op_name(_callers(flat, values.maker[origin], values.site[origin]))
+        maker = op_name_of(_callers(flat, values.maker[origin], values.site[origin]))
         if last >= flat.length or not maker or is_backward(maker):
             return ""
         if last not in self.is_backward_at:
             reader = flat.instructions[last]
             chain = _callers(flat, reader, flat.site_of[last])
-            self.is_backward_at[last] = _has_backward(reader, _op_name(_witnesses(chain)))
+            self.is_backward_at[last] = _has_backward(reader, op_name_of(who_knows(chain)))
         return flat.instructions[last].name if self.is_backward_at[last] else ""
 
 
@@ -262,8 +262,8 @@ def _callers(flat: FlatSchedule, instruction: Instruction, site: int) -> list[In
 _USERS_ASKED: Final = 20
 
 
-def _witnesses(chain: Sequence[Instruction]) -> list[Instruction]:
-    """Who knows where the first of `chain` comes from: itself, its nearest users, its callers."""
+def who_knows(chain: Sequence[Instruction]) -> list[Instruction]:
+    """Return who knows where the first of `chain` comes from: it, nearest users, its callers."""
     nearby = {chain[0]: None}
     queue = [chain[0]]
     for instruction in queue:
@@ -274,8 +274,8 @@ def _witnesses(chain: Sequence[Instruction]) -> list[Instruction]:
     return [*nearby, *chain[1:]]
 
 
-def _stack(witnesses: Sequence[Instruction]) -> tuple[SourceLocation, ...]:
-    """The calls that led to the first one of which they are known, innermost first."""
+def stack_of(witnesses: Sequence[Instruction]) -> tuple[SourceLocation, ...]:
+    """Return the calls that led to the first one of which they are known, innermost first."""
     for instruction in witnesses:
         source = instruction.source
         if source is not None and source.file:
@@ -283,8 +283,8 @@ def _stack(witnesses: Sequence[Instruction]) -> tuple[SourceLocation, ...]:
     return ()
 
 
-def _op_name(witnesses: Sequence[Instruction]) -> str:
-    """The name in the user's program of the first one that has any."""
+def op_name_of(witnesses: Sequence[Instruction]) -> str:
+    """Return the name in the user's program of the first one that has any."""
     return next((x.metadata.op_name for x in witnesses if x.metadata.op_name), "")
 
 

@@ -8,9 +8,9 @@ from typing import Any
 from lowtide.ir import InputError, Module, Opcode, SourceLocation
 from lowtide.records import dataclass
 from lowtide.report.blame import primitive_of, scope_of
+from lowtide.report.contents import ProgramContents, signature_of
 from lowtide.report.memory import SCHEMA, MemoryReport
 from lowtide.report.peak import CauseKind, PeakBuffer
-from lowtide.report.signature import ProgramSignature, signature_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class DiffSide:
     packing: int
     buffers: tuple[PeakBuffer, ...]
     names: ProgramNames | None = None
-    signature: ProgramSignature | None = None
+    signature: ProgramContents | None = None
 
 
 def side_of_report(report: MemoryReport, label: str, module: Module | None = None) -> DiffSide:

@@ -192,16 +192,18 @@ class Screen:
         return lines
 
     def _any_compilation(self) -> list[str]:
-        """What is proved of all compilations, and how much less they could need."""
-        ladder = self.report.ladder
+        """What is proved of all compilations, how much less they could need, and what shows it."""
+        ladder, cut = self.report.ladder, self.report.compilation_cut
         least = ladder.compilation_bound_bytes
         if not least or not self.unit.is_visible(least):
             return []
+        again = "" if cut is None else cut.kinds()
         text = (
-            "every compilation that runs products and loops once needs "
-            f"{self.unit.text(least)}, {_possible_gain(ladder.arena_bytes, least)}"
+            f"no compilation{again and f' without recomputation of {again}'} needs less than "
+            f"{self.unit.text(least)}: {_possible_gain(ladder.arena_bytes, least)}"
         )
-        return textwrap.wrap(text, self.width - 2)
+        lines = textwrap.wrap(text, self.width - 2)
+        return lines if cut is None else [*lines, cut.line(self.unit, self.width - 2)]
 
     def _constant(self) -> list[str]:
         """Which constant takes much of the memory, where it is read, and what to do about it."""
@@ -418,11 +420,11 @@ def quality(ladder: Ladder, least_arena_bytes: int) -> str:
 
 
 def _possible_gain(figure: int, least: int) -> str:
-    """How much of a figure could be saved at most, in whole percents that are not too few."""
+    """How much of a figure could be gained at most, in tenths of a percent that are not too few."""
     gain = max(figure - least, 0)
     if not gain:
-        return "as this plan does"
-    return f"at most {-(-100 * gain // figure)}% less" if 100 * gain >= figure else "<1% less"
+        return "nothing can be gained"
+    return f"at most {-(-1000 * gain // figure) / 10:.1f}% can still be gained"
 
 
 def _above(figure: int, least: int) -> str:

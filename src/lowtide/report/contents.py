@@ -1,4 +1,4 @@
-"""Signatures of programs: their arguments, results and operations, and what two have in common."""
+"""Contents of programs: their arguments, results and operations, and what two have in common."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CARRIERS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramSignature:
+class ProgramContents:
     """What a program takes, gives and does, as texts with how often each occurs.
 
     Arguments are names with shapes, results shapes, operations opcodes with the shapes of their
@@ -56,7 +56,7 @@ class CommonPart:
         }
 
 
-def signature_of(module: Module) -> ProgramSignature:
+def signature_of(module: Module) -> ProgramContents:
     """Return the signature of a module, which may be planned already."""
     arguments, kinds = Counter[str](), Counter[str]()
     for parameter in module.entry.parameters:
@@ -74,10 +74,10 @@ def signature_of(module: Module) -> ProgramSignature:
             if x.opcode not in _CARRIERS
         ]
     )
-    return ProgramSignature(arguments, results, operations, kinds)
+    return ProgramContents(arguments, results, operations, kinds)
 
 
-def in_common(before: ProgramSignature, after: ProgramSignature) -> tuple[CommonPart, ...]:
+def in_common(before: ProgramContents, after: ProgramContents) -> tuple[CommonPart, ...]:
     """Return how many arguments, results and operations two programs have in common."""
     rows = (
         ("arguments", before.arguments, after.arguments),
@@ -87,7 +87,7 @@ def in_common(before: ProgramSignature, after: ProgramSignature) -> tuple[Common
     return tuple([_part(what, first, second) for what, first, second in rows])
 
 
-def share_arguments(before: ProgramSignature, after: ProgramSignature) -> bool:
+def share_arguments(before: ProgramContents, after: ProgramContents) -> bool:
     """Whether an argument of one is one of the other, of any sizes; so are programs without any."""
     if not before.kinds and not after.kinds:
         return True
