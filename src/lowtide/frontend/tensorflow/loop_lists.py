@@ -1,4 +1,4 @@
-"""What lists of a loop hold, found before the loop is built.
+"""The sizes of lists that a loop fills, found before the loop is built.
 
 A trial of the body tells the sizes of entries that it stores. How many are added follows from the
 number of steps, where the condition depends on constants: the part of the body that the condition
