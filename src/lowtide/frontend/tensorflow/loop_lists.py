@@ -70,10 +70,13 @@ def _closed(
 ) -> Expression:
     """A list with what one step told of it; other values as they are."""
     given, found = before[number], after[number]
-    if not isinstance(given, OpenList):
+    if not isinstance(given, OpenList) or given.added or given.by_place:
         return given
     b = context.builder
     if not isinstance(found, OpenList):
+        if given.grows and given.room is None:
+            # A loop within the body closed it, with room for one step of this loop only.
+            return given
         shape = found.shape.tuple_shapes[0] if found.shape.is_tuple else found.shape
         room = shape.dimensions[0] if given.room is None else given.room
         return Expression(given.filled(b, shape.dimensions[1:], room))
