@@ -215,7 +215,7 @@ def test_a_list_has_room_for_what_all_steps_add():
 
 def test_lists_whose_number_of_entries_two_loops_make_are_refused():
     functions = [*pushing_loop("a"), *pushing_loop("b", "a")]
-    with pytest.raises(GraphError, match="list of tensors .* no loop tells"):
+    with pytest.raises(GraphError, match=r"list of tensors .* no loop tells"):
         pushed(name="b", functions=functions)
 
 
