@@ -242,22 +242,27 @@ DETECTION = {
 }
 
 
-def detector():
+BY_CLASS = DETECTION | {"use_regular_nms": 1, "detections_per_class": 3, "max_detections": 7}
+
+
+def detector(values=DETECTION):
     graph = Graph()
     boxes, scores = graph.given((1, 12, 4)), graph.given((1, 12, 4))
+    most = values["max_detections"]
     centers = np.concatenate([drawn(12, 2, low=0.2, high=0.8), drawn(12, 2, low=0.1, high=0.4)], 1)
     anchors = graph.constant(centers)
-    made = [graph.tensor(x) for x in [(1, 4, 4), (1, 4), (1, 4), (1,)]]
-    options = flexbuffer(DETECTION)
+    made = [graph.tensor(x) for x in [(1, most, 4), (1, most), (1, most), (1,)]]
+    options = flexbuffer(values)
     graph.ops("CUSTOM:TFLite_Detection_PostProcess", [boxes, scores, anchors], made, options)
     graph.outputs = made
     return model_bytes(graph)
 
 
-def test_the_end_of_a_detector_beside_litert():
+@pytest.mark.parametrize("values", [DETECTION, BY_CLASS], ids=["fast", "by class"])
+def test_the_end_of_a_detector_beside_litert(values):
     steps = [[drawn(1, 12, 4, seed=i), drawn(1, 12, 4, seed=20 + i, low=0.0)] for i in range(4)]
-    theirs = litert_results(detector(), [OPTIMIZED], steps)
-    for found, wanted in zip(ours(detector(), *steps)[1], theirs, strict=True):
+    theirs = litert_results(detector(values), [OPTIMIZED], steps)
+    for found, wanted in zip(ours(detector(values), *steps)[1], theirs, strict=True):
         count = int(wanted[3][0])
         assert int(found[3][0]) == count > 0
         for x, y in zip(found[:3], wanted[:3], strict=True):

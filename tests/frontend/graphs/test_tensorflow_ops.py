@@ -454,6 +454,7 @@ UPDATES = [
 WITH_ENTRY = T.copy()
 WITH_ENTRY[1] = F
 LISTS = [
+    Case("TensorArraySizeV3", [np.zeros(2, np.int32), T], np.int32(2)),
     Case(
         "TensorListReserve",
         [Known([3]), Known(2)],

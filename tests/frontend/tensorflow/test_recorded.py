@@ -11,7 +11,7 @@ import pytest
 from lowtide.evaluator import evaluate
 from lowtide.frontend.graphs import GraphError
 from lowtide.frontend.graphs.graph import GraphNode, OpGraph
-from lowtide.frontend.tensorflow import NodeDef, compile_graph_def
+from lowtide.frontend.tensorflow import FunctionDef, NodeDef, compile_graph_def
 from lowtide.frontend.tensorflow.frames import functional
 from lowtide.frontend.tensorflow.graph_reader import read_graph
 from lowtide.frontend.tensorflow.messages import parse
@@ -156,6 +156,76 @@ def test_lists_of_which_nothing_tells_the_sizes():
     ]
     with pytest.raises(GraphError, match="whose number of entries no loop tells"):
         compile_graph_def(nodes, ["out"])
+
+
+def pushing_loop(name, inner=None):
+    """Three steps, each of which adds an entry to a list, or runs another such loop."""
+    condition = FunctionDef(
+        f"{name} test",
+        ["i", "l"],
+        [
+            NodeDef("three", "Const", (), {"value": np.int32(3)}),
+            NodeDef("p", "Less", ("i", "three")),
+        ],
+        ["p:z:0"],
+    )
+    push = [
+        NodeDef("entry", "Const", (), {"value": np.ones(2, np.float32)}),
+        NodeDef("more", "TensorListPushBack", ("l", "entry")),
+    ]
+    if inner:
+        functions = {"cond": f"{inner} test", "body": f"{inner} body"}
+        push = [
+            NodeDef("zero", "Const", (), {"value": np.int32(0)}),
+            NodeDef("loop", "While", ("zero", "l"), functions),
+            NodeDef("more", "Identity", ("loop:1",)),
+        ]
+    one = NodeDef("one", "Const", (), {"value": np.int32(1)})
+    body = FunctionDef(
+        f"{name} body",
+        ["i", "l"],
+        [one, NodeDef("next", "AddV2", ("i", "one")), *push],
+        ["next", "more"],
+    )
+    return [condition, body]
+
+
+def pushed(before=(), name="a", functions=()):
+    """The length of a list after a loop that starts with it as some nodes leave it."""
+    nodes = [
+        NodeDef("open", "Const", (), {"value": np.int32(-1)}),
+        NodeDef("zero", "Const", (), {"value": np.int32(0)}),
+        NodeDef("made", "EmptyTensorList", ("open", "open"), {"element_dtype": "float"}),
+        *before,
+        NodeDef(
+            "loop",
+            "While",
+            ("zero", "more" if before else "made"),
+            {"cond": f"{name} test", "body": f"{name} body"},
+        ),
+        NodeDef("out", "TensorListLength", ("loop:1",)),
+    ]
+    return compile_graph_def(nodes, ["out"], functions=functions).module
+
+
+def test_a_list_has_room_for_what_all_steps_add():
+    (found,) = evaluate(pushed(functions=pushing_loop("a")), [])
+    assert found == 3
+
+
+def test_lists_whose_number_of_entries_two_loops_make_are_refused():
+    functions = [*pushing_loop("a"), *pushing_loop("b", "a")]
+    with pytest.raises(GraphError, match=r"list of tensors .* no loop tells"):
+        pushed(name="b", functions=functions)
+
+
+def test_lists_with_entries_before_the_loop_are_refused():
+    before = [
+        NodeDef("entry", "Const", (), {"value": np.ones(2, np.float32)}),
+        NodeDef("more", "TensorListPushBack", ("made", "entry")),
+    ]
+    with pytest.raises(GraphError, match="number of entries no loop tells"):
+        pushed(before, functions=pushing_loop("a"))
 
 
 def test_another_algorithm_than_philox_is_told():

@@ -269,8 +269,8 @@ class Loops(tf.Module):
 def serve(name, function, inputs, module=None, count=2):
     module = module or tf.Module()
     spec = [tf.TensorSpec(v.shape, v.dtype, name=k) for k, v in inputs.items()]
-    module.call = tf.function(function, input_signature=spec)
-    save(name, module, module.call, inputs, count)
+    module.served = tf.function(function, input_signature=spec)
+    save(name, module, module.served, inputs, count)
 
 
 def uniform(*sizes):

@@ -1,4 +1,4 @@
-"""What lists of a loop hold, found before the loop is built.
+"""The sizes of lists that a loop fills, found before the loop is built.
 
 A trial of the body tells the sizes of entries that it stores. How many are added follows from the
 number of steps, where the condition depends on constants: the part of the body that the condition
@@ -70,10 +70,13 @@ def _closed(
 ) -> Expression:
     """A list with what one step told of it; other values as they are."""
     given, found = before[number], after[number]
-    if not isinstance(given, OpenList):
+    if not isinstance(given, OpenList) or given.added or given.by_place:
         return given
     b = context.builder
     if not isinstance(found, OpenList):
+        if given.grows and given.room is None:
+            # A loop within the body closed it, with room for one step of this loop only.
+            return given
         shape = found.shape.tuple_shapes[0] if found.shape.is_tuple else found.shape
         room = shape.dimensions[0] if given.room is None else given.room
         return Expression(given.filled(b, shape.dimensions[1:], room))

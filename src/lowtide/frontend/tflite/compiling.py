@@ -39,6 +39,7 @@ _KERNELS: Final = (
     "movement",
     "networks",
     "pooling",
+    "post_processing",
     "recurrent",
     "reductions",
     "resizing",
