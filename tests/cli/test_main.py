@@ -3,6 +3,7 @@
 import io
 import lzma
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -32,7 +33,8 @@ LINES_OF_A_SCREEN = 38
 
 def test_version(lowtide):
     assert lowtide("--version") == 0
-    assert lowtide.out == f"lowtide {package.__version__}\n"
+    version = re.escape(package.__version__)
+    assert re.fullmatch(rf"lowtide {version} \(sources [0-9a-f]{{12}}\)\n", lowtide.out)
 
 
 def test_help_of_everything(lowtide):

@@ -8,6 +8,7 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Final, TextIO
 
 import typer
@@ -56,7 +57,10 @@ _USAGE_ERROR: Final[type[BaseException]] = typer.BadParameter.__bases__[0]
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"lowtide {__version__}")
+        from lowtide.files.source_digest import source_digest
+
+        tree = source_digest(Path(__file__).parents[1])
+        typer.echo(f"lowtide {__version__} (sources {tree})")
         raise typer.Exit
 
 
@@ -66,7 +70,10 @@ def lowtide(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            help="Show the version with the digest of the sources, and exit.",
         ),
     ] = False,
 ) -> None:

@@ -65,6 +65,7 @@ class ShardingChoice:
         comma = "," if len(self.mesh) == 1 else ""
         split = {name: own for name, own in self.arguments.items() if any(own)}
         return [
+            "import jax",
             "from jax.sharding import NamedSharding, PartitionSpec as P",
             f"mesh = jax.make_mesh(({sizes}{comma}), ({names}{comma}))",
             "specs = {  # of arrays by name; P() of all others",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from time import monotonic
+from time import monotonic, process_time
 from typing import final
 
 
@@ -17,6 +17,7 @@ class Deadline:
 
     def __init__(self, seconds: float | None = None) -> None:
         self._end = None if seconds is None else monotonic() + seconds
+        self._guard: float | None = None
         self._is_held = False
         self.is_timed = seconds is not None
         """Whether the caller set a time, rather than an effort."""
@@ -26,16 +27,18 @@ class Deadline:
     @property
     def passed(self) -> bool:
         """Whether it is over."""
+        if self._guard is not None and process_time() >= self._guard:
+            return True
         return self.was_interrupted or (self._end is not None and monotonic() >= self._end)
 
     def guard(self, seconds: float) -> None:
-        """Have it come in so many seconds where it does not come by itself.
+        """Have it come in so many seconds of CPU time where it does not come by itself.
 
-        Searches whose effort is limited do not count on that: it is there for one that hangs.
+        Searches whose effort is limited do not count on that: it is there for one that hangs. A
+        machine that is busy otherwise ends it no earlier.
         """
         if self._end is None:
-            self._end = monotonic() + seconds
-            self.is_timed = False
+            self._guard = process_time() + seconds
 
     def leaves(self, seconds: float) -> bool:
         """Whether so many seconds are left before it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import zip_longest
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Final
 
 from lowtide import compiler
@@ -31,9 +31,11 @@ _WORK: Final = 128
 _LEAST_WORK: Final = 160_000
 """Or as many as order so many instructions, if those are more."""
 _TIMES: Final = 10.0
-"""Their plans end after so many times as long as the plan before them took, should they hang."""
+"""Their plans end after so many times the CPU time of the plan before them, should they hang."""
 _LEAST_SECONDS: Final = 120.0
-"""Or after so many seconds, if those are more."""
+"""Or after so many seconds of CPU time, if those are more."""
+_NEXT_BUDGET: Final = 0.5
+"""The part of the time of a budget that the next one is expected to take."""
 
 Progress = Callable[[str], None]
 
@@ -52,10 +54,10 @@ def what_if(
     modules have equal findings on any machine; with one, time decides. A change for which too
     little is left is not planned, and named in `left_out`. Raises what `compiler.plan` raises.
     """
-    start = perf_counter()
+    start, started = perf_counter(), process_time()
     base = _baseline(module, options, batch_axis)
     seconds = perf_counter() - start
-    base.deadline.guard(max(_LEAST_SECONDS, _TIMES * seconds))
+    base.deadline.guard(max(_LEAST_SECONDS, _TIMES * (process_time() - started)))
     found = _Search(base, seconds, progress or (lambda text: None)).run(changes_of(base))
     return replace(base.plan, report=replace(base.report, what_if=found))
 
@@ -173,7 +175,10 @@ class _Search:
         with self.base.deadline.until_interrupted():
             plan = change.plan(self.base)
         took = perf_counter() - start
-        self.longest[change.weight] = max(self.longest[change.weight], took)
+        if change.weight is Weight.BUDGET:  # Further budgets choose among the plans of the first.
+            self.longest[change.weight] = took * _NEXT_BUDGET
+        else:
+            self.longest[change.weight] = max(self.longest[change.weight], took)
         return None if plan is None else _outcome(self.base, change, plan)
 
     def as_written(self, change: ProgramChange, outcome: ChangeOutcome) -> ChangeOutcome:
