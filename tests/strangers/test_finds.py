@@ -6,10 +6,16 @@ import random
 
 import numpy as np
 import pytest
+from tests.frontend.tflite.making import Graph, model_bytes
 
 import lowtide
+from lowtide.frontend.graphs.errors import GraphError
 from lowtide.frontend.graphs.shared.broadcasting import joined
-from lowtide.ir import InputError, LowtideError
+from lowtide.frontend.hlo_proto import read_hlo_proto, write_hlo_module_proto
+from lowtide.frontend.hlo_proto.messages import new_message
+from lowtide.frontend.tensorflow.messages import new_message as tensorflow_message
+from lowtide.frontend.tensorflow.tensors import array_of
+from lowtide.ir import HloProtoError, HloTextError, InputError, LowtideError
 
 onnx = pytest.importorskip("onnx")
 type_text = importlib.import_module("lowtide.frontend.onnx.model").type_text
@@ -157,3 +163,55 @@ def test_sizes_broadcast_as_those_of_numpy(seed) -> None:
             joined(sizes)
         return
     assert joined(sizes) == wanted
+
+
+NO_ARRAYS = [[0, 2**62], [2**62, 0], [2**40, 0, 2**40]]
+"""Sizes of arrays without elements that NumPy cannot make."""
+
+
+@pytest.mark.parametrize("sizes", NO_ARRAYS)
+@pytest.mark.parametrize("kind", ["f32", "s4", "pred", "c128"])
+def test_sizes_of_0_beside_large_ones_in_hlo(sizes, kind) -> None:
+    wide = [4, *sizes, 4]
+    text = f"HloModule m\nENTRY e {{ ROOT c = {kind}[SIZES] parameter(0) }}"
+    with pytest.raises(HloTextError, match=r"takes more than 2\^63 bytes"):
+        lowtide.parse_hlo(text.replace("SIZES", ",".join(map(str, wide))))
+    proto = new_message("HloModuleProto")
+    proto.ParseFromString(
+        write_hlo_module_proto(lowtide.parse_hlo(text.replace("SIZES", "1,1,1,1")))
+    )
+    for computation in proto.computations:
+        del computation.instructions[0].shape.dimensions[:]
+        computation.instructions[0].shape.dimensions.extend(wide)
+    with pytest.raises(HloProtoError, match=r"2\*\*63|dimension"):
+        read_hlo_proto(proto.SerializeToString())
+
+
+@pytest.mark.parametrize("sizes", NO_ARRAYS)
+def test_sizes_of_0_beside_large_ones_in_onnx(tmp_path, sizes) -> None:
+    tensor = onnx.TensorProto(name="w", data_type=1, dims=sizes, raw_data=b"")
+    refused(saved(tmp_path, [tensor]), "tensor 'w' of sizes")
+
+
+@pytest.mark.parametrize("data", [{}, {"string_val": [b"x"]}, {"float_val": [1.0]}])
+@pytest.mark.parametrize("kind", [1, 7])
+@pytest.mark.parametrize("sizes", [*NO_ARRAYS, [2**40], [2**62, 4]])
+def test_tensors_of_tensorflow_of_any_size(sizes, kind, data) -> None:
+    tensor = tensorflow_message("TensorProto")
+    tensor.dtype = kind
+    for size in sizes:
+        tensor.tensor_shape.dim.add(size=size)
+    for name, values in data.items():
+        getattr(tensor, name).extend(values)
+    with pytest.raises(GraphError, match="node 'n'"):
+        array_of(tensor, "n")
+
+
+@pytest.mark.parametrize("kind", ["float32", "int8", "int64"])
+@pytest.mark.parametrize("sizes", [[0, 2**31 - 1, 2**31 - 1, 4], [2**31 - 1, 2**31 - 1, 0, 7]])
+def test_constants_of_tflite_of_any_size(tmp_path, sizes, kind) -> None:
+    path = tmp_path / "model.tflite"
+    graph = Graph()
+    graph.op("NEG", [graph.tensor(sizes, kind)], sizes, dtype=kind)
+    path.write_bytes(model_bytes(graph))
+    refused(path, "sizes")

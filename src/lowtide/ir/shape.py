@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final, final
 from weakref import WeakValueDictionary
@@ -369,6 +369,14 @@ def _intern(
         shape._nbytes = None
         _SHAPES[key] = shape
     return shape
+
+
+def can_be_array(dimensions: Iterable[int], item_bytes: int) -> bool:
+    """Return whether there can be an array of such sizes, whose elements take so many bytes.
+
+    It takes fewer than 2**63 bytes. NumPy counts a size of 0 as 1 there, and so do file formats.
+    """
+    return math.prod([max(x, 1) for x in dimensions]) * max(item_bytes, 1) < 2**63
 
 
 def array_shape(

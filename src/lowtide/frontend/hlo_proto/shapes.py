@@ -19,13 +19,12 @@ from lowtide.ir.shape import (
     SplitConfig,
     array_shape,
     buffer_shape,
+    can_be_array,
     major_to_minor,
     tuple_shape,
 )
 
 _UNBOUNDED_SIZE: Final = -(2**63)
-_LARGEST_BITS: Final = 2**66
-"""An array may not take more bytes than a signed 64-bit number can say."""
 _LEVELS: Final = {0: "D", 1: "C", 2: "S", 3: "H"}
 _LEVEL_NUMBERS: Final = {kind: number for number, kind in _LEVELS.items()}
 
@@ -91,7 +90,7 @@ class ShapeReader:
             raise FieldError(
                 f"expected {len(sizes)} flags, found {len(dynamic)}", "is_dynamic_dimension"
             )
-        dimensions = _dimensions(sizes, dynamic, element_type.bits)
+        dimensions = _dimensions(sizes, dynamic, element_type.nbytes)
         if proto.HasField("layout"):
             try:
                 layout = self._layout(proto.layout, len(sizes))
@@ -129,16 +128,16 @@ class ShapeReader:
         )
 
 
-def _dimensions(sizes: tuple[int, ...], dynamic: tuple[bool, ...], bits: int) -> tuple[int, ...]:
-    dimensions = []
-    total = max(bits, 1)
+def _dimensions(
+    sizes: tuple[int, ...], dynamic: tuple[bool, ...], item_bytes: int
+) -> tuple[int, ...]:
+    dimensions: list[int] = []
     for i, (size, is_dynamic) in enumerate(zip(sizes, dynamic, strict=True)):
         if size == _UNBOUNDED_SIZE and is_dynamic:
             dimensions.append(UNBOUNDED)
             continue
         dimensions.append(natural(size, f"dimensions[{i}]"))
-        total *= max(size, 1)
-        if total >= _LARGEST_BITS:
+        if not can_be_array(dimensions, item_bytes):
             raise FieldError("the array takes more than 2**63 bytes", f"dimensions[{i}]")
     return tuple(dimensions)
 

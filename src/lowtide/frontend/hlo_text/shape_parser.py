@@ -19,10 +19,10 @@ from lowtide.ir.shape import (
     SplitConfig,
     array_shape,
     buffer_shape,
+    can_be_array,
     tuple_shape,
 )
 
-_LARGEST: Final = 2**63 - 1
 _PLAIN_ARRAY: Final = re.compile(r"[a-z]\w*+\[[\d,]*+\](?:\{[\d,]*+\}|(?!\s*+\{))")
 """An array shape without extras, which is looked up by its text."""
 
@@ -53,7 +53,7 @@ def _parse_array(lexer: Lexer) -> Shape:
     start = lexer.start
     element_type = BY_KEYWORD[str(lexer.value)]
     lexer.advance()
-    dimensions, dynamic = _parse_dimensions(lexer)
+    dimensions, dynamic = _parse_dimensions(lexer, element_type.nbytes)
     if not element_type.is_array:
         if dimensions:
             lexer.fail(f"{element_type.value} has no dimensions", start)
@@ -87,7 +87,7 @@ def _parse_buffer(lexer: Lexer) -> Shape:
     return buffer_shape(array)
 
 
-def _parse_dimensions(lexer: Lexer) -> tuple[tuple[int, ...], tuple[bool, ...]]:
+def _parse_dimensions(lexer: Lexer, item_bytes: int) -> tuple[tuple[int, ...], tuple[bool, ...]]:
     lexer.expect("[", "after the element type")
     sizes: list[int] = []
     dynamic: list[bool] = []
@@ -104,11 +104,8 @@ def _parse_dimensions(lexer: Lexer) -> tuple[tuple[int, ...], tuple[bool, ...]]:
             sizes.append(size)
             dynamic.append(bounded)
     lexer.expect("]", "at the end of the dimensions")
-    product = 1
-    for size in sizes:
-        product *= max(size, 1)
-        if product > _LARGEST:
-            lexer.fail("the shape has more than 2^63 elements", lexer.previous_end - 1)
+    if not can_be_array(sizes, item_bytes):
+        lexer.fail("the array takes more than 2^63 bytes", lexer.previous_end - 1)
     return tuple(sizes), tuple(dynamic)
 
 

@@ -11,6 +11,7 @@ from lowtide.frontend.graphs.graph import GraphError
 from lowtide.frontend.tensorflow.dtypes import type_of
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import DTYPES, Array
+from lowtide.ir.shape import can_be_array
 
 _LARGEST_BYTES: Final = 1 << 31
 """What a message can hold at most; a tensor of one repeated value is not to exceed it either."""
@@ -55,13 +56,15 @@ def array_of(tensor: Any, node: str) -> Array:
     sizes = sizes_of(tensor.tensor_shape)
     if sizes is None or min(sizes, default=0) < 0:
         raise GraphError(f"node {node!r}: a tensor has the unknown sizes {sizes}")
-    if kind == "string":
-        return _filled(np.array([*tensor.string_val, b""][: math.prod(sizes)], object), sizes, node)
-    if not isinstance(kind, ElementType) or kind not in _FIELDS:
+    if kind != "string" and (not isinstance(kind, ElementType) or kind not in _FIELDS):
         raise GraphError(f"node {node!r}: a tensor is of type {kind}, which no array is")
-    dtype = DTYPES[kind]
+    dtype = DTYPES[kind] if isinstance(kind, ElementType) else np.dtype(object)
+    if not can_be_array(sizes, dtype.itemsize):
+        raise GraphError(f"node {node!r}: no array has the sizes {list(sizes)}")
     if math.prod(sizes) * dtype.itemsize > _LARGEST_BYTES:
         raise GraphError(f"node {node!r}: a tensor of sizes {list(sizes)} is over 2 GiB")
+    if not isinstance(kind, ElementType):
+        return _filled(np.array([*tensor.string_val, b""][: math.prod(sizes)], object), sizes, node)
     if tensor.tensor_content:
         return _from_bytes(tensor.tensor_content, dtype, sizes, node)
     return _filled(_listed(tensor, kind), sizes, node)

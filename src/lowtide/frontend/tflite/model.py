@@ -12,6 +12,7 @@ import numpy.typing as npt
 from lowtide.frontend.tflite.flatbuffer import FlatBytes, FlatTable
 from lowtide.frontend.tflite.operator_names import OPERATOR_NAMES
 from lowtide.ir.errors import InputError
+from lowtide.ir.shape import can_be_array
 from lowtide.records import dataclass
 
 IDENTIFIER: Final = b"TFL3"
@@ -240,7 +241,9 @@ class _Reader:
             known = f"known are 0 to {len(_TYPES) - 1}"
             raise self.source.error(f"element type {code}; {known}", table.where)
         shape = table.integers(0, "shape")
-        if any(x < 0 for x in shape) or prod(shape) * TYPE_BITS[_TYPES[code]] > 8 * _MOST_BYTES:
+        bits = TYPE_BITS[_TYPES[code]]
+        is_large = prod(shape) * bits > 8 * _MOST_BYTES or not can_be_array(shape, bits // 8)
+        if any(x < 0 for x in shape) or is_large:
             raise self.source.error(f"sizes {list(shape)}", f"{table.where}.shape")
         place = table.scalar(2, "I", 0)
         data = self.buffers[self.index(place, self.buffers, f"{table.where}.buffer")]
