@@ -26,7 +26,8 @@ import lowtide
 from lowtide import compiler
 from lowtide.frontend.hlo_proto import write_hlo_module_proto
 from lowtide.ir import Module, Opcode
-from lowtide.report.memory import MemoryReport, PeakBuffer
+from lowtide.report.memory import MemoryReport
+from lowtide.report.peak import PeakBuffer
 from lowtide.testing.jax_programs import MEMORY_SCHEDULER
 
 SHARED: Final = Path(__file__).parents[2] / "shared"

@@ -80,6 +80,7 @@ def test_a_module_that_is_scheduled_has_its_kernels(lowtide, certificate, tmp_pa
             "--certificate goes without",
         ),
         (["explain", "MODULE", "--certificate", "/no/such/x.json"], "/no/such/x.json"),
+        (["explain", "-", "--certificate", "x.json"], "not standard input"),
     ],
 )
 def test_what_makes_no_sense_is_told(lowtide, program, certificate, arguments, told) -> None:

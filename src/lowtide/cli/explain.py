@@ -221,6 +221,8 @@ def explain(given: _ExplainArguments) -> None:
     console.check_outputs(given.html, given.output, given.certificate)
     if given.certificate is not None and (given.plan is not None or request.changes.any):
         raise UsageError("--certificate goes without --plan, --what-if and --try")
+    if given.certificate is not None and given.module == "-":
+        raise UsageError("--certificate reads MODULE twice: give a file, not standard input")
     if given.output is not None and given.format is None:
         raise UsageError("-o is for --format; the report goes to standard output")
     if given.format is not None:
