@@ -41,7 +41,9 @@ def gathered(given: Shape, result: Shape, count: int, dimension: int, target: Ta
     return draft.plan(draft.joined(draft.arrays, result, dimension), result, 1, target)
 
 
-def turned(given: Shape, result: Shape, count: int, dimension: int, target: Target) -> KernelPlan:
+def all_to_all(
+    given: Shape, result: Shape, count: int, dimension: int, target: Target
+) -> KernelPlan:
     """Return a kernel that does that with the own parts of arrays, cut along that dimension."""
     draft = _Draft(given, count, in_parts=True)
     parts = draft.own_parts(count, dimension)

@@ -11,7 +11,7 @@ from lowtide.ir.instruction import Instruction
 from lowtide.ir.module import Module
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.thunk import Thunk, exchanges
-from lowtide.runtime.mpi.link import Trade
+from lowtide.runtime.mpi.link import RankCollective
 
 _WHOLE: Final[Mapping[Opcode, Opcode]] = {
     Opcode.ALL_GATHER_START: Opcode.ALL_GATHER,
@@ -44,18 +44,18 @@ def place_in(given: Mapping[str, Instruction], instruction: Instruction) -> str:
     return place_of(instruction)
 
 
-def trades_of(
+def collectives_of(
     thunks: Sequence[Thunk],
     scheduled: Mapping[str, Instruction],
     given: Mapping[str, Instruction],
-) -> dict[str, Trade]:
+) -> dict[str, RankCollective]:
     """Return the exchanges of a program by the names of their instructions in `scheduled`."""
     found = {}
     for thunk in exchanges(thunks):
         instruction, exchange = scheduled[thunk.name], thunk.exchange
         attributes = instruction.attributes
         called = instruction.called_computations
-        found[thunk.name] = Trade(
+        found[thunk.name] = RankCollective(
             thunk.name,
             place_in(given, instruction),
             _WHOLE.get(instruction.opcode, instruction.opcode),
