@@ -14,16 +14,20 @@ writes what FOLDER holds into sections of a document.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from functools import partial
 from pathlib import Path
 
-from lowtide.testing.hunting.again import judge_again
-from lowtide.testing.hunting.family import NAMES
-from lowtide.testing.hunting.hunt import Hunt
-from lowtide.testing.hunting.state import HuntState
-from lowtide.testing.hunting.summary import summary
 from sections import replace_section
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests.hunting.again import judge_again
+from tests.hunting.family import NAMES
+from tests.hunting.hunt import Hunt
+from tests.hunting.state import HuntState
+from tests.hunting.summary import summary
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from lowtide.passes.registry import late_passes, own_pass
 from lowtide.passes.table import TABLE
 from lowtide.testing.generation import MEMORY, Recipe, random_module
 
-PACKAGES = ("lowtide.transforms", "lowtide.fusion")
+PACKAGES = ("lowtide.passes", "lowtide.transforms", "lowtide.fusion")
 ROWS = {name: row for name, row in TABLE.items() if row.needs}
 
 

@@ -10,28 +10,28 @@ from random import Random
 
 import numpy as np
 import pytest
+from tests.hunting import judges
+from tests.hunting import worker as workers
+from tests.hunting.again import judge_again
+from tests.hunting.cells import cells_of
+from tests.hunting.certainty import Doubt, doubts
+from tests.hunting.coverage import CellCounts, apart, wished
+from tests.hunting.families import lines, options, stored
+from tests.hunting.family import NAMES, HuntedCase, family, smaller_lines
+from tests.hunting.findings import Court, Finding
+from tests.hunting.hunt import Hunt
+from tests.hunting.judges import Comparison, Conditions, ModuleCourt
+from tests.hunting.mutations import mutated
+from tests.hunting.pairs import FUSIBLE, NO_TYPE, links, why_apart
+from tests.hunting.state import HuntState
+from tests.hunting.summary import summary
+from tests.hunting.table import MAKERS, REGIONS
+from tests.hunting.worker import JudgeWorker
+from tests.hunting.writing import ModuleWish, draw_module
+from tests.hunting.xla_differences import known_difference
 
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.errors import LowtideError
-from lowtide.testing.hunting import judges
-from lowtide.testing.hunting import worker as workers
-from lowtide.testing.hunting.again import judge_again
-from lowtide.testing.hunting.cells import cells_of
-from lowtide.testing.hunting.certainty import Doubt, doubts
-from lowtide.testing.hunting.coverage import CellCounts, apart, wished
-from lowtide.testing.hunting.families import lines, options, stored
-from lowtide.testing.hunting.family import NAMES, HuntedCase, family, smaller_lines
-from lowtide.testing.hunting.findings import Court, Finding
-from lowtide.testing.hunting.hunt import Hunt
-from lowtide.testing.hunting.judges import Comparison, Conditions, ModuleCourt
-from lowtide.testing.hunting.mutations import mutated
-from lowtide.testing.hunting.pairs import FUSIBLE, NO_TYPE, links, why_apart
-from lowtide.testing.hunting.state import HuntState
-from lowtide.testing.hunting.summary import summary
-from lowtide.testing.hunting.table import MAKERS, REGIONS
-from lowtide.testing.hunting.worker import JudgeWorker
-from lowtide.testing.hunting.writing import ModuleWish, draw_module
-from lowtide.testing.hunting.xla_differences import known_difference
 from lowtide.verifier import verify
 
 PLAIN = Conditions(1, stages=("scheduled",))

@@ -1,9 +1,10 @@
 """Places of values in the machine that counts orders: who may follow whom."""
 
+from tests.hunting.order_machine import needed_bytes
+from tests.hunting.places import Places
+
 from lowtide.compiler import PlanOptions, scheduled
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.testing.hunting.order_machine import needed_bytes
-from lowtide.testing.hunting.places import Places
 
 
 def steps(places):

@@ -79,7 +79,7 @@ def _exchanged(
     interpreter: Interpreter, instruction: Instruction, shape: Shape, operands: Sequence[Value]
 ) -> Value:
     if interpreter.device is not None:
-        received = interpreter.device.trade(instruction, operands)
+        received = interpreter.device.collective(instruction, operands)
         return tuple(received) if shape.is_tuple else received[0]
     _require_alone(instruction)
     return _as_result(instruction, shape, operands)
@@ -164,7 +164,7 @@ def ragged_all_to_all(
     the group, or `i` by the number of slices for each.
     """
     if interpreter.device is not None:
-        return interpreter.device.trade(instruction, operands)[0]
+        return interpreter.device.collective(instruction, operands)[0]
     _require_alone(instruction)
     source, output, starts, sizes, places, _ = (as_array(x) for x in operands)
     result = output.copy()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lowtide.ir.instruction import Instruction
 
 Arrays = Sequence[Array]
-Traded = list[list[Array]]
+Received = list[list[Array]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,12 @@ class GroupDevice:
         """The number of the partition."""
         return self.number % self.partitions
 
-    def trade(self, instruction: Instruction, operands: Sequence[Value]) -> list[Array]:
+    def collective(self, instruction: Instruction, operands: Sequence[Value]) -> list[Array]:
         """Return what the device receives in a collective, one array per operand or part.
 
         Raises UnsupportedOpError where the group leaves the device out or the form has no rule.
         """
-        rule = _TRADES.get(instruction.opcode)
+        rule = _COLLECTIVES.get(instruction.opcode)
         if rule is None:
             raise unsupported(instruction, "has no rule for several devices in the evaluator")
         group = self._group(instruction)
@@ -120,7 +120,7 @@ _BY_PARTITION: Final = frozenset(
 """Operations that a channel spreads over partitions: they have no flag for global numbers."""
 
 
-# -- what is traded ----------------------------------------------------------------------------
+# -- what is received --------------------------------------------------------------------------
 
 
 def _reduced(instruction: Instruction, brought: Sequence[Array]) -> Array:
@@ -135,27 +135,27 @@ def _reduced(instruction: Instruction, brought: Sequence[Array]) -> Array:
     return narrow(total, element_type)
 
 
-def _all_reduce(instruction: Instruction, brought: Sequence[Arrays]) -> Traded:
+def _all_reduce(instruction: Instruction, brought: Sequence[Arrays]) -> Received:
     count = len(brought[0])
     sums = [_reduced(instruction, [one[i] for one in brought]) for i in range(count)]
     return [sums for _ in brought]
 
 
-def _all_gather(instruction: Instruction, brought: Sequence[Arrays]) -> Traded:
+def _all_gather(instruction: Instruction, brought: Sequence[Arrays]) -> Received:
     axis = instruction.attributes_as(Collective).dimension or 0
     count = len(brought[0])
     joined = [np.concatenate([one[i] for one in brought], axis) for i in range(count)]
     return [joined for _ in brought]
 
 
-def _reduce_scatter(instruction: Instruction, brought: Sequence[Arrays]) -> Traded:
+def _reduce_scatter(instruction: Instruction, brought: Sequence[Arrays]) -> Received:
     axis = instruction.attributes_as(Collective).dimension or 0
     sums = _all_reduce(instruction, brought)[0]
     parts = [np.split(x, len(brought), axis) for x in sums]
     return [[part[place] for part in parts] for place in range(len(brought))]
 
 
-def _all_to_all(instruction: Instruction, brought: Sequence[Arrays]) -> Traded:
+def _all_to_all(instruction: Instruction, brought: Sequence[Arrays]) -> Received:
     axis = instruction.attributes_as(Collective).dimension
     if axis is None:
         return [[one[place] for one in brought] for place in range(len(brought))]
@@ -163,7 +163,7 @@ def _all_to_all(instruction: Instruction, brought: Sequence[Arrays]) -> Traded:
     return [[np.concatenate([own[place] for own in pieces], axis)] for place in range(len(brought))]
 
 
-def _ragged(instruction: Instruction, brought: Sequence[Arrays]) -> Traded:
+def _ragged(instruction: Instruction, brought: Sequence[Arrays]) -> Received:
     """Each device writes rows of its input over those of the output of each, in order."""
     found = [[one[1].copy()] for one in brought]
     for source, _, starts, sizes, places, _ in brought:
@@ -174,11 +174,11 @@ def _ragged(instruction: Instruction, brought: Sequence[Arrays]) -> Traded:
     return found
 
 
-def _broadcast(instruction: Instruction, brought: Sequence[Arrays]) -> Traded:
+def _broadcast(instruction: Instruction, brought: Sequence[Arrays]) -> Received:
     return [list(brought[0]) for _ in brought]
 
 
-_TRADES: Final[dict[Opcode, Callable[[Instruction, Sequence[Arrays]], Traded]]] = {
+_COLLECTIVES: Final[dict[Opcode, Callable[[Instruction, Sequence[Arrays]], Received]]] = {
     Opcode.ALL_GATHER: _all_gather,
     Opcode.ALL_GATHER_START: _all_gather,
     Opcode.ALL_REDUCE: _all_reduce,

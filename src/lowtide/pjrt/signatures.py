@@ -18,6 +18,7 @@ from lowtide.ir.shape import array_shape
 from lowtide.pjrt.element_types import NUMBERS, dtype_of
 from lowtide.pjrt.layouts import Order, row_major
 from lowtide.records import dataclass
+from lowtide.records.rows import RowForm, RowForms
 
 if TYPE_CHECKING:
     from lowtide.ir.module import Module
@@ -111,21 +112,17 @@ def signature_of(module: Module) -> ProgramSignature:
 def written(signature: ProgramSignature) -> str:
     """Return a signature without shardings as text, for `read`."""
     assert signature.shardings is None
-    types = [
-        [[x.sizes, x.number, x.order, x.memory] for x in found]
-        for found in (signature.arguments, signature.results)
-    ]
-    rest = [signature.is_tuple, signature.tokens, signature.donated]
-    return json.dumps([signature.name, *types, *rest])
+    return json.dumps(_FORM.write(signature))
 
 
 def read(text: str) -> ProgramSignature:
     """Return the signature that a text says; raises ValueError or TypeError for another text."""
-    name, arguments, results, is_tuple, tokens, donated = json.loads(text)
-    types = [
-        tuple([ArrayType(tuple(x), int(n), tuple(order), str(kind)) for x, n, order, kind in found])
-        for found in (arguments, results)
-    ]
-    return ProgramSignature(
-        str(name), types[0], types[1], bool(is_tuple), tuple(tokens), tuple(donated)
-    )
+    found: ProgramSignature = _FORM.read(json.loads(text))
+    return found
+
+
+def _no_shardings(_: object) -> Shardings:
+    raise TypeError("programs with shardings are not kept by their signature")
+
+
+_FORM: Final = RowForms({Shardings: RowForm(_no_shardings, _no_shardings)}).of(ProgramSignature)

@@ -19,7 +19,7 @@ from lowtide.testing.check_rule import module_of
 from lowtide.testing.generation import MEMORY, Recipe, random_module
 from lowtide.transforms.layout.forms import rule_of
 from lowtide.transforms.layout.orders import is_movable
-from lowtide.transforms.layout.places import running_computations
+from lowtide.transforms.layout.places import computation_runs
 from lowtide.transforms.layout.problem import LayoutProblem, total
 from lowtide.verifier import verify
 
@@ -73,7 +73,7 @@ def test_control_flow(name: str, text: str, parts: tuple[str, ...]) -> None:
 def shuffle_layouts(module: Module, seed: int) -> None:
     """Give some values random layouts, and read some through copies to random layouts."""
     chance = random.Random(seed)
-    for computation in running_computations(module):
+    for computation in computation_runs(module):
         for x in list(computation.instructions.values()):
             if rule_of(x) is None or not is_movable(x.shape) or x.is_root:
                 continue

@@ -14,11 +14,11 @@ from lowtide.client.executable.compiling import compile_module
 from lowtide.client.executable.device_parts import DeviceParts, device_parts
 from lowtide.client.executable.executable import Executable
 from lowtide.client.executable.keys import module_digest
-from lowtide.client.executable.rank_trades import (
+from lowtide.client.executable.rank_collectives import (
+    collectives_of,
     instructions_named,
     names_before,
     place_in,
-    trades_of,
 )
 from lowtide.evaluator.values import value_leaves
 from lowtide.ir.errors import InputError
@@ -48,10 +48,10 @@ class RankProgram:
         self._given = instructions_named(parts.module)
         self._scheduled = instructions_named(executable.module)
         self._meeting = RankMeeting(world, program.replicas, program.partitions, seconds)
-        trades = trades_of(program.thunks, self._scheduled, self._given)
+        collectives = collectives_of(program.thunks, self._scheduled, self._given)
         before = names_before(executable.module)
-        self._thunks = RankThunks(program, self._meeting, trades, before)
-        self._exchanges = [(x.name, x.groups) for x in trades.values()]
+        self._thunks = RankThunks(program, self._meeting, collectives, before)
+        self._exchanges = [(x.name, x.groups) for x in collectives.values()]
         self._linked = linked(self._thunks.program, Options())
 
     @property

@@ -6,38 +6,32 @@ The checksum finds damage, not malice: a program is machine code, to be taken fr
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, Final
 
 import numpy as np
 
-from lowtide.ir.buffer import AllocationKind, BufferSlice
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError, LowtideError
-from lowtide.ir.exchange import Exchange, ExchangeBuffer, ExchangeMove, Whose
 from lowtide.ir.shape import TOKEN, Layout, Shape, array_shape
 from lowtide.ir.thunk import (
     BundleThunk,
     ConditionalThunk,
     CopyThunk,
     ExchangeThunk,
-    HostCall,
     HostCallThunk,
     KernelEntry,
     KernelThunk,
-    Phase,
     Thunk,
     WhileThunk,
 )
 from lowtide.llvm.target import Target
-from lowtide.runtime.cpu.arguments import Argument, major_to_minor
+from lowtide.records.rows import RowForm, RowForms
+from lowtide.runtime.cpu.arguments import major_to_minor
 from lowtide.runtime.cpu.places import check_places
 from lowtide.runtime.cpu.program import (
     Interface,
-    Memory,
     NativeProgram,
-    ProgramResult,
     Structure,
 )
 
@@ -70,12 +64,12 @@ def serialize(program: NativeProgram) -> bytes:
     header = json.dumps(
         {
             "name": program.name,
-            "target": _target(program.target),
+            "target": _FORMS.of(Target).write(program.target),
             "threads": program.threads,
             "devices": [program.replicas, program.partitions],
-            "thunks": [_thunk(x) for x in program.thunks],
-            "kernels": [_kernel(x) for x in program.kernels],
-            "interface": _interface(program.interface),
+            "thunks": _THUNKS.write(program.thunks),
+            "kernels": _KERNELS.write(program.kernels),
+            "interface": _INTERFACE.write(program.interface),
             "objects": len(program.objects),
             "parts": [number for number, _ in program.part_texts],
             "constants": [index for index, _ in program.constants],
@@ -137,16 +131,15 @@ def _program(header: Any, view: memoryview, end: int) -> NativeProgram:
     parts = header["parts"]
     texts = [bytes(x) for x in blobs[count : count + len(parts)]]
     values = [np.frombuffer(x, np.uint8) for x in blobs[count + len(parts) :]]
-    triple, cpu, features, vector_bytes = header["target"]
     replicas, partitions = header["devices"]
     return NativeProgram(
-        _text(header["name"]),
-        Target(_text(triple), _text(cpu), tuple(map(_text, features)), vector_bytes),
+        _FORMS.of(str).read(header["name"]),
+        _FORMS.of(Target).read(header["target"]),
         header["threads"],
-        _thunks_of(header["thunks"]),
-        tuple([_kernel_of(x) for x in header["kernels"]]),
+        _THUNKS.read(header["thunks"]),
+        _KERNELS.read(header["kernels"]),
         tuple([bytes(x) for x in blobs[:count]]),
-        _interface_of(header["interface"]),
+        _INTERFACE.read(header["interface"]),
         tuple(zip(header["constants"], values, strict=True)),
         replicas,
         partitions,
@@ -154,144 +147,19 @@ def _program(header: Any, view: memoryview, end: int) -> NativeProgram:
     )
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError("a name is no text")
-    return value
+# -- rows of the header ------------------------------------------------------------------------
 
 
-# -- thunks and kernels ------------------------------------------------------------------------
-
-
-def _slice(place: BufferSlice | None) -> list[int] | None:
-    return None if place is None else [place.allocation, place.offset, place.nbytes]
-
-
-def _thunk(thunk: Thunk) -> list[Any]:
-    match thunk:
-        case KernelThunk(name, kernel, buffers, results, scratch):
-            return ["kernel", name, kernel, [_slice(x) for x in buffers], results, _slice(scratch)]
-        case CopyThunk(name, source, target):
-            return ["copy", name, _slice(source), _slice(target)]
-        case WhileThunk(name, condition, predicate, body, trips):
-            parts = [[_thunk(x) for x in part] for part in (condition, body)]
-            return ["while", name, parts[0], _slice(predicate), parts[1], trips]
-        case ConditionalThunk(name, selector, is_predicate, branches):
-            parts = [[_thunk(x) for x in branch] for branch in branches]
-            return ["conditional", name, _slice(selector), is_predicate, parts]
-        case HostCallThunk(name, call, buffers):
-            return ["host", name, _call(call), [_slice(x) for x in buffers]]
-        case ExchangeThunk(name, exchange, buffers, scratch):
-            places = [_slice(x) for x in buffers]
-            return ["exchange", name, _exchange(exchange), places, _slice(scratch)]
-        case BundleThunk(name, function, seconds, within):
-            return ["bundle", name, function, seconds, [_thunk(x) for x in within]]
-
-
-def _call(call: HostCall) -> list[Any]:
-    leaves = [[_leaf(x) for x in shapes] for shapes in (call.operands, call.results)]
-    return [
-        *(call.target, call.api_version, call.config),
-        *leaves,
-        *(call.is_tuple, call.has_side_effect, [list(x) for x in call.aliases]),
-    ]
-
-
-def _call_of(row: Any) -> HostCall:
-    target, api_version, config, operands, results, *rest = row
-    leaves = [tuple([_leaf_of(x) for x in shapes]) for shapes in (operands, results)]
-    names = _text(target), _text(api_version), _text(config)
-    is_tuple, has_side_effect, aliases = rest
-    pairs = tuple([(operand, result) for operand, result in aliases])
-    return HostCall(*names, leaves[0], leaves[1], bool(is_tuple), bool(has_side_effect), pairs)
-
-
-def _leaf(shape: Shape) -> list[Any] | None:
-    return _shape(shape) if shape.is_array else None
-
-
-def _leaf_of(row: Any) -> Shape:
-    return TOKEN if row is None else _shape_of(row)
-
-
-def _exchange(exchange: Exchange) -> list[Any]:
-    shapes = [[_shape(x) for x in shapes] for shapes in (exchange.operands, exchange.results)]
-    moves = [
-        [x.kernel, [[y.whose.value, y.slot] for y in x.buffers], x.size, x.sent, x.shared]
-        for x in exchange.moves
-    ]
-    return [*shapes, moves, [list(x) for x in exchange.groups], [list(x) for x in exchange.pairs]]
-
-
-def _exchange_of(row: Any) -> Exchange:
-    operands, results, moves, groups, pairs = row
-    return Exchange(
-        tuple([_shape_of(x) for x in operands]),
-        tuple([_shape_of(x) for x in results]),
-        tuple([_move_of(*x) for x in moves]),
-        tuple([tuple(x) for x in groups]),
-        tuple([(source, target) for source, target in pairs]),
-    )
-
-
-def _move_of(kernel: int, buffers: Any, size: int, sent: bool | None, shared: bool) -> ExchangeMove:
-    found = tuple([ExchangeBuffer(Whose(whose), slot) for whose, slot in buffers])
-    return ExchangeMove(kernel, found, size, sent, shared)
-
-
-def _thunks_of(rows: Sequence[Any]) -> tuple[Thunk, ...]:
-    return tuple([_thunk_of(*row) for row in rows])
-
-
-def _thunk_of(kind: str, name: str, *rest: Any) -> Thunk:
-    if kind == "kernel":
-        kernel, buffers, results, scratch = rest
-        own = None if scratch is None else BufferSlice(*scratch)
-        return KernelThunk(name, kernel, tuple([BufferSlice(*x) for x in buffers]), results, own)
-    if kind == "copy":
-        return CopyThunk(name, BufferSlice(*rest[0]), BufferSlice(*rest[1]))
-    if kind == "while":
-        condition, predicate, body, trips = rest
-        test, step = _thunks_of(condition), _thunks_of(body)
-        count = None if trips is None else int(trips)
-        return WhileThunk(name, test, BufferSlice(*predicate), step, count)
-    if kind == "host":
-        return HostCallThunk(name, _call_of(rest[0]), tuple([BufferSlice(*x) for x in rest[1]]))
-    if kind == "exchange":
-        places = tuple([BufferSlice(*x) for x in rest[1]])
-        own = None if rest[2] is None else BufferSlice(*rest[2])
-        return ExchangeThunk(name, _exchange_of(rest[0]), places, own)
-    if kind == "bundle":
-        function, seconds, within = rest
-        return BundleThunk(name, _text(function), float(seconds), _thunks_of(within))
-    selector, is_predicate, branches = rest
-    parts = tuple([_thunks_of(branch) for branch in branches])
-    return ConditionalThunk(name, BufferSlice(*selector), is_predicate, parts)
-
-
-def _kernel(kernel: KernelEntry) -> list[Any]:
-    phases = [[x.function, x.units, x.unit_seconds] for x in kernel.phases]
-    return [phases, kernel.shared_bytes, kernel.thread_bytes]
-
-
-def _kernel_of(row: Any) -> KernelEntry:
-    phases, shared_bytes, thread_bytes = row
-    return KernelEntry(tuple([Phase(*x) for x in phases]), shared_bytes, thread_bytes)
-
-
-def _target(target: Target) -> list[Any]:
-    return [target.triple, target.cpu, list(target.features), target.vector_bytes]
-
-
-# -- the interface -----------------------------------------------------------------------------
-
-
-def _shape(shape: Shape) -> list[Any]:
+def _shape(shape: Shape) -> list[Any] | None:
+    if shape.is_token:
+        return None
     order = list(reversed(major_to_minor(shape)))
     return [shape.element_type.value, list(shape.dimensions), order]
 
 
 def _shape_of(row: Any) -> Shape:
+    if row is None:
+        return TOKEN
     element_type, dimensions, order = row
     return array_shape(ElementType(element_type), tuple(dimensions), Layout(tuple(order)))
 
@@ -300,20 +168,18 @@ def _structure_of(found: Any) -> Structure:
     return tuple([_structure_of(x) for x in found]) if isinstance(found, list) else found
 
 
-def _interface(interface: Interface) -> list[Any]:
-    return [
-        [[x.kind.value, x.nbytes, x.argument, x.result] for x in interface.memories],
-        [[x.label, _shape(x.shape), x.allocation] for x in interface.arguments],
-        [[_shape(x.shape), _slice(x.place)] for x in interface.results],
-        interface.structure,
-    ]
-
-
-def _interface_of(row: Any) -> Interface:
-    memories, arguments, results, structure = row
-    return Interface(
-        tuple([Memory(AllocationKind(kind), *rest) for kind, *rest in memories]),
-        tuple([Argument(label, _shape_of(shape), at) for label, shape, at in arguments]),
-        tuple([ProgramResult(_shape_of(shape), BufferSlice(*place)) for shape, place in results]),
-        _structure_of(structure),
-    )
+_FORMS: Final = RowForms(
+    {Shape: RowForm(_shape, _shape_of), Structure: RowForm(lambda x: x, _structure_of)},
+    {
+        KernelThunk: "kernel",
+        CopyThunk: "copy",
+        WhileThunk: "while",
+        ConditionalThunk: "conditional",
+        HostCallThunk: "host",
+        ExchangeThunk: "exchange",
+        BundleThunk: "bundle",
+    },
+)
+_THUNKS: Final = _FORMS.of(tuple[Thunk, ...])
+_KERNELS: Final = _FORMS.of(tuple[KernelEntry, ...])
+_INTERFACE: Final = _FORMS.of(Interface)

@@ -37,7 +37,7 @@ def begin(
 
     Until then operands are read, and results are written. They may be the same memory, in whole.
     """
-    rule = _RULES[link.trade.kind]
+    rule = _RULES[link.collective.kind]
     if rule is not _all_reduce:
         operands = [_apart(x, results) for x in operands]
     return rule(link, operands, results, axis)
@@ -133,8 +133,8 @@ def _permute(
 ) -> Finish:
     requests = []
     own = link.place
-    sources = [source for source, target in link.trade.pairs if target == own]
-    targets = [target for source, target in link.trade.pairs if source == own]
+    sources = [source for source, target in link.collective.pairs if target == own]
+    targets = [target for source, target in link.collective.pairs if source == own]
     for result in results[0 if not sources else len(operands) :]:
         result[...] = np.zeros((), result.dtype)
     for operand, result in zip(operands, results, strict=False):
@@ -218,9 +218,9 @@ def _combiner(link: Link, number: int, result: Array, arrays: Sequence[Array]) -
 
 
 def _combine(link: Link, number: int, result: Array, arrays: Sequence[Array]) -> None:
-    reducer = link.trade.reducer
+    reducer = link.collective.reducer
     assert reducer is not None
-    combine(result, arrays, reducer, link.trade.operands[number].element_type)
+    combine(result, arrays, reducer, link.collective.operands[number].element_type)
 
 
 # -- rows of any number ----------------------------------------------------------------------------
@@ -271,7 +271,7 @@ def _rows(source: Array, starts: Array, sizes: Array) -> Array:
 def _check_rows(link: Link, starts: Array, sizes: Array, count: int, what: str) -> None:
     """Raise LowtideError for slices beyond an array of so many rows."""
     if ((starts < 0) | (sizes < 0) | (starts + sizes > count)).any():
-        raise LowtideError(f"{link.trade}: {what} rows beyond the {count} of its array")
+        raise LowtideError(f"{link.collective}: {what} rows beyond the {count} of its array")
 
 
 _RULES: Final[Mapping[Opcode, Rule]] = {

@@ -16,7 +16,7 @@ from lowtide.runtime.mpi.world import World
 
 
 @dataclass(frozen=True, slots=True)
-class Trade:
+class RankCollective:
     """A collective operation of a program, or the question for the number of the device.
 
     `name` is that of its instruction, and `place` says where that comes from. `kind` is the opcode
@@ -61,14 +61,19 @@ class Link:
     they are sent, and those of different instructions have different tags as a rule.
     """
 
-    def __init__(self, world: World, trade: Trade, wait: Callable[[Trade, Requests], None]) -> None:
-        self.trade = trade
-        self.group = trade.group_of(world.rank)
+    def __init__(
+        self,
+        world: World,
+        collective: RankCollective,
+        wait: Callable[[RankCollective, Requests], None],
+    ) -> None:
+        self.collective = collective
+        self.group = collective.group_of(world.rank)
         self.place = self.group.index(world.rank)
         self.count = len(self.group)
         self._world = world
         self._wait = wait
-        self._tag = zlib.crc32(trade.name.encode()) & _LARGEST_TAG
+        self._tag = zlib.crc32(collective.name.encode()) & _LARGEST_TAG
 
     @property
     def others(self) -> list[int]:
@@ -96,7 +101,7 @@ class Link:
 
     def wait(self, requests: Requests) -> None:
         """Wait until they are done; raises MeetingError where others fail or do not come."""
-        self._wait(self.trade, requests)
+        self._wait(self.collective, requests)
 
 
 def _pieces(array: Array) -> list[Array]:

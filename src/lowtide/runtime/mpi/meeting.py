@@ -14,7 +14,7 @@ from lowtide.ir.literal import Array
 from lowtide.ir.opcode import Opcode
 from lowtide.runtime.devices.meeting import MeetingError
 from lowtide.runtime.mpi.collectives import Finish, begin
-from lowtide.runtime.mpi.link import Link, Requests, Trade
+from lowtide.runtime.mpi.link import Link, RankCollective, Requests
 from lowtide.runtime.mpi.world import QUICK_SECONDS, Document, World
 
 FAILED, WAITS, GOES_ON = "failed", "waits", "goes on"
@@ -42,31 +42,32 @@ class RankMeeting:
         self._has_told = False
         self._failure = ""
 
-    def runner(self, trade: Trade, *, waits: bool) -> Callable[[int], None]:
+    def runner(self, collective: RankCollective, *, waits: bool) -> Callable[[int], None]:
         """Return what runs an operation, or begins it where it `waits` elsewhere.
 
         It is given the address of the addresses of operands and results.
         """
-        if not trade.groups:
-            return lambda place: self._number(trade, place)
-        given = _given_in_rows if trade.kind is Opcode.RAGGED_ALL_TO_ALL else _given
-        orders = [x.physical_order for x in trade.results]
-        axis = trade.dimension if trade.dimension is None else orders[0].index(trade.dimension)
+        if not collective.groups:
+            return lambda place: self._number(collective, place)
+        given = _given_in_rows if collective.kind is Opcode.RAGGED_ALL_TO_ALL else _given
+        orders = [x.physical_order for x in collective.results]
+        dimension = collective.dimension
+        axis = None if dimension is None else orders[0].index(dimension)
 
         def run(place: int) -> None:
             self._count += 1
-            operands, results, written = given(trade, orders, place)
-            finish = begin(Link(self.world, trade, self._wait), operands, results, axis)
+            operands, results, written = given(collective, orders, place)
+            finish = begin(Link(self.world, collective, self._wait), operands, results, axis)
             if waits:
-                self._begun[trade.name].append(lambda: written(finish))
+                self._begun[collective.name].append(lambda: written(finish))
             else:
                 written(finish)
 
         return run
 
-    def waiter(self, trade: Trade) -> Callable[[int], None]:
+    def waiter(self, collective: RankCollective) -> Callable[[int], None]:
         """Return what finishes the oldest of those begun, of one instruction."""
-        return lambda _: self._begun[trade.name].popleft()()
+        return lambda _: self._begun[collective.name].popleft()()
 
     def check(self) -> None:
         """Raise MeetingError where this run is over since a rank failed."""
@@ -81,12 +82,12 @@ class RankMeeting:
 
     # -- exchanges ---------------------------------------------------------------------------------
 
-    def _number(self, trade: Trade, place: int) -> None:
+    def _number(self, collective: RankCollective, place: int) -> None:
         (address,) = (ctypes.c_size_t * 1).from_address(place)
-        is_partition = trade.kind is Opcode.PARTITION_ID
+        is_partition = collective.kind is Opcode.PARTITION_ID
         rank = self.world.rank
         number = rank % self.partitions if is_partition else rank // self.partitions
-        write_array(address, trade.results[0], np.full((), number, np.uint32))
+        write_array(address, collective.results[0], np.full((), number, np.uint32))
 
     def gathered(self, arrays: Sequence[Array], rank: int | None) -> list[list[Array]]:
         """Return the arrays of each rank, where all bring as many of the same types and sizes.
@@ -94,8 +95,10 @@ class RankMeeting:
         With a rank these come to that one only, and the others get none.
         """
         world = self.world
-        trade = Trade("results", "results", Opcode.ALL_GATHER, (), (), (tuple(range(world.count)),))
-        link = Link(world, trade, self._wait)
+        collective = RankCollective(
+            "results", "results", Opcode.ALL_GATHER, (), (), (tuple(range(world.count)),)
+        )
+        link = Link(world, collective, self._wait)
         if rank is not None and rank != world.rank:
             link.wait([x for array in arrays for x in link.send(array, rank)])
             return []
@@ -111,22 +114,22 @@ class RankMeeting:
 
     # -- waiting -----------------------------------------------------------------------------------
 
-    def _wait(self, trade: Trade, requests: Requests) -> None:
+    def _wait(self, collective: RankCollective, requests: Requests) -> None:
         self._has_told = False
-        self.world.wait(self.world.is_done(requests), lambda waited: self._look(trade, waited))
+        self.world.wait(self.world.is_done(requests), lambda waited: self._look(collective, waited))
         if self._has_told:
             self.world.notify({"kind": GOES_ON})
 
-    def _look(self, trade: Trade, waited: float) -> None:
+    def _look(self, collective: RankCollective, waited: float) -> None:
         """Hear what others say, tell them what this rank waits for, and end the run in time."""
         for rank, notice in self.world.heard():
             self._hear(rank, notice)
         if waited > QUICK_SECONDS and not self._has_told:
             self._has_told = True
-            self.world.notify({"kind": WAITS, "at": trade.name, "count": self._count})
+            self.world.notify({"kind": WAITS, "at": collective.name, "count": self._count})
         if self.timeout_seconds is not None and waited > self.timeout_seconds:
-            missing = ", ".join(self._missing(trade)) or "messages that do not come"
-            self.fail(f"{trade}: waited {self.timeout_seconds:g} s for {missing}")
+            missing = ", ".join(self._missing(collective)) or "messages that do not come"
+            self.fail(f"{collective}: waited {self.timeout_seconds:g} s for {missing}")
             self.check()
 
     def _hear(self, rank: int, notice: Document) -> None:
@@ -138,12 +141,12 @@ class RankMeeting:
         else:
             self._waiting.pop(rank, None)
 
-    def _missing(self, trade: Trade) -> list[str]:
+    def _missing(self, collective: RankCollective) -> list[str]:
         """The ranks of the group that do not wait at this exchange, and what is known of them."""
         found = []
-        for rank in trade.group_of(self.world.rank):
+        for rank in collective.group_of(self.world.rank):
             at = self._waiting.get(rank)
-            if rank == self.world.rank or at == (trade.name, self._count):
+            if rank == self.world.rank or at == (collective.name, self._count):
                 continue
             known = f"waits at %{at[0]}" if at is not None else "waits for nobody"
             found.append(f"rank {rank}, which {known}")
@@ -154,18 +157,20 @@ Given: TypeAlias = "tuple[list[Array], list[Array], Callable[[Finish], None]]"
 """Operands and results as a rule takes them, and what finishes the operation and writes it."""
 
 
-def _given(trade: Trade, orders: Sequence[tuple[int, ...]], place: int) -> Given:
+def _given(collective: RankCollective, orders: Sequence[tuple[int, ...]], place: int) -> Given:
     """Arrays as they lie in memory, in the order of results; operands that lie otherwise copied."""
-    operands, results = _memory(trade, place)
+    operands, results = _memory(collective, place)
     pairs = zip(operands, orders, strict=False)
     found = [np.asarray(x.transpose(order), order="C") for x, order in pairs]
     results = [x.transpose(order) for x, order in zip(results, orders, strict=True)]
     return found, results, lambda finish: finish()
 
 
-def _given_in_rows(trade: Trade, orders: Sequence[tuple[int, ...]], place: int) -> Given:
+def _given_in_rows(
+    collective: RankCollective, orders: Sequence[tuple[int, ...]], place: int
+) -> Given:
     """Copies whose rows lie one after another; what is made is written when it is finished."""
-    operands, (result,) = _memory(trade, place)
+    operands, (result,) = _memory(collective, place)
     made = np.empty(result.shape, result.dtype)
 
     def written(finish: Finish) -> None:
@@ -175,9 +180,9 @@ def _given_in_rows(trade: Trade, orders: Sequence[tuple[int, ...]], place: int) 
     return [np.array(x, order="C") for x in operands], [made], written
 
 
-def _memory(trade: Trade, place: int) -> tuple[list[Array], list[Array]]:
+def _memory(collective: RankCollective, place: int) -> tuple[list[Array], list[Array]]:
     """The operands and results whose addresses are at an address."""
-    shapes = (*trade.operands, *trade.results)
+    shapes = (*collective.operands, *collective.results)
     addresses = (ctypes.c_size_t * len(shapes)).from_address(place)
     found = [memory_at(x, shape) for x, shape in zip(addresses, shapes, strict=True)]
-    return found[: len(trade.operands)], found[len(trade.operands) :]
+    return found[: len(collective.operands)], found[len(collective.operands) :]

@@ -17,15 +17,15 @@ from lowtide.ir.thunk import (
     host_calls,
 )
 from lowtide.runtime.cpu.program import NativeProgram
-from lowtide.runtime.mpi.link import Trade
+from lowtide.runtime.mpi.link import RankCollective
 from lowtide.runtime.mpi.meeting import RankMeeting
 
 
 class RankThunks:
     """Makes the program of a rank, which runs as long as this is held.
 
-    `trades` are the exchanges by name. `before` has for each that is only begun there the names of
-    the instructions that run before it has to be finished. `failed_at` is the name of the
+    `collectives` are the exchanges by name. `before` has for each that is only begun there the
+    names of the instructions that run before it has to be finished. `failed_at` is the name of the
     instruction at which the last run ended, "" where none did.
     """
 
@@ -33,18 +33,18 @@ class RankThunks:
         self,
         program: NativeProgram,
         meeting: RankMeeting,
-        trades: Mapping[str, Trade],
+        collectives: Mapping[str, RankCollective],
         before: Mapping[str, frozenset[str]],
     ) -> None:
         self.failed_at = ""
         self._before = before
         self._callees: dict[str, MemoryCallee] = {}
         for thunk in exchanges(program.thunks):
-            trade = trades[thunk.name]
+            collective = collectives[thunk.name]
             waits = thunk.name in before
-            self._add(thunk.name, thunk.name, meeting.runner(trade, waits=waits))
+            self._add(thunk.name, thunk.name, meeting.runner(collective, waits=waits))
             if waits:
-                self._add(_end(thunk.name), thunk.name, meeting.waiter(trade))
+                self._add(_end(thunk.name), thunk.name, meeting.waiter(collective))
         for call in host_calls(program.thunks):
             self._add(call.name, call.name, runner(call.call))
         self.program = replace(

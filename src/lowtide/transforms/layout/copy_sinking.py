@@ -17,7 +17,7 @@ from lowtide.passes.interface import Pass
 from lowtide.passes.matching import has_one_user
 from lowtide.transforms.layout.forms import changes_layout, form_of, keeps_rank, rule_of
 from lowtide.transforms.layout.orders import Order, is_movable, order_of, same_bytes, with_order
-from lowtide.transforms.layout.places import running_computations
+from lowtide.transforms.layout.places import computation_runs
 from lowtide.transforms.layout.preferences import penalty
 
 
@@ -27,7 +27,7 @@ def sink_copies(module: Module) -> int:
     They also sink where the bytes are as many: there they may meet others. Returns how many
     operations were passed.
     """
-    return sum([_sink(computation) for computation in running_computations(module)])
+    return sum([_sink(computation) for computation in computation_runs(module)])
 
 
 def _sink(computation: Computation) -> int:

@@ -18,7 +18,7 @@ Key = tuple[Instruction, ShapeIndex]
 _CONTROL_FLOW: Final = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.WHILE})
 
 
-def running_computations(module: Module) -> dict[Computation, float]:
+def computation_runs(module: Module) -> dict[Computation, float]:
     """Return the computations that run by themselves, callers first, with how often each does.
 
     A loop of unknown trip count counts as one step, a branch as taken. Computations that are also
@@ -60,7 +60,7 @@ class LayoutPlaces:
     """
 
     def __init__(self, module: Module) -> None:
-        self.computations = running_computations(module)
+        self.computations = computation_runs(module)
         self._parent: dict[Key, Key] = {}
         self.pinned: dict[Key, Shape] = {}
         self.is_consistent = True

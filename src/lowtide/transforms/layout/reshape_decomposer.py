@@ -12,7 +12,7 @@ from lowtide.ir import Instruction, Module, Opcode
 from lowtide.passes.interface import Pass
 from lowtide.transforms.layout.forms import form_of
 from lowtide.transforms.layout.orders import order_of, same_bytes, with_order
-from lowtide.transforms.layout.places import running_computations
+from lowtide.transforms.layout.places import computation_runs
 
 
 def decompose_reshapes(module: Module) -> int:
@@ -20,7 +20,7 @@ def decompose_reshapes(module: Module) -> int:
     return sum(
         [
             _decompose(x)
-            for computation in running_computations(module)
+            for computation in computation_runs(module)
             for x in list(computation.instructions.values())
             if x.opcode is Opcode.RESHAPE and not x.has_control_edges
         ]

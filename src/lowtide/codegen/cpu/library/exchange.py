@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from lowtide.codegen.cpu.library.collective_loops import all_to_all, gathered, reduced, scattered
 from lowtide.codegen.cpu.library.copies import Copy, copies_code
 from lowtide.codegen.cpu.library.ragged_exchange import plan_ragged_fetch
-from lowtide.codegen.cpu.library.trades import gathered, reduced, scattered, turned
 from lowtide.codegen.elements.operands import leaves
 from lowtide.codegen.elements.reducers import monoid_of
 from lowtide.codegen.kernel import ExchangePlan, KernelCode, KernelPlan
@@ -187,7 +187,7 @@ def _all_to_all(writer: _Writer) -> None:
         for i, (given, result) in enumerate(zip(writer.given, writer.received, strict=True)):
             if given.dimensions[dimension] % size:
                 raise writer.refusal(f"{given} is not cut in {size} equal parts")
-            plan = turned(given, result, size, dimension, writer.target)
+            plan = all_to_all(given, result, size, dimension, writer.target)
             start = ExchangeBuffer(Whose.PLACE, given.dimensions[dimension] // size)
             zero = ExchangeBuffer(Whose.PLACE, 0)
             writer.move(plan, writer.every(i), start, zero, writer.own(i), size=size)

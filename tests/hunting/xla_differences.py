@@ -1,0 +1,143 @@
+"""Modules of which XLA:CPU is known to compute something else, so that it can be no judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+from tests.hunting.roundings import REDUCING, rounds
+
+from lowtide.ir import Instruction, Module, Opcode
+from lowtide.ir.attributes import Convolution, Dot, ReduceWindow
+from lowtide.ir.element_type import ElementType
+from lowtide.ir.literal import Array
+
+
+def known_difference(module: Module) -> str | None:
+    """Return what XLA:CPU does otherwise in a module; None where nothing is known."""
+    for computation in module.computations.values():
+        for x in computation.instructions.values():
+            for shows, words in _DIFFERENCES:
+                if shows(x):
+                    return words
+    return None
+
+
+def multiplies_holes(module: Module) -> bool:
+    """Whether a convolution has holes in its input, by which XLA:CPU may multiply infinities."""
+    return any(
+        w.base_dilation > 1
+        for computation in module.computations.values()
+        for x in computation.instructions.values()
+        if x.opcode is Opcode.CONVOLUTION
+        for w in x.attributes_as(Convolution).window.dimensions
+    )
+
+
+def is_finite(x: Array) -> bool:
+    """Whether an array has neither infinities nor NaN."""
+    if x.dtype.kind in "iub":
+        return True
+    with np.errstate(all="ignore"):
+        return bool(np.all(np.isfinite(x.astype(np.complex128))))
+
+
+def _scatters_twice(x: Instruction) -> bool:
+    targets = x.operands[: len(x.operands) // 2]
+    return x.opcode is Opcode.SCATTER and len({_named(y) for y in targets}) < len(targets)
+
+
+def _updates_by_itself(x: Instruction) -> bool:
+    """Whether a part of an array, moved by nothing but slices, is put elsewhere in that array."""
+    return x.opcode is Opcode.DYNAMIC_UPDATE_SLICE and _named(x.operands[0]) == _named(
+        x.operands[1]
+    )
+
+
+def _chooses_in_padding(x: Instruction) -> bool:
+    return x.opcode is Opcode.SELECT_AND_SCATTER and any(
+        w.padding_low or w.padding_high for w in x.attributes_as(ReduceWindow).window.dimensions
+    )
+
+
+def _is_packed(x: Instruction) -> bool:
+    types = [leaf.element_type for _, leaf in x.shape.leaves() if leaf.is_array]
+    return any(t.bits < 8 and t.is_integer for t in types)
+
+
+def _is_complex_logarithm(x: Instruction) -> bool:
+    return x.opcode is Opcode.LOG and x.shape.element_type.is_complex
+
+
+def _is_folded_angle(x: Instruction) -> bool:
+    """Whether an angle may be that of two zeros in what XLA computes ahead, or in 16 bits."""
+    if x.opcode is not Opcode.ATAN2:
+        return False
+    is_half = x.shape.element_type in (ElementType.F16, ElementType.BF16)
+    return is_half or all(y.opcode is Opcode.CONSTANT for y in x.operands)
+
+
+def _magnifies_bits(x: Instruction) -> bool:
+    """Whether bits that may be those of a subnormal number go where it is far from 0."""
+    return x.opcode in _FAR_FROM_ZERO and any(_is_of_bits(y) for y in x.operands)
+
+
+def _is_of_bits(x: Instruction) -> bool:
+    """Whether a value is bits read as a number, moved or renamed at most."""
+    while x.opcode in _IN_PLACE:
+        x = x.operands[0]
+    return x.opcode is Opcode.BITCAST_CONVERT and x.shape.element_type.is_floating
+
+
+_FAR_FROM_ZERO: Final = frozenset(
+    {
+        *(Opcode.CBRT, Opcode.COMPARE, Opcode.DIVIDE, Opcode.LOG, Opcode.POWER),
+        *(Opcode.RSQRT, Opcode.SIGN, Opcode.SQRT),
+    }
+)
+
+
+def _is_product_of_nothing(x: Instruction) -> bool:
+    if x.opcode is not Opcode.DOT:
+        return False
+    dimensions = x.attributes_as(Dot).dimensions.lhs_contracting
+    return any(x.operands[0].shape.dimensions[i] == 0 for i in dimensions)
+
+
+def _adds_bytes(x: Instruction) -> bool:
+    return x.opcode in REDUCING and rounds(x) and any(y.bits <= 8 for y in _floats(x))
+
+
+def _floats(x: Instruction) -> list[ElementType]:
+    types = [leaf.element_type for _, leaf in x.shape.leaves() if leaf.is_array]
+    return [t for t in types if t.is_floating]
+
+
+_DIFFERENCES: Final[tuple[tuple[Callable[[Instruction], bool], str], ...]] = (
+    (_scatters_twice, "scatters twice into the place of one operand"),
+    (_updates_by_itself, "reads an array for an update while it overwrites it"),
+    (_chooses_in_padding, "chooses another one of equal elements in padded windows"),
+    (_is_packed, "computes integers of 2 and 4 bits in 8 bits"),
+    (_is_complex_logarithm, "gives a NaN for the imaginary part of a logarithm of 0"),
+    (_is_folded_angle, "gives a NaN for the angle of two zeros"),
+    (_adds_bytes, "rounds each partial sum of floats of 8 bits"),
+    (_magnifies_bits, "takes subnormal numbers for 0"),
+    (_is_product_of_nothing, "does not write a product over no elements that is added to"),
+)
+
+
+def _named(x: Instruction) -> str:
+    """The name of the array behind operations that may leave its bytes where they are."""
+    while x.opcode in _IN_PLACE:
+        x = x.operands[0]
+    return x.name
+
+
+_IN_PLACE: Final = frozenset(
+    {
+        *(Opcode.BITCAST, Opcode.BROADCAST, Opcode.CONVERT, Opcode.COPY, Opcode.PAD),
+        *(Opcode.DYNAMIC_SLICE, Opcode.DYNAMIC_UPDATE_SLICE),
+        *(Opcode.RESHAPE, Opcode.REVERSE, Opcode.SLICE, Opcode.TRANSPOSE),
+    }
+)
