@@ -9,7 +9,7 @@ import pytest
 from tests.frontend.tflite.making import Graph, model_bytes
 
 import lowtide
-from lowtide.frontend.graphs.errors import GraphError
+from lowtide.frontend.graphs.graph import GraphError
 from lowtide.frontend.graphs.shared.broadcasting import joined
 from lowtide.frontend.hlo_proto import read_hlo_proto, write_hlo_module_proto
 from lowtide.frontend.hlo_proto.messages import new_message
