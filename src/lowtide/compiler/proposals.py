@@ -142,7 +142,7 @@ def _all_of(module: Module, opcodes: Collection[Opcode]) -> list[Instruction]:
     return [y for x in computations for y in x.instructions.values() if y.opcode in opcodes]
 
 
-_FACTOR: Final = 2.0
+_FACTOR: Final = 1.8
 """Fusion is allowed so many times the time at first: it knows what kernels take only roughly."""
 _ROUNDS: Final = 2
 _INSTANT: Final = 1e-12
