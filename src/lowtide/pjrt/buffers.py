@@ -58,9 +58,10 @@ def pending() -> int:
 
 def happened() -> int:
     """Return a new reference to an event that has happened."""
-    code = native_code()
-    code.retain(_happened())
-    return _happened()
+    # Threads that ask at once may each make one: the reference is to the one that is returned.
+    event = _happened()
+    native_code().retain(event)
+    return event
 
 
 @lru_cache(maxsize=1)

@@ -28,7 +28,6 @@ from lowtide.planning.registry import OffsetStrategy
 FILES = (
     "objects_in_sequence",
     "greedy_by_size",
-    "first_fit",
     "skyline",
     "tflite_arena",
     "xla",
