@@ -117,9 +117,7 @@ def _called(
     outer = list(dict.fromkeys([x for x in read if x and x.rpartition(":")[0] not in known]))
     names = {}
     for side in (1, 0):
-        name = f"{merges[0].name} {'then' if side else 'else'}"
-        while name in functions:
-            name += "'"
+        name = unused(f"{merges[0].name} {'then' if side else 'else'}", functions)
         names[side] = name
         functions[name] = _branch(name, side, switches, merges, nodes, outer, by_name)
     call = f"{merges[0].name} branches"
@@ -178,3 +176,10 @@ def _branch(
         outputs += [node.inputs[number], f"{index}:0"]
     given = (*[f"{x.name}:{side}" for x in switches], *outer)
     return OpGraph(name, given, tuple(inner), tuple(outputs))
+
+
+def unused(name: str, functions: Mapping[str, OpGraph]) -> str:
+    """Return a name that no function has: the one that is given, with primes if need be."""
+    while name in functions:
+        name += "'"
+    return name

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from lowtide.frontend.graphs.context import text
 from lowtide.frontend.graphs.graph import GraphError, GraphNode, OpGraph
-from lowtide.frontend.tensorflow.branches import with_branches
+from lowtide.frontend.tensorflow.branches import unused, with_branches
 from lowtide.records import dataclass
 
 ENTERS: Final = frozenset({"Enter", "RefEnter"})
@@ -134,7 +134,7 @@ def _called(
     names = {f"{x.merge.name}:0": f"{x.switch.name}:1" for x in variables}
     steps = [_renamed(x, names) for x in nodes]
     kept = tuple([f"{x.name}:0" for x in fixed])
-    test, body = [_unused(f"{frame} {kind}", functions) for kind in ("condition", "body")]
+    test, body = [unused(f"{frame} {kind}", functions) for kind in ("condition", "body")]
     functions[test] = OpGraph(
         test,
         (*[f"{x.merge.name}:0" for x in variables], *kept),
@@ -198,9 +198,3 @@ def _renamed(node: GraphNode, names: Mapping[str, str]) -> GraphNode:
     if not any(x in names for x in node.inputs):
         return node
     return replace(node, inputs=tuple([names.get(x, x) for x in node.inputs]))
-
-
-def _unused(name: str, functions: Mapping[str, Any]) -> str:
-    while name in functions:
-        name += "'"
-    return name

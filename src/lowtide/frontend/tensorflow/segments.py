@@ -14,7 +14,6 @@ from lowtide.frontend.graphs.shared.broadcasting import along, expand, scalar
 from lowtide.frontend.graphs.shared.elementwise import zeros_like
 from lowtide.frontend.tensorflow.graph_def import DOMAIN
 from lowtide.ir.element_type import ElementType
-from lowtide.ir.literal import DTYPES
 
 _SEGMENTS: Final = {
     "SegmentMax": "max",
@@ -58,20 +57,8 @@ def unsorted_segment(context: OpKernelContext) -> None:
 
 
 def _combined(context: OpKernelContext, kind: str, count: int) -> Op:
-    b, x, segments = context.builder, context.input(0), context.input(1)
-    start = b.constant(_start(kind, DTYPES[x.element_type]), x.element_type)
-    empty = b.broadcast(start, [count, *x.dimensions[segments.rank :]], [])
-    places = b.reshape(segments, [*segments.dimensions, 1])
-    return indexing.put_vectors(b, empty, places, x, kind)
-
-
-def _start(kind: str, dtype: np.dtype[Any]) -> complex:
-    """What no slice comes to."""
-    if kind in ("add", "mul"):
-        return int(kind == "mul")
-    limits: Any = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
-    found = limits.min if kind == "max" else limits.max
-    return float(found) if dtype.kind == "f" else int(found)
+    x, segments = context.input(0), context.input(1)
+    return indexing.put_in_segments(context.builder, x, segments, kind, count)
 
 
 @op(*_SCATTERS, domain=DOMAIN, inputs=3)

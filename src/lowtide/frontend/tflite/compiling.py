@@ -43,7 +43,6 @@ _KERNELS: Final = (
     "recurrent",
     "reductions",
     "resizing",
-    "segments",
     "shapes",
     "softmax",
     "spectra",

@@ -1,4 +1,4 @@
-"""Operators that find or put elements by their places: gathers, scatters, extremes, sorted ones."""
+"""Operators that find or put elements by places: gathers, scatters, segments, extremes, sorted."""
 
 from __future__ import annotations
 
@@ -130,3 +130,33 @@ def cumsum(context: OpKernelContext) -> None:
     axis = context.axis(int(np.asarray(context.constant(1)).reshape(-1)[0]), x.rank)
     flags = {"exclusive": bool(node.code(0)), "reverse": bool(node.code(1))}
     node.give(reductions.cumulative_sum(node.b, x, axis, **flags))
+
+
+# -- segments -------------------------------------------------------------------------------------
+
+
+_SEGMENTS: Final = {
+    "UNSORTED_SEGMENT_MAX": "max",
+    "UNSORTED_SEGMENT_MIN": "min",
+    "UNSORTED_SEGMENT_PROD": "mul",
+    "UNSORTED_SEGMENT_SUM": "add",
+}
+
+
+@op("SEGMENT_SUM", domain=DOMAIN, inputs=2)
+def segment_sum(context: OpKernelContext) -> None:
+    """Give the sums of slices along the first dimension, by rising numbers of segments."""
+    node = LiteNode(context)
+    segments = context.constant(1).reshape(-1)
+    _combined(node, "add", int(segments[-1]) + 1 if len(segments) else 0)
+
+
+@op(*_SEGMENTS, domain=DOMAIN, inputs=3)
+def unsorted_segment(context: OpKernelContext) -> None:
+    """Give what slices come to by segment; those of a negative number count for none."""
+    _combined(LiteNode(context), _SEGMENTS[context.node.op], context.one_int(2))
+
+
+def _combined(node: LiteNode, kind: str, count: int) -> None:
+    x, segments = node.context.input(0), node.context.input(1)
+    node.give(indexing.put_in_segments(node.b, x, segments, kind, count))

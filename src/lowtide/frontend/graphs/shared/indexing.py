@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -109,6 +109,23 @@ def put_vectors(b: Builder, x: Op, indices: Op, updates: Op, kind: str = "none")
         index_vector_dim=first,
     )
     return b.scatter(x, indices, updates, _combiner(b, kind, x.element_type), attributes)
+
+
+def put_in_segments(b: Builder, x: Op, segments: Op, kind: str, count: int) -> Op:
+    """Return what the slices of x come to by segment; of a negative number they count for none."""
+    start = b.constant(_start(kind, DTYPES[x.element_type]), x.element_type)
+    empty = b.broadcast(start, [count, *x.dimensions[segments.rank :]], [])
+    places = b.reshape(segments, [*segments.dimensions, 1])
+    return put_vectors(b, empty, places, x, kind)
+
+
+def _start(kind: str, dtype: np.dtype[Any]) -> complex:
+    """What no slice comes to."""
+    if kind in ("add", "mul"):
+        return int(kind == "mul")
+    limits: Any = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
+    found = limits.min if kind == "max" else limits.max
+    return float(found) if dtype.kind == "f" else int(found)
 
 
 def _combiner(b: Builder, kind: str, element_type: ElementType) -> SubComputation:
