@@ -79,7 +79,6 @@ def _called(
 
 
 def _step(moment: BindingMoment) -> dict[str, Any]:
-    cut = moment.cut()
     if moment.when is When.END:
         return {"at": 0, "when": When.END.value, "flow": []}
     count, made = len(moment.values.nbytes), len(moment.values.kinds)
@@ -88,7 +87,7 @@ def _step(moment: BindingMoment) -> dict[str, Any]:
     shift = {0: 0, 1: rest, 2: 2 * rest}
     flow = [
         [_node(tail, count, made, shift), _node(head, count, made, shift), amount]
-        for tail, head, amount in cut.flow
+        for tail, head, amount in moment.cut().flow
     ]
     return {"at": moment.number, "when": moment.when.value, "flow": flow}
 

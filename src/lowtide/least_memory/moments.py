@@ -80,13 +80,13 @@ class Moments:
         for number, reads in enumerate(values.reads):
             for v in reads:
                 self._readers[v].append(number)
-        self._rules = self._lasting_rules(is_free)
-        self._network = MomentNetwork(_FIRST + count + 2 * operations, self._rules, self._endless)
+        nodes = _FIRST + count + 2 * operations
+        self._network = MomentNetwork(nodes, self._lasting_rules(is_free), self._endless)
 
     @property
     def arcs(self) -> int:
         """How many arcs a network has that is cut."""
-        return len(self._rules[0])
+        return len(self._network)
 
     @property
     def once(self) -> list[int]:
@@ -102,8 +102,9 @@ class Moments:
 
     def cut(self, number: int, when: When, without: Sequence[int] = ()) -> Cut:
         """Return the same with what shows it."""
-        solver = self._solved(number, when, without)
-        tails, heads, capacity = self._rules
+        network = self._network
+        solver = network.solved(*self._ends(number, when), without)
+        tails, heads, capacity = network.tails, network.heads, network.capacity
         holds = np.zeros(_FIRST + len(self._needed) + 2 * len(self._later), np.bool_)
         holds[solver.get_source_side_min_cut()] = True
         count = len(self._needed)
@@ -164,23 +165,3 @@ class Moments:
             return [own], self._absent[makers[makers >= 0]].tolist()
         begins = self._needed[reads].tolist() if when is When.DURING else []
         return [*begins, *self._behind(number)], [own]
-
-    def _solved(self, number: int, when: When, without: Sequence[int]) -> Any:
-        """A solver that has a maximum flow of a moment; the arcs of all moments come first."""
-        from ortools.graph.python.max_flow import SimpleMaxFlow
-
-        tails, heads, capacity = self._rules
-        if len(without):
-            capacity = capacity.copy()
-            capacity[list(without)] = 0
-        found = self._ends(number, when)
-        begins, ends = np.array(found[0], np.int64), np.array(found[1], np.int64)
-        solver = SimpleMaxFlow()
-        solver.add_arcs_with_capacity(
-            np.concatenate([tails, np.full(len(begins), SOURCE), ends]),
-            np.concatenate([heads, begins, np.full(len(ends), SINK)]),
-            np.concatenate([capacity, np.full(len(begins) + len(ends), self._endless)]),
-        )
-        if solver.solve(SOURCE, SINK) != solver.OPTIMAL:
-            raise RuntimeError("the maximum flow was not found")
-        return solver

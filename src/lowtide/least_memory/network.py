@@ -8,7 +8,7 @@ two. What is left of a network is small, and only that is given to an algorithm 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -55,23 +55,34 @@ class MomentNetwork:
 
         `begins` go with the source, `ends` with the sink; arcs in `without` count for nothing.
         """
-        capacity = self.capacity
-        if len(without):
-            capacity = capacity.copy()
-            capacity[list(without)] = 0
         if len(self) >= _MANY:
+            capacity = self._capacity_without(without)
             side = self._sides(np.append(begins, SOURCE), np.append(ends, SINK), capacity)
             if side is not None:
                 tails, heads = side[self.tails], side[self.heads]
                 kept = (tails >= 0) & (heads >= 0) & (tails != heads) & (capacity > 0)
                 kept &= (tails != SINK) & (heads != SOURCE)
-                return _flow(tails[kept], heads[kept], capacity[kept])
+                return int(_flow(tails[kept], heads[kept], capacity[kept]).optimal_flow())
+        return int(self.solved(begins, ends, without).optimal_flow())
+
+    def solved(self, begins: ArrayLike, ends: ArrayLike, without: Sequence[int] = ()) -> Any:
+        """Return a solver that has a flow of that capacity; the arcs of the network come first."""
         first, last = np.asarray(begins, np.int64), np.asarray(ends, np.int64)
         return _flow(
             np.concatenate([self.tails, np.full(len(first), SOURCE), last]),
             np.concatenate([self.heads, first, np.full(len(last), SINK)]),
-            np.concatenate([capacity, np.full(len(first) + len(last), self.endless)]),
+            np.concatenate(
+                [self._capacity_without(without), np.full(len(first) + len(last), self.endless)]
+            ),
         )
+
+    def _capacity_without(self, arcs: Sequence[int]) -> Array:
+        """The capacities, with some arcs that count for nothing."""
+        if not len(arcs):
+            return self.capacity
+        capacity = self.capacity.copy()
+        capacity[list(arcs)] = 0
+        return capacity
 
     def _sides(self, begins: Array, ends: Array, capacity: Array) -> Array | None:
         """By node its number in a small network, -1 where no path between the two sides leads.
@@ -135,8 +146,8 @@ def reach(arcs: NodeArcs, seen: Array, count: int, queue: Array, least: int) -> 
     return count
 
 
-def _flow(tails: Array, heads: Array, capacity: Array) -> int:
-    """The most that flows from source to sink."""
+def _flow(tails: Array, heads: Array, capacity: Array) -> Any:
+    """A solver that has the most that flows from source to sink."""
     from ortools.graph.python.max_flow import SimpleMaxFlow
 
     solver = SimpleMaxFlow()
@@ -145,4 +156,4 @@ def _flow(tails: Array, heads: Array, capacity: Array) -> int:
     )
     if solver.solve(SOURCE, SINK) != solver.OPTIMAL:
         raise RuntimeError("the maximum flow was not found")
-    return int(solver.optimal_flow())
+    return solver
