@@ -9,7 +9,12 @@ _DIGITS = 12
 
 
 def source_digest(folder: Path) -> str:
-    """Return the first hexadecimal digits of the digest of all Python files below a folder.
+    """Return the first hexadecimal digits of the digest of a folder, for people to compare."""
+    return tree_digest(folder)[:_DIGITS]
+
+
+def tree_digest(folder: Path) -> str:
+    """Return the digest of all Python files below a folder, in hexadecimal digits.
 
     Names and contents count, times do not: a wheel has the digest of the checkout it was built of.
     """
@@ -20,4 +25,4 @@ def source_digest(folder: Path) -> str:
         for part in (name, content):
             digest.update(len(part).to_bytes(8, "little"))
             digest.update(part)
-    return digest.hexdigest()[:_DIGITS]
+    return digest.hexdigest()

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import lowtide
+from lowtide.files.source_digest import tree_digest
 
 
 @cache
@@ -30,9 +31,4 @@ def code_version() -> str:
 @cache
 def package_digest() -> str:
     """Return a digest of the source of this package, the same wherever it is installed."""
-    root = Path(lowtide.__file__).parent
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        digest.update(f"{path.relative_to(root)}\n".encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+    return tree_digest(Path(lowtide.__file__).parent)
