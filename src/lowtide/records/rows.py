@@ -143,5 +143,5 @@ def _read_float(x: Any) -> float:
 
 _PLAIN: Final[Mapping[Any, RowForm]] = {
     **{kind: _plain(kind) for kind in (bool, int, str)},
-    float: RowForm(lambda x: x, _read_float),
+    float: RowForm(float, _read_float),
 }

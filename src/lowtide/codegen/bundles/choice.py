@@ -56,7 +56,7 @@ class ThunkCosts:
 
 def costs_of(kernels: Sequence[KernelEntry], texts: Sequence[str]) -> ThunkCosts:
     """Return what kernels cost, whose modules are `texts`."""
-    seconds = [sum([x.units * x.unit_seconds for x in kernel.phases], 0.0) for kernel in kernels]
+    seconds = [sum([x.units * x.unit_seconds for x in kernel.phases]) for kernel in kernels]
     return ThunkCosts(seconds, [text.count("\n") for text in texts])
 
 
@@ -130,7 +130,7 @@ class _Choice:
         if steps <= runs or saved < max(_LEAST_SHARE * own, _LEAST_GAIN * self.total):
             yield from run
             return
-        seconds = sum([self.costs.of(x) for x in run], 0.0)
+        seconds = sum([self.costs.of(x) for x in run])
         bundle = BundleThunk(run[0].name, f"bundle{len(self.bundles)}", seconds, tuple(run))
         self.bundles.append(bundle)
         yield bundle
