@@ -56,8 +56,8 @@ class CommonPart:
         }
 
 
-def signature_of(module: Module) -> ProgramContents:
-    """Return the signature of a module, which may be planned already."""
+def contents_of(module: Module) -> ProgramContents:
+    """Return the contents of a module, which may be planned already."""
     arguments, kinds = Counter[str](), Counter[str]()
     for parameter in module.entry.parameters:
         name = parameter.metadata.op_name or parameter.name

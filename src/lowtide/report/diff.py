@@ -152,7 +152,7 @@ def diff_of(before: DiffSide, after: DiffSide) -> MemoryDiff:
         parts = [*_figures(before, after), *_buffers(before, after)]
     else:
         parts = _causes(before, after)
-    first, second = before.signature, after.signature
+    first, second = before.contents, after.contents
     common = () if first is None or second is None else in_common(first, second)
     return MemoryDiff(before, after, _by_size(parts), is_related, common)
 
@@ -209,7 +209,7 @@ def _are_related(before: DiffSide, after: DiffSide) -> bool:
 
 def _take_alike(before: DiffSide, after: DiffSide) -> bool:
     """Whether two programs have an argument in common, as far as that is known."""
-    first, second = before.signature, after.signature
+    first, second = before.contents, after.contents
     return first is None or second is None or share_arguments(first, second)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from lowtide.ir import InputError, Module, Opcode, SourceLocation
 from lowtide.records import dataclass
 from lowtide.report.blame import primitive_of, scope_of
-from lowtide.report.contents import ProgramContents, signature_of
+from lowtide.report.contents import ProgramContents, contents_of
 from lowtide.report.memory import SCHEMA, MemoryReport
 from lowtide.report.peak import CauseKind, PeakBuffer
 
@@ -29,7 +29,7 @@ class DiffSide:
     """A program with its peak: all bytes of a call, and the parts that are no buffers.
 
     `buffers` are those of the peak but for donated arguments, which count in `arguments`. The four
-    figures and the buffers sum to `total_bytes`. `names` and `signature` are None where only a
+    figures and the buffers sum to `total_bytes`. `names` and `contents` are None where only a
     report is known.
     """
 
@@ -41,7 +41,7 @@ class DiffSide:
     packing: int
     buffers: tuple[PeakBuffer, ...]
     names: ProgramNames | None = None
-    signature: ProgramContents | None = None
+    contents: ProgramContents | None = None
 
 
 def side_of_report(report: MemoryReport, label: str, module: Module | None = None) -> DiffSide:
@@ -96,8 +96,8 @@ def _side(
     own = tuple([x for x in buffers if x.kind != "argument"])
     arguments = total - constants - packing - sum([x.nbytes for x in own])
     names = None if of is None else names_in(of)
-    signature = None if of is None else signature_of(of)
-    return DiffSide(label, module, total, arguments, constants, packing, own, names, signature)
+    contents = None if of is None else contents_of(of)
+    return DiffSide(label, module, total, arguments, constants, packing, own, names, contents)
 
 
 def _buffer(entry: Mapping[str, Any]) -> PeakBuffer:
