@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Final
 
 import numpy as np
@@ -11,7 +12,7 @@ from tests.hunting.roundings import REDUCING, rounds
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import Convolution, Dot, ReduceWindow
 from lowtide.ir.element_type import ElementType
-from lowtide.ir.literal import Array
+from lowtide.ir.literal import DTYPES, Array
 
 
 def known_difference(module: Module) -> str | None:
@@ -48,6 +49,13 @@ def _scatters_twice(x: Instruction) -> bool:
     return x.opcode is Opcode.SCATTER and len({_named(y) for y in targets}) < len(targets)
 
 
+def _scatters_by_itself(x: Instruction) -> bool:
+    """Whether an array that is scattered into says, too, where or what is put there."""
+    count = len(x.operands) // 2
+    others = {_named(y) for y in x.operands[count:]}
+    return x.opcode is Opcode.SCATTER and any(_named(y) in others for y in x.operands[:count])
+
+
 def _updates_by_itself(x: Instruction) -> bool:
     """Whether a part of an array, moved by nothing but slices, is put elsewhere in that array."""
     return x.opcode is Opcode.DYNAMIC_UPDATE_SLICE and _named(x.operands[0]) == _named(
@@ -74,8 +82,50 @@ def _is_folded_angle(x: Instruction) -> bool:
     """Whether an angle may be that of two zeros in what XLA computes ahead, or in 16 bits."""
     if x.opcode is not Opcode.ATAN2:
         return False
-    is_half = x.shape.element_type in (ElementType.F16, ElementType.BF16)
-    return is_half or all(y.opcode is Opcode.CONSTANT for y in x.operands)
+    return x.shape.element_type in (ElementType.F16, ElementType.BF16) or _is_of_constants(x)
+
+
+def _is_of_constants(x: Instruction) -> bool:
+    """Whether nothing that a value is made of is known only when the module runs."""
+    seen, stack = {x}, [x]
+    while stack:
+        for y in stack.pop().operands:
+            if y not in seen:
+                seen.add(y)
+                stack.append(y)
+    return not any(y.opcode is Opcode.PARAMETER or y.called_computations for y in seen)
+
+
+def _forgets_the_sign(x: Instruction) -> bool:
+    """Whether a float became signed, unsigned, and a float again, which XLA takes for rounding."""
+    if x.opcode is not Opcode.CONVERT or not x.shape.element_type.is_floating:
+        return False
+    kinds = [_is_unsigned, _is_signed, _is_floating]
+    while kinds and x.opcode in _IN_PLACE:
+        x = x.operands[0]
+        if kinds[0](x.shape.element_type):
+            kinds.pop(0)
+    return not kinds
+
+
+def _is_unsigned(type_: ElementType) -> bool:
+    return DTYPES[type_].kind == "u"
+
+
+def _is_signed(type_: ElementType) -> bool:
+    return DTYPES[type_].kind == "i"
+
+
+def _is_floating(type_: ElementType) -> bool:
+    return type_.is_floating
+
+
+def _solves_many_small_systems(x: Instruction) -> bool:
+    """Whether XLA divides by the number of whole blocks of 32 rows, of which there are none."""
+    if x.opcode is not Opcode.TRIANGULAR_SOLVE:
+        return False
+    *batch, rows, _ = x.operands[0].shape.dimensions
+    return prod(batch) > 8 and rows < 32
 
 
 def _magnifies_bits(x: Instruction) -> bool:
@@ -116,6 +166,7 @@ def _floats(x: Instruction) -> list[ElementType]:
 
 _DIFFERENCES: Final[tuple[tuple[Callable[[Instruction], bool], str], ...]] = (
     (_scatters_twice, "scatters twice into the place of one operand"),
+    (_scatters_by_itself, "scatters into an array while it reads there what goes where"),
     (_updates_by_itself, "reads an array for an update while it overwrites it"),
     (_chooses_in_padding, "chooses another one of equal elements in padded windows"),
     (_is_packed, "computes integers of 2 and 4 bits in 8 bits"),
@@ -123,6 +174,8 @@ _DIFFERENCES: Final[tuple[tuple[Callable[[Instruction], bool], str], ...]] = (
     (_is_folded_angle, "gives a NaN for the angle of two zeros"),
     (_adds_bytes, "rounds each partial sum of floats of 8 bits"),
     (_magnifies_bits, "takes subnormal numbers for 0"),
+    (_forgets_the_sign, "takes negative numbers that became unsigned for negative ones"),
+    (_solves_many_small_systems, "divides by 0 while it compiles more than 8 small systems"),
     (_is_product_of_nothing, "does not write a product over no elements that is added to"),
 )
 

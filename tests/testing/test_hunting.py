@@ -413,6 +413,7 @@ def test_a_hunt_counts_what_it_judges_and_keeps_what_it_finds(tmp_path, monkeypa
 
 
 INNER = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+SOLVE = "left_side=true, lower=true, transpose_a=NO_TRANSPOSE"
 
 
 @pytest.mark.parametrize(
@@ -427,6 +428,9 @@ INNER = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
         ("s4[4] add(s4[4] %a, s4[4] %b)", True),
         ("s8[4] add(s8[4] %a, s8[4] %b)", False),
         ("f32[4,4] dynamic-update-slice(f32[4,4] %a, f32[4,4] %a, s32[] %b, s32[] %b)", True),
+        (f"f32[9,5,3] triangular-solve(f32[9,5,5] %a, f32[9,5,3] %b), {SOLVE}", True),
+        (f"f32[8,5,3] triangular-solve(f32[8,5,5] %a, f32[8,5,3] %b), {SOLVE}", False),
+        (f"f32[9,32,3] triangular-solve(f32[9,32,32] %a, f32[9,32,3] %b), {SOLVE}", False),
     ],
 )
 def test_xla_is_no_judge_of_what_it_is_known_to_do_otherwise(line: str, is_known: bool) -> None:
@@ -438,8 +442,63 @@ def test_xla_is_no_judge_of_what_it_is_known_to_do_otherwise(line: str, is_known
     assert (known_difference(parse_hlo(text)) is not None) == is_known
 
 
-def test_xla_is_no_judge_of_the_angle_of_two_constants() -> None:
-    module = parse_hlo(
-        "HloModule m\nENTRY e {\n  z = f32[] constant(0)\n  ROOT r = f32[] atan2(z, z)\n}"
-    )
-    assert known_difference(module) is not None
+LATER = """HloModule m
+
+later {
+  a = s32[] parameter(0)
+  ROOT b = s32[] parameter(1)
+}
+
+ENTRY e {
+"""
+ROWS = "update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}"
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_known"),
+    [
+        (("z = f32[] constant(0)", "ROOT r = f32[] atan2(z, z)"), True),
+        (
+            (
+                *("c = c64[] constant((0, 0))", "z = f32[] imag(c)", "y = f32[] negate(z)"),
+                "ROOT r = f32[] atan2(y, z)",
+            ),
+            True,
+        ),
+        (
+            (
+                *("a = f32[4] parameter(0)", "b = s32[4] convert(a)", "c = u32[4] convert(b)"),
+                *("d = u32[4] reverse(c), dimensions={0}", "ROOT r = f16[4] convert(d)"),
+            ),
+            True,
+        ),
+        (
+            (
+                *("a = s32[4] parameter(0)", "c = u32[4] convert(a)"),
+                "ROOT r = f16[4] convert(c)",
+            ),
+            False,
+        ),
+        (
+            (
+                *("a = s32[4,1] parameter(0)", "p = s32[4,1] parameter(1)"),
+                "w = s32[4,1] copy(a)",
+                f"ROOT r = s32[4,1] scatter(a, w, p), {ROWS}, index_vector_dim=1, to_apply=later",
+            ),
+            True,
+        ),
+        (
+            (
+                *("a = s32[4,1] parameter(0)", "p = s32[4,1] parameter(1)"),
+                "w = s32[4,1] add(a, a)",
+                f"ROOT r = s32[4,1] scatter(a, w, p), {ROWS}, index_vector_dim=1, to_apply=later",
+            ),
+            False,
+        ),
+    ],
+)
+def test_xla_is_no_judge_of_what_several_operations_show(
+    lines: tuple[str, ...], is_known: bool
+) -> None:
+    module = parse_hlo(LATER + "\n".join([f"  {x}" for x in lines]) + "\n}\n")
+    assert (known_difference(module) is not None) == is_known
