@@ -25,15 +25,22 @@ def known_difference(module: Module) -> str | None:
     return None
 
 
-def multiplies_holes(module: Module) -> bool:
-    """Whether a convolution has holes in its input, by which XLA:CPU may multiply infinities."""
-    return any(
-        w.base_dilation > 1
-        for computation in module.computations.values()
-        for x in computation.instructions.values()
-        if x.opcode is Opcode.CONVOLUTION
-        for w in x.attributes_as(Convolution).window.dimensions
-    )
+def where_infinities_differ(module: Module) -> str | None:
+    """Return what XLA:CPU may do otherwise with infinities in a module; None where nothing is known.
+
+    A convolution whose input has holes may multiply these; equations are solved in another order.
+    """
+    for computation in module.computations.values():
+        for x in computation.instructions.values():
+            if x.opcode is Opcode.TRIANGULAR_SOLVE:
+                return "solves equations in another order"
+            if x.opcode is Opcode.CONVOLUTION and _has_holes(x):
+                return "multiplies holes of a convolution by infinities"
+    return None
+
+
+def _has_holes(x: Instruction) -> bool:
+    return any(w.base_dilation > 1 for w in x.attributes_as(Convolution).window.dimensions)
 
 
 def is_finite(x: Array) -> bool:

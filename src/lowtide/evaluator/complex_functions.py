@@ -52,7 +52,8 @@ def _product_with_conjugate(a: Array, b: Array, factor: Any) -> Array:
 def sign(z: Array) -> Array:
     """Return z / |z|, or 0 for 0."""
     magnitude = np.abs(z)
-    unit = z / np.where(magnitude == 0, magnitude.dtype.type(1), magnitude)
+    size = np.where(magnitude == 0, magnitude.dtype.type(1), magnitude)
+    unit = make_complex(z.real / size, z.imag / size)  # Each part keeps the sign of its zero.
     return np.where(magnitude == 0, z.dtype.type(0), unit)
 
 
@@ -63,8 +64,9 @@ def logistic(z: Array) -> Array:
 
 
 def rsqrt(z: Array) -> Array:
-    """Return 1 / sqrt(z), principal branch."""
-    return divide(z.dtype.type(1), np.asarray(np.sqrt(z)))
+    """Return 1 / sqrt(z), principal branch: no real part is below 0, nor is a zero negative."""
+    found = divide(z.dtype.type(1), np.asarray(np.sqrt(z)))
+    return make_complex(np.abs(found.real), found.imag)
 
 
 def cbrt(z: Array) -> Array:

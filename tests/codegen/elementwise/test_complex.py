@@ -6,6 +6,7 @@ from tests.codegen.elementwise import oracle
 from tests.codegen.elementwise.kernels import TARGETS, Case, compiled, special_values
 
 from lowtide.ir.element_type import ElementType
+from lowtide.ir.literal import DTYPES
 from lowtide.ir.opcode import Opcode
 
 TOLERANCE = {ElementType.C64: 1e-6, ElementType.C128: 1e-12}
@@ -33,6 +34,23 @@ def test_complex_functions_are_near_the_evaluator(type_, form):
         if case.opcode is Opcode.ATAN2:
             good |= _is_undecided(a, b)
         assert good.all(), oracle.report(case, good, arrays, got, want)
+
+
+@pytest.mark.parametrize("type_", TOLERANCE)
+def test_zeros_have_the_signs_by_which_a_branch_is_chosen(type_):
+    steps = [0.3, 1.5, 2.5, 4.0, 7.0, 30.0]
+    parts = [*steps, *[-x for x in steps], 0.0, -0.0]
+    points = [(x, y) for x in parts for y in (0.0, -0.0)]
+    values = np.zeros(2 * len(points), DTYPES[type_])
+    values.real, values.imag = zip(*points, *[(y, x) for x, y in points], strict=True)
+    cases = [x for x in oracle.cases(type_) if len(x.operands) == 1]
+    cases = [x for x in cases if x.opcode is not Opcode.CBRT]  # HLO has it for real numbers only.
+    for case, run in zip(cases, compiled(cases, TARGETS["native"], 0), strict=True):
+        got, want = run(values), oracle.expected(case, (values,))
+        for one, other in ((got.real, want.real), (got.imag, want.imag)):
+            zero = (np.asarray(one) == 0) & (np.asarray(other) == 0)
+            same = ~zero | (np.signbit(one) == np.signbit(other))
+            assert same.all(), oracle.report(case, same, (values,), got, want)
 
 
 def _is_undecided(y, x):

@@ -144,15 +144,16 @@ def sinh(z: Complex) -> Complex:
     sine, cosine = sine_and_cosine(z.imag)
     imag = exponential.cosh(z.real) * sine
     real = _sinh(z.real) * cosine
-    return Complex(real.where(z.real.equals(0.0), z.real), imag.where(z.imag.equals(0.0), z.imag))
+    zero = z.real.where(cosine < 0.0, -z.real)
+    return Complex(real.where(z.real.equals(0.0), zero), imag.where(z.imag.equals(0.0), z.imag))
 
 
 def cosh(z: Complex) -> Complex:
     """Return the hyperbolic cosine."""
     sine, cosine = sine_and_cosine(z.imag)
     imag = _sinh(z.real) * sine
-    flat = z.imag.equals(0.0) | z.real.equals(0.0)
-    return Complex(exponential.cosh(z.real) * cosine, imag.where(flat, z.real * z.imag))
+    zero = z.real.constant(1.0).copysign(z.real) * z.imag
+    return Complex(exponential.cosh(z.real) * cosine, imag.where(z.imag.equals(0.0), zero))
 
 
 def tanh(z: Complex) -> Complex:
