@@ -26,7 +26,7 @@ def known_difference(module: Module) -> str | None:
 
 
 def where_infinities_differ(module: Module) -> str | None:
-    """Return what XLA:CPU may do otherwise with infinities in a module; None where nothing is known.
+    """Return what XLA:CPU may do otherwise with infinities; None where nothing is known.
 
     A convolution whose input has holes may multiply these; equations are solved in another order.
     """
