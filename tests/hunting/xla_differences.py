@@ -28,19 +28,22 @@ def known_difference(module: Module) -> str | None:
 def where_infinities_differ(module: Module) -> str | None:
     """Return what XLA:CPU may do otherwise with infinities; None where nothing is known.
 
-    A convolution whose input has holes may multiply these; equations are solved in another order.
+    Convolutions may multiply them by zeros, and equations are solved in another order.
     """
     for computation in module.computations.values():
         for x in computation.instructions.values():
             if x.opcode is Opcode.TRIANGULAR_SOLVE:
                 return "solves equations in another order"
-            if x.opcode is Opcode.CONVOLUTION and _has_holes(x):
-                return "multiplies holes of a convolution by infinities"
+            if x.opcode is Opcode.CONVOLUTION and _has_zeros(x):
+                return "multiplies zeros of a convolution by infinities"
     return None
 
 
-def _has_holes(x: Instruction) -> bool:
-    return any(w.base_dilation > 1 for w in x.attributes_as(Convolution).window.dimensions)
+def _has_zeros(x: Instruction) -> bool:
+    """Whether XLA may multiply by zeros that are in no array: in holes, and between groups."""
+    how = x.attributes_as(Convolution)
+    is_grouped = how.feature_group_count > 1 or how.batch_group_count > 1
+    return is_grouped or any(w.base_dilation > 1 for w in how.window.dimensions)
 
 
 def is_finite(x: Array) -> bool:

@@ -28,7 +28,7 @@ from tests.hunting.summary import summary
 from tests.hunting.table import MAKERS, REGIONS
 from tests.hunting.worker import JudgeWorker
 from tests.hunting.writing import ModuleWish, draw_module
-from tests.hunting.xla_differences import known_difference
+from tests.hunting.xla_differences import known_difference, where_infinities_differ
 
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.errors import LowtideError
@@ -502,3 +502,13 @@ def test_xla_is_no_judge_of_what_several_operations_show(
 ) -> None:
     module = parse_hlo(LATER + "\n".join([f"  {x}" for x in lines]) + "\n}\n")
     assert (known_difference(module) is not None) == is_known
+
+
+@pytest.mark.parametrize(("groups", "is_known"), [(1, False), (2, True)])
+def test_xla_multiplies_infinities_by_zeros_between_groups(groups: int, is_known: bool) -> None:
+    line = f"convolution(a, b), dim_labels=bf_io->bf, feature_group_count={groups}"
+    module = parse_hlo(
+        "HloModule m\nENTRY e {\n  a = f32[2,2] parameter(0)\n"
+        f"  b = f32[{2 // groups},6] parameter(1)\n  ROOT r = f32[2,6] {line}\n}}"
+    )
+    assert (where_infinities_differ(module) is not None) == is_known
