@@ -512,3 +512,13 @@ def test_xla_multiplies_infinities_by_zeros_between_groups(groups: int, is_known
         f"  b = f32[{2 // groups},6] parameter(1)\n  ROOT r = f32[2,6] {line}\n}}"
     )
     assert (where_infinities_differ(module) is not None) == is_known
+
+
+@pytest.mark.parametrize(("order", "is_known"), [("TOTALORDER", False), ("FLOAT", True)])
+def test_xla_puts_nan_elsewhere_where_they_have_no_place(order: str, is_known: bool) -> None:
+    module = parse_hlo(
+        "HloModule m\norder {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
+        f"  ROOT r = pred[] compare(a, b), direction=LT, type={order}\n}}\nENTRY e {{\n"
+        "  x = f32[9] parameter(0)\n  ROOT s = f32[9] sort(x), dimensions={0}, to_apply=order\n}"
+    )
+    assert (where_infinities_differ(module) is not None) == is_known
