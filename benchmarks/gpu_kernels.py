@@ -20,6 +20,7 @@ from typing import Any
 
 from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
+from lowtide.client.executable.device_parts import device_parts
 from lowtide.client.gpu import kept
 from lowtide.frontend.files import read
 from lowtide.frontend.hlo_text import parse_hlo
@@ -47,8 +48,8 @@ class Table:
 
 
 def rows_of(module: Any, target: str) -> list[Row]:
-    """Return what each kernel of a module takes."""
-    program = build(module, GpuBackend(target)).program
+    """Return what each kernel of a module takes, on each of its devices."""
+    program = build(device_parts(module).module, GpuBackend(target)).program
     cubin = program.assembled(kept("cubins", Options()))
     found = []
     for kernel in program.kernels:

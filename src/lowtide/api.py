@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lowtide import compiler
     from lowtide.autopsy.report import PlanReport
     from lowtide.client.executable import Executable
-    from lowtide.client.gpu import DeviceExecutable
+    from lowtide.client.gpu import DeviceExecutable, DevicesExecutable
     from lowtide.report.fit import FitReport
     from lowtide.report.memory import MemoryReport
     from lowtide.report.shardings import ShardingReport
@@ -34,7 +34,7 @@ def compile(
     *,
     target: str,
     **given: Any,
-) -> Executable | DeviceExecutable: ...
+) -> Executable | DeviceExecutable | DevicesExecutable: ...
 
 
 @overload
@@ -53,7 +53,7 @@ def compile(
     options: Options | None = None,
     progress: Callable[[str], None] | None = None,
     **given: Any,
-) -> Executable | DeviceExecutable:
+) -> Executable | DeviceExecutable | DevicesExecutable:
     """Return a module, given itself or as the path of any MODULE file, as native code.
 
     `memory`, in bytes or as text like "512MiB", is the most that one call may need beyond its

@@ -52,6 +52,29 @@ def test_emulated_runs_equal_the_evaluator(
         assert all(np.array_equal(a[x], b[x]) for x in a.files)
 
 
+SHARDED = """HloModule sharded, num_partitions=4
+
+ENTRY e {
+  x = f32[8,16] parameter(0), sharding={devices=[1,4]<=[4]}
+  y = f32[16,8] parameter(1), sharding={devices=[4,1]<=[4]}
+  d = f32[8,8] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT c = f32[8,8] copy(d), sharding={devices=[4,1]<=[4]}
+}
+"""
+
+
+def test_a_module_with_shardings_runs_on_several_emulated_devices(
+    lowtide: Lowtide, tmp_path: Path
+) -> None:
+    module, ours, theirs = (tmp_path / x for x in ("m.hlo", "ours.npz", "theirs.npz"))
+    module.write_text(SHARDED)
+    assert lowtide("run", module, "--outputs", ours, "--target", "cuda:sm_90", "--emulate") == 0
+    assert "emulated for cuda:sm_90, not on 4 devices" in lowtide.out
+    assert lowtide("run", module, "--outputs", theirs, "--reference") == 0
+    with np.load(ours) as a, np.load(theirs) as b:
+        assert all(np.allclose(a[x], b[x], rtol=1e-5, atol=1e-5) for x in b.files)
+
+
 @pytest.mark.parametrize(
     ("command", "said"),
     [

@@ -61,23 +61,21 @@ class GpuKernelSet:
     def program(self, plan: ModulePlan, progress: Progress | None = None) -> GpuProgram:
         """Return the program of a plan that has the scratch of these kernels."""
         assert plan.module.schedule is not None
-        sequences = plan.module.schedule.sequences
-        thunks = thunks_of(plan.assignment, sequences, self._kernels.number, _no_call, _no_exchange)
-        written = self._kernels.write()
+        sequences, kernels = plan.module.schedule.sequences, self._kernels
+        thunks = thunks_of(plan.assignment, sequences, kernels.number, _no_call, kernels.exchange)
+        written = kernels.write()
         return GpuProgram(
             plan.module.name,
-            self._kernels.target,
+            kernels.target,
             thunks,
             written.kernels,
             written.texts,
             interface_of(plan.module, plan.assignment),
             constant_bytes(plan),
+            plan.module.replica_count,
+            plan.module.num_partitions,
         )
 
 
 def _no_call(instruction: Instruction) -> None:
     """No custom call is one of a function of the host: its plan was refused."""
-
-
-def _no_exchange(instruction: Instruction) -> None:
-    """No instruction meets other devices: its plan was refused."""

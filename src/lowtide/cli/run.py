@@ -206,7 +206,11 @@ def run(given: _RunArguments) -> None:
     if several is not None:
         _refuse_on_devices(wanted, {"--arena": given.arena, "--check": given.check is not None})
         own, origin = _dealt(program, several, _Given(given.inputs, given.seed))
-        runs = _on_devices(several, own, options, wanted, reference=given.reference)
+        if is_gpu_target(given.target):
+            count = several.devices
+            runs = gpu_runs(several.program, given.target, own, options, given.repeat, count)
+        else:
+            runs = _on_devices(several, own, options, wanted, reference=given.reference)
         results = joined_results(several, program.module, runs.result)
         show_runs(program.module, origin, runs, results, given.outputs, json=given.json)
         return

@@ -29,15 +29,21 @@ def check_gpu_usage(target: str, *, is_emulated: bool, others: dict[str, Any]) -
 
 
 def gpu_runs(
-    program: NamedProgram, target: str, arguments: Any, options: Options, repeat: int
+    program: NamedProgram,
+    target: str,
+    arguments: Any,
+    options: Options,
+    repeat: int,
+    devices: int = 1,
 ) -> Runs:
-    """Compile a program for a graphics processor, and run it there or emulated on this host.
+    """Compile a program for graphics processors, and run it there or emulated on this host.
 
-    Where the target of the options is not `target`, it is emulated.
+    Where the target of the options is not `target`, it is emulated. For several devices `arguments`
+    are those of each, and so is the result.
     """
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.progress import progress
-    from lowtide.client.gpu import compile_for_device, emulated
+    from lowtide.client.gpu import DevicesExecutable, compile_for_device, emulated
     from lowtide.ir.gpu_names import EMULATED
 
     if program.executable is not None:
@@ -48,9 +54,19 @@ def gpu_runs(
             found = emulated(program.module, target, options, line.show_part)
         else:
             found = compile_for_device(program.module, options, line.show_part)
-        result, first, seconds = timed(lambda: found(*arguments), repeat)
+        if isinstance(found, DevicesExecutable):
+            several = found.run
+            result, first, seconds = timed(lambda: several(arguments), repeat)
+        elif devices > 1:  # They ask for their numbers only, which have no kernel of their own.
+            raise UsageError(f"{program.module.name}: its {devices} devices exchange nothing")
+        else:
+            alone = found
+            result, first, seconds = timed(lambda: alone(*arguments), repeat)
     apart = first if repeat > 1 else None
+    document: dict[str, object] = {"devices": devices} if devices > 1 else {}
     if is_emulated:
-        how = f"emulated for {target}, not on a device"
-        return Runs("emulated", result, seconds, how, apart)
-    return Runs("cuda", result, seconds, f"{target} on {found.device}", apart)
+        count = "a device" if devices == 1 else f"{devices} devices"
+        how = f"emulated for {target}, not on {count}"
+        return Runs("emulated", result, seconds, how, apart, document=document)
+    how = f"{target} on {found.device}"
+    return Runs("cuda", result, seconds, how, apart, document=document)

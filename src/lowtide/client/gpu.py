@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final, final
 
@@ -14,6 +14,9 @@ from lowtide.backends.build import Build, build
 from lowtide.backends.gpu import GpuBackend
 from lowtide.backends.interface import Tell
 from lowtide.backends.kept import kept
+from lowtide.client.executable.device_parts import DeviceParts, device_parts
+from lowtide.client.executable.on_devices import on_threads
+from lowtide.evaluator.values import value_leaves
 from lowtide.ir import Module
 from lowtide.ir.errors import LowtideError
 from lowtide.ir.gpu_names import EMULATED, GPU_PREFIX
@@ -21,10 +24,12 @@ from lowtide.ir.printer import to_text
 from lowtide.ir.thunk import KernelThunk, Thunk, all_thunks
 from lowtide.options import Options
 from lowtide.records import dataclass
+from lowtide.runtime.cpu.program import nested
+from lowtide.runtime.devices.meeting import current_seat
 from lowtide.runtime.gpu.assembling import Cubin, KernelResources
 from lowtide.runtime.gpu.cuda import CudaDriver
 from lowtide.runtime.gpu.driver import Driver
-from lowtide.runtime.gpu.emulator.device import EmulatedDriver
+from lowtide.runtime.gpu.emulator.device import EmulatedDriver, emulated_devices
 from lowtide.runtime.gpu.execution import LoadedGpuProgram
 from lowtide.runtime.gpu.program import GpuProgram
 
@@ -129,9 +134,83 @@ def compile_for_gpu(
 def built_for_gpu(
     module: Module, name: str, options: Options, tell: Tell | None = None
 ) -> Build[GpuProgram]:
-    """Return a program that is not assembled; raises as `compile_for_gpu`, which needs ptxas."""
-    planned = compiler.PlanOptions.of(options)
-    return build(module, gpu_backend(name), planned, options.memory, None, tell)
+    """Return a program that is not assembled; raises as `compile_for_gpu`, which needs ptxas.
+
+    Of a module with shardings that is the program of one device.
+    """
+    return _built(module, name, options, tell)[0]
+
+
+def _built(
+    module: Module, name: str, options: Options, tell: Tell | None
+) -> tuple[Build[GpuProgram], DeviceParts]:
+    """The program of each device, and how whole arrays lie on them."""
+    planned, parts = compiler.PlanOptions.of(options), device_parts(module)
+    return build(parts.module, gpu_backend(name), planned, options.memory, None, tell), parts
+
+
+@final
+class DevicesExecutable:
+    """A program of several graphics processors, or emulated ones, each of which has a thread.
+
+    `parts` say how whole arrays lie on them, if that is known.
+    """
+
+    def __init__(
+        self, built: Build[GpuProgram], drivers: Sequence[Driver], parts: DeviceParts
+    ) -> None:
+        self._built, self._parts = built, parts
+        self._programs = [LoadedGpuProgram(built.program, x) for x in drivers]
+        self.device = f"{len(drivers)} times {drivers[0].name}"
+        """What the devices are called."""
+
+    def __call__(self, *arrays: Any) -> Any:
+        """Return the whole results of whole arrays, which are cut as the module says.
+
+        Raises InputError where an array does not fit, or nobody knows how they are cut, and what
+        `run` raises.
+        """
+        found = self.run(self._parts.dealt(arrays))
+        whole = self._parts.whole([value_leaves(x) for x in found])
+        return nested(self._built.program.interface.structure, whole)
+
+    execute = __call__
+
+    def run(self, arguments: Sequence[Sequence[Any]]) -> list[Any]:
+        """Return what each device computes of its own arguments.
+
+        Raises what the first device to fail raises, and MeetingError where one waits for ever.
+        """
+        return on_threads(self._built.program, self._on_own_device, arguments)
+
+    def _on_own_device(self, *arrays: Any) -> Any:
+        seat = current_seat()
+        assert seat is not None
+        return self._programs[seat.number](*arrays)
+
+    @property
+    def name(self) -> str:
+        """The name of the module."""
+        return self._built.program.name
+
+    @property
+    def memory(self) -> dict[str, Any]:
+        """What a call needs on each device, in the schema "lowtide.memory/1"; sizes in bytes."""
+        return self._built.plan.report.to_json()
+
+    @property
+    def arena_bytes(self) -> int:
+        """The bytes of the arena that a call needs on each device."""
+        return int(self.memory["ladder"]["arena_bytes"])
+
+    def close(self) -> None:
+        """Give the memory on the devices back; the program does not run afterwards."""
+        for program in self._programs:
+            program.close()
+
+    def __repr__(self) -> str:
+        total = int(self.memory["total_bytes"])
+        return f"<{self.name} for {self.device}: {total:,} bytes each>"
 
 
 @final
@@ -182,25 +261,33 @@ class DeviceExecutable:
 
 def compile_for_device(
     module: Module, options: Options, tell: Tell | None = None
-) -> DeviceExecutable:
+) -> DeviceExecutable | DevicesExecutable:
     """Return a module, which is not changed, as a program on the device that the options name.
 
-    Raises what `compile_for_gpu` does, and DriverError where there is no such device; on one that
-    is emulated nothing is assembled.
+    One for several devices takes as many, the first ones there are. Raises what `compile_for_gpu`
+    does, and DriverError where there is no such device; on one that is emulated nothing is
+    assembled.
     """
     if options.target == EMULATED:
         return emulated(module, options.target, options, tell)
     driver = CudaDriver(kept("cubins", options))
     architecture = driver.architecture
     name = options.target if options.target != GPU_PREFIX else f"{GPU_PREFIX}:{architecture}"
-    return DeviceExecutable(built_for_gpu(module, name, options, tell), driver)
+    built, parts = _built(module, name, options, tell)
+    if not built.program.first_exchange:
+        return DeviceExecutable(built, driver)
+    others = [CudaDriver(kept("cubins", options), i) for i in range(1, parts.devices)]
+    return DevicesExecutable(built, [driver, *others], parts)
 
 
 def emulated(
     module: Module, name: str, options: Options, tell: Tell | None = None
-) -> DeviceExecutable:
-    """Return a module's program for a graphics processor, on one that is emulated on this host.
+) -> DeviceExecutable | DevicesExecutable:
+    """Return a module's program for graphics processors that are emulated on this host.
 
     Raises as `built_for_gpu`.
     """
-    return DeviceExecutable(built_for_gpu(module, name, options, tell), EmulatedDriver())
+    built, parts = _built(module, name, options, tell)
+    if not built.program.first_exchange:
+        return DeviceExecutable(built, EmulatedDriver())
+    return DevicesExecutable(built, emulated_devices(parts.devices), parts)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 
+from lowtide.ir import Instruction
 from lowtide.ir.exchange import Exchange
 from lowtide.ir.thunk import HostCall, Phase
 from lowtide.llvm.callee import parameters
@@ -52,11 +53,22 @@ class KernelPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class ExchangePart:
+    """A kernel of an exchange: how a processor runs it.
+
+    `fusion` does the same, for targets with other kernels; there is none for a ragged-all-to-all.
+    """
+
+    plan: KernelPlan
+    fusion: Instruction | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ExchangePlan:
     """What an instruction exchanges with other devices; its moves number the kernels in `parts`."""
 
     exchange: Exchange
-    parts: tuple[KernelPlan, ...]
+    parts: tuple[ExchangePart, ...]
 
 
 def first_of(ways: Callable[[], Iterator[KernelPlan]]) -> KernelPlan:

@@ -51,6 +51,7 @@ class Result(IntEnum):
     CUDA_ERROR_OUT_OF_MEMORY = 2
     CUDA_ERROR_NO_BINARY_FOR_GPU = 209
     CUDA_ERROR_ILLEGAL_ADDRESS = 700
+    CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED = 704
     CUDA_ERROR_LAUNCH_FAILED = 719
 
 
@@ -87,6 +88,9 @@ class PlayedDriver:
         self.captured: list[Any] | None = None
         self.graphs = 0
         self.waited_for: list[int] = []
+        self.devices, self.has_links = 1, True
+        self.held: list[int] = []
+        self.reached: list[str] = []
 
     def CUstream(self, handle: int) -> str:
         self.waited_for.append(handle)
@@ -104,13 +108,24 @@ class PlayedDriver:
         return (Result.SUCCESS,)
 
     def cuDeviceGetCount(self) -> tuple[Any, ...]:
-        return Result.SUCCESS, 1
+        return Result.SUCCESS, self.devices
 
     def cuDeviceGet(self, number: int) -> tuple[Any, ...]:
         return Result.SUCCESS, number
 
     def cuDevicePrimaryCtxRetain(self, device: int) -> tuple[Any, ...]:
-        return Result.SUCCESS, "context"
+        self.held.append(device)
+        return Result.SUCCESS, "context" if device == 0 else f"context {device}"
+
+    def cuDeviceCanAccessPeer(self, device: int, other: int) -> tuple[Any, ...]:
+        return Result.SUCCESS, int(self.has_links and device != other)
+
+    def cuCtxEnablePeerAccess(self, context: str, flags: int) -> tuple[Any, ...]:
+        assert flags == 0
+        if context in self.reached:
+            return (Result.CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED,)
+        self.reached.append(context)
+        return (Result.SUCCESS,)
 
     def cuCtxSetCurrent(self, context: str) -> tuple[Any, ...]:
         return (Result.SUCCESS,)
@@ -227,6 +242,7 @@ class PlayedDriver:
         return (Result.SUCCESS,)
 
     def cuDevicePrimaryCtxRelease(self, device: int) -> tuple[Any, ...]:
+        self.held.remove(device)
         return (Result.SUCCESS,)
 
 
@@ -419,6 +435,24 @@ def test_calls_from_another_thread(program: GpuProgram, played: PlayedDriver) ->
 )
 def test_the_architecture_of_a_device(capability: tuple[int, int], wanted: str) -> None:
     assert architecture_for(*capability, "a card") == wanted
+
+
+def test_a_device_reaches_the_memory_of_others_once(played: PlayedDriver) -> None:
+    played.devices = 3
+    driver = CudaDriver(None)
+    driver.reach(3)
+    driver.reach(3)
+    assert played.reached == ["context 1", "context 2"]
+    driver.close()
+    assert not played.held
+
+
+def test_devices_without_a_link(played: PlayedDriver) -> None:
+    played.devices, played.has_links = 2, False
+    with pytest.raises(
+        DriverError, match="no link to the memory of device 1, which a program of 2"
+    ):
+        CudaDriver(None).reach(2)
 
 
 def test_a_device_that_is_too_old() -> None:

@@ -11,7 +11,12 @@ from lowtide.client.executable.executable import Executable
 from lowtide.evaluator.values import value_leaves
 from lowtide.ir.errors import InputError
 from lowtide.runtime.cpu.program import NativeProgram, nested
-from lowtide.runtime.devices.meeting import TIMEOUT_SECONDS, Meeting, MeetingError
+from lowtide.runtime.devices.meeting import (
+    TIMEOUT_SECONDS,
+    Meeting,
+    MeetingError,
+    MeetingProgram,
+)
 
 
 def run_on_devices(
@@ -41,7 +46,7 @@ def run_on_devices(
 
 
 def on_threads(
-    program: NativeProgram,
+    program: MeetingProgram,
     call: Callable[..., Any],
     arguments: Sequence[Sequence[Any]],
     timeout_seconds: float | None = TIMEOUT_SECONDS,

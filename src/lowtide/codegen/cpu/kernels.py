@@ -52,7 +52,7 @@ class Kernels(AlikePlans[KernelPlan]):
         if plan is None:
             return None
         key = likeness(instruction)
-        numbers = [self._number((key, place), part) for place, part in enumerate(plan.parts)]
+        numbers = [self._number((key, place), part.plan) for place, part in enumerate(plan.parts)]
         moves = [replace(x, kernel=numbers[x.kernel]) for x in plan.exchange.moves]
         return replace(plan.exchange, moves=tuple(moves))
 

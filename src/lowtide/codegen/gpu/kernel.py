@@ -7,6 +7,7 @@ from collections.abc import Callable
 from lowtide.codegen.elements.operands import leaves
 from lowtide.ir import Instruction
 from lowtide.ir.errors import unsupported
+from lowtide.ir.exchange import Exchange
 from lowtide.ir.thunk import GridLaunch
 from lowtide.llvm.callee import FunctionParameter
 from lowtide.llvm.function import Function
@@ -33,11 +34,24 @@ class GpuPlan:
     """How an instruction will run, decided before buffers are assigned and code is written.
 
     `template` is the name of what writes it, and `scratch_bytes` is how much scratch it needs.
+    `exchange` is what it exchanges with other devices, if it does: it has no code of its own then.
     """
 
     template: str
     emit: Callable[[], GpuCode]
     scratch_bytes: int = 0
+    exchange: GpuExchange | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuExchange:
+    """What an instruction exchanges with other devices.
+
+    Its moves number the kernels in `parts`: a fusion each, and how it runs.
+    """
+
+    exchange: Exchange
+    parts: tuple[tuple[Instruction, GpuPlan], ...]
 
 
 def buffer_count(instruction: Instruction) -> int:
@@ -51,9 +65,13 @@ def buffer_names(instruction: Instruction) -> list[str]:
     return [f"%a{i}" for i in range(buffer_count(instruction))]
 
 
-def kernel_function(name: str, instruction: Instruction, threads: int) -> Function:
+def kernel_function(
+    name: str, instruction: Instruction, threads: int, *, is_wide: bool = False
+) -> Function:
     """Return an empty kernel, of blocks of so many threads.
 
+    One that is wide has all registers that a block may take: ptxas is told that one block at a time
+    is enough, else it spills a few registers for the sake of one block more.
     Raises UnsupportedOpError for more arrays than a kernel takes.
     """
     count = buffer_count(instruction)
@@ -63,4 +81,6 @@ def kernel_function(name: str, instruction: Instruction, threads: int) -> Functi
     parameters = [FunctionParameter("ptr", f"a{i}") for i in range(count)]
     parameters.append(FunctionParameter("ptr", "scratch"))
     attributes = f'nounwind convergent "nvvm.maxntid"="{threads}"'
+    if is_wide:
+        attributes += ' "nvvm.minctasm"="1"'
     return Function(name, parameters, attributes=attributes, linkage="ptx_kernel")

@@ -237,7 +237,7 @@ class TileKernel:
     def __post_init__(self) -> None:
         """Begin the kernel: which tile it makes."""
         product, sizes = self.product, self.sizes
-        self.fn = kernel_function(self.name, product.instruction, sizes.threads)
+        self.fn = kernel_function(self.name, product.instruction, sizes.threads, is_wide=True)
         self.elements = thread_elements(self.fn, product.target, self.lanes)
         names = buffer_names(product.instruction)
         self.bound = bind(self.fn, product.instruction, names)

@@ -29,15 +29,12 @@ _MOST_WITH_SCRATCH: Final = 128
 def plan_units(instruction: Instruction, target: Target) -> GpuPlan:
     """Return how an instruction runs piece by piece.
 
-    Raises UnsupportedOpError where a function outside of the program runs it, or devices meet.
+    Raises UnsupportedOpError where a function outside of the program runs it.
     """
     plan = kernel_plan(instruction, target)
     if plan.call is not None:
         reason = f"a kernel cannot call {plan.call.target!r}, a function of the host"
         raise unsupported(instruction, f"{reason}; the CPU runs it (lowtide run)")
-    if plan.exchange is not None:
-        reason = "programs of a GPU run on one device"
-        raise unsupported(instruction, f"{reason}; devices of the CPU run it (lowtide run)")
     scratch = plan.shared_bytes + plan.thread_bytes * _MOST_WITH_SCRATCH
     return GpuPlan("units", lambda: _code(instruction, plan), scratch)
 

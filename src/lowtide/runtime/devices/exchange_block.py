@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from ctypes import sizeof
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,11 @@ from lowtide.runtime.devices.block import NOBODY, DeviceWork, ExchangeRecord
 DIVIDED_BYTES: Final = 1 << 17
 """Arrays of a group of so many bytes together are worked on by all of its devices at once; for
 fewer the last one that comes does all, which wakes the others once and not twice."""
+
+
+Pick: TypeAlias = "tuple[int, int]"
+"""A buffer that a kernel is given: a device, and the number of its buffer; or NOBODY, and a number
+of 32 bits that lies in no buffer."""
 
 
 class ExchangeBlock:
@@ -42,7 +47,7 @@ class ExchangeBlock:
         area = len(thunk.buffers) + 1
         devices = replicas * partitions
         groups = [self.exchange.group_of(x) for x in range(devices)]
-        self._numbers = _numbers(self.exchange, devices, max(map(len, groups)))
+        self._numbers = numbers_of(self.exchange, devices, max(map(len, groups)))
         found = [self._runs(device, group) for device, group in enumerate(groups)]
         self.workspace = area + max([count for _, count in found])
         head = [area, area - 1, int(_is_divided(self.exchange, groups))]
@@ -51,16 +56,11 @@ class ExchangeBlock:
 
     def _runs(self, device: int, group: tuple[int, ...]) -> tuple[list[int], int]:
         """The words of what a device does, and the most buffers that a kernel gets."""
-        place = group.index(device)
-        sources = {target: source for source, target in self.exchange.pairs}
-        source = sources.get(place)
         words, count, most = [0], 0, 0
-        for move in self.exchange.moves:
-            if move.size not in (0, len(group)) or move.sent not in (None, source is not None):
-                continue
-            picks = [x for y in move.buffers for x in self._picks(y, group, place, source)]
-            for begin, end, function in self._parts(move, len(group), place):
-                words += [function, begin, end, len(picks), *[x for pick in picks for x in pick]]
+        for move, picks in moves_of(self.exchange, device, self._partitions):
+            found = [x for pick in picks for x in self._words_of(pick)]
+            for begin, end, function in self._parts(move, len(group), group.index(device)):
+                words += [function, begin, end, len(picks), *found]
                 count += 1
             most = max(most, len(picks))
         words[0] = count
@@ -77,37 +77,61 @@ class ExchangeBlock:
             found.append((begin, end, self._function(phase.function)))
         return found
 
-    def _picks(
-        self, buffer: ExchangeBuffer, group: tuple[int, ...], place: int, source: int | None
-    ) -> list[tuple[int, int]]:
-        device, slot = group[place], buffer.slot
-        match buffer.whose:
-            case Whose.EVERY:
-                return [(member, slot) for member in group]
-            case Whose.OWN:
-                return [(device, slot)]
-            case Whose.FIRST:
-                return [(group[0], slot)]
-            case Whose.SOURCE:
-                assert source is not None
-                return [(group[source], slot)]
-            case Whose.DEALT:
-                return [(group[slot], place)]
-        values = {
-            Whose.PLACE: place * slot,
-            Whose.PARTITION: device % self._partitions,
-            Whose.REPLICA: device // self._partitions,
-        }
-        return [(NOBODY, self._number(values[buffer.whose]))]
-
-    def _number(self, value: int) -> int:
-        """The address of a number."""
-        at = int(np.searchsorted(self._numbers, value))
-        return int(self._numbers.ctypes.data) + self._numbers.itemsize * at
+    def _words_of(self, pick: Pick) -> tuple[int, int]:
+        device, slot = pick
+        if device != NOBODY:
+            return pick
+        at = int(np.searchsorted(self._numbers, slot))
+        return NOBODY, int(self._numbers.ctypes.data) + self._numbers.itemsize * at
 
 
-def _numbers(exchange: Exchange, devices: int, most: int) -> npt.NDArray[np.int32]:
-    """All numbers of 32 bits that kernels of an exchange may be given, in order."""
+def moves_of(
+    exchange: Exchange, device: int, partitions: int
+) -> Iterator[tuple[ExchangeMove, list[Pick]]]:
+    """Yield what a device does once its group has met, and the buffers that each kernel is given.
+
+    Devices are numbered through replicas, each of so many partitions.
+    """
+    group = exchange.group_of(device)
+    place = group.index(device)
+    source = {target: source for source, target in exchange.pairs}.get(place)
+    for move in exchange.moves:
+        if move.size in (0, len(group)) and move.sent in (None, source is not None):
+            yield (
+                move,
+                [x for y in move.buffers for x in _picks(y, group, place, source, partitions)],
+            )
+
+
+def _picks(
+    buffer: ExchangeBuffer, group: tuple[int, ...], place: int, source: int | None, partitions: int
+) -> list[Pick]:
+    device, slot = group[place], buffer.slot
+    match buffer.whose:
+        case Whose.EVERY:
+            return [(member, slot) for member in group]
+        case Whose.OWN:
+            return [(device, slot)]
+        case Whose.FIRST:
+            return [(group[0], slot)]
+        case Whose.SOURCE:
+            assert source is not None
+            return [(group[source], slot)]
+        case Whose.DEALT:
+            return [(group[slot], place)]
+    values = {
+        Whose.PLACE: place * slot,
+        Whose.PARTITION: device % partitions,
+        Whose.REPLICA: device // partitions,
+    }
+    return [(NOBODY, values[buffer.whose])]
+
+
+def numbers_of(exchange: Exchange, devices: int, most: int) -> npt.NDArray[np.int32]:
+    """Return all numbers of 32 bits that kernels of an exchange may be given, in order.
+
+    Its groups have `most` devices at most.
+    """
     found = set(range(devices))
     for move in exchange.moves:
         steps = [x.slot for x in move.buffers if x.whose is Whose.PLACE]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, final
+from typing import Any, Final, Protocol, final
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from lowtide.ir.errors import InputError, LowtideError
 from lowtide.native import view
 from lowtide.records import dataclass
 from lowtide.runtime.cpu.native import native
-from lowtide.runtime.cpu.program import NativeProgram
 from lowtide.runtime.devices import block
 from lowtide.runtime.devices.exchange_block import ExchangeBlock
 
@@ -27,6 +26,30 @@ _FOR_EVER: Final = 2**62
 
 class MeetingError(LowtideError):
     """A run on several devices came to no end: one failed, or they wait for one another."""
+
+
+class MeetingProgram(Protocol):
+    """A program that runs on `replicas` times `partitions` devices."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def replicas(self) -> int:
+        """How many replicas run it."""
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions each replica has."""
+
+    @property
+    def devices(self) -> int:
+        """How many devices run it at once."""
+
+    @property
+    def first_exchange(self) -> str:
+        """The name of the first instruction that needs a meeting of all devices, or ""."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +99,9 @@ class Meeting:
         self._turn = threading.Lock()
         self._seated: set[int] = set()
         self._failure = ""
+        self.shown: list[tuple[int, ...]] = [()] * self.count
+        """By device the addresses of its buffers, where Python hands them to the others."""
+        self._places: dict[str, ExchangeBlock] = {}
         size = ctypes.sizeof(block.MeetingRecord) + self.count * ctypes.sizeof(block.SeatRecord)
         self._words = np.zeros(size // 8, np.int64)
         self._address = int(self._words.ctypes.data)
@@ -122,6 +148,13 @@ class Meeting:
             _threads.seat = None
             native().leave_meeting(address)
 
+    def place(self, name: str, made: Callable[[], ExchangeBlock]) -> ExchangeBlock:
+        """Return where the devices of this run meet in an exchange by name, made by the first."""
+        with self._turn:
+            if name not in self._places:
+                self._places[name] = made()
+            return self._places[name]
+
     def fail(self, why: str) -> None:
         """End the run: all devices that wait, or come to wait, raise MeetingError."""
         with self._turn:
@@ -149,7 +182,7 @@ class Meeting:
                 yield f"device {number} waits at %{found.name} for {missing}"
 
 
-def seat_for(program: NativeProgram) -> Seat:
+def seat_for(program: MeetingProgram) -> Seat:
     """Return which device of a program the calling thread is; raises InputError for none."""
     seat: Seat | None = _threads.seat
     if seat is None:
@@ -166,6 +199,6 @@ def seat_for(program: NativeProgram) -> Seat:
     return seat
 
 
-def meeting_error(program: NativeProgram, exchanges: Mapping[str, ExchangeBlock]) -> MeetingError:
+def meeting_error(program: MeetingProgram, exchanges: Mapping[str, ExchangeBlock]) -> MeetingError:
     """Return the error of a run on the calling thread that ended since its meeting failed."""
     return seat_for(program).meeting.error({x.address: x for x in exchanges.values()})

@@ -57,6 +57,10 @@ class CudaDriver:
         """Make the device that of this thread."""
         self.calls.use()
 
+    def reach(self, devices: int) -> None:
+        """Have kernels reach the memory of the first so many devices; raises DriverError."""
+        self.calls.reach(devices)
+
     def load(self, program: GpuProgram) -> Mapping[str, int]:
         """Return the functions of a program's kernels, by symbol.
 
@@ -214,4 +218,4 @@ class CudaDriver:
             self.calls(function, thing)
         self._closing.clear()
         self._is_closed = True
-        self.calls("cuDevicePrimaryCtxRelease", self.calls.device)
+        self.calls.close()

@@ -42,6 +42,8 @@ class CudaCalls:
         self.device = self._started(number)
         self._context = self("cuDevicePrimaryCtxRetain", self.device)
         self._thread = local()
+        self._reached: list[Any] = []
+        """Devices whose contexts are held since their memory is reached."""
         self.use()
 
     def _started(self, number: int) -> Any:
@@ -85,6 +87,35 @@ class CudaCalls:
         if not getattr(self._thread, "is_used", False):
             self("cuCtxSetCurrent", self._context)
             self._thread.is_used = True
+
+    def reach(self, devices: int) -> None:
+        """Have kernels of the device reach the memory of the first so many devices.
+
+        Raises DriverError where there are fewer, or no link leads to one.
+        """
+        self.use()
+        for number in range(devices):
+            other = self("cuDeviceGet", number)
+            if int(other) == int(self.device):
+                continue
+            if not int(self("cuDeviceCanAccessPeer", self.device, other)):
+                raise DriverError(
+                    f"{self.name}: no link to the memory of device {number}, which a program of "
+                    f"{devices} devices needs; {_WITHOUT}"
+                )
+            context = self("cuDevicePrimaryCtxRetain", other)
+            self._reached.append(other)
+            try:
+                self("cuCtxEnablePeerAccess", context, 0)
+            except DriverError as error:
+                if "peer_access_already_enabled" not in str(error):
+                    raise
+
+    def close(self) -> None:
+        """Let go of the device, and of those whose memory is reached."""
+        for device in (*self._reached, self.device):
+            self("cuDevicePrimaryCtxRelease", device)
+        self._reached.clear()
 
     def attribute(self, name: str) -> int:
         """Return an attribute of the device by its name without prefix."""

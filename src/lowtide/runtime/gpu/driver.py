@@ -40,6 +40,9 @@ class Driver(Protocol):
     def use(self) -> None:
         """Make the device that of this thread, ahead of what it does next."""
 
+    def reach(self, devices: int) -> None:
+        """Have kernels read and write the memory of the first so many devices as their own."""
+
     def room(self) -> tuple[int, int]:
         """Return how many bytes are free, and how many there are; 0 where that is not known."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowtide.ir.thunk import LaunchedKernel, Thunk
+from lowtide.ir.thunk import LaunchedKernel, Thunk, exchanges
 from lowtide.llvm.ptx import joined, ptx_of
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
@@ -15,7 +15,8 @@ class GpuProgram:
     """A program for one architecture.
 
     `texts` are the modules in IR that define the functions of `kernels`, by number. `constants`
-    has, per allocation that is a constant, its index and its bytes.
+    has, per allocation that is a constant, its index and its bytes. It runs on `replicas` times
+    `partitions` devices.
     """
 
     name: str
@@ -25,6 +26,18 @@ class GpuProgram:
     texts: tuple[str, ...]
     interface: Interface
     constants: tuple[tuple[int, Bytes], ...] = ()
+    replicas: int = 1
+    partitions: int = 1
+
+    @property
+    def devices(self) -> int:
+        """How many devices run it at once."""
+        return self.replicas * self.partitions
+
+    @property
+    def first_exchange(self) -> str:
+        """The name of the first instruction that needs a meeting of all devices, or ""."""
+        return next((x.name for x in exchanges(self.thunks)), "")
 
     def ptx(self) -> str:
         """Return all kernels in PTX, "" where there are none."""

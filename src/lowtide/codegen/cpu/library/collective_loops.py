@@ -1,7 +1,7 @@
-"""Kernels of collective operations: loops over the arrays of all devices of a group.
+"""What collective operations do: fusions over the arrays of all devices of a group.
 
 Each reads one array of every device, in order of the group; then, where the own parts of arrays are
-wanted, two s32: where these begin along their dimension, and 0. They are written as fusions.
+wanted, two s32: where these begin along their dimension, and 0.
 """
 
 from __future__ import annotations
@@ -9,45 +9,58 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from lowtide.codegen.cpu.loop import plan_loop
-from lowtide.codegen.kernel import KernelPlan
+import numpy as np
+
 from lowtide.ir import ElementType, Instruction, Module, Opcode, Shape
-from lowtide.ir.attributes import Dimensions, DynamicSlice, Fusion, Parameter
-from lowtide.ir.literal import DTYPES
+from lowtide.ir.attributes import Constant, Dimensions, DynamicSlice, Fusion, Parameter
+from lowtide.ir.literal import DTYPES, Literal
 from lowtide.ir.shape import array_shape, tuple_shape
-from lowtide.llvm.target import Target
 
 _SUMS: Final = frozenset({Opcode.ADD, Opcode.MULTIPLY})
 
 
-def reduced(given: Shape, result: Shape, count: int, reducer: Opcode, target: Target) -> KernelPlan:
-    """Return a kernel that combines the arrays of devices, and writes that for each of them."""
+def reduced(given: Shape, result: Shape, count: int, reducer: Opcode) -> Instruction:
+    """Return a fusion that combines the arrays of devices, and writes that for each of them."""
     draft = _Draft(given, count)
-    return draft.plan(draft.combined(draft.arrays, reducer), result, count, target)
+    return draft.fusion(draft.combined(draft.arrays, reducer), result, count)
 
 
 def scattered(
-    given: Shape, result: Shape, count: int, dimension: int, reducer: Opcode, target: Target
-) -> KernelPlan:
-    """Return a kernel that combines the own parts of arrays, which are cut along a dimension."""
+    given: Shape, result: Shape, count: int, dimension: int, reducer: Opcode
+) -> Instruction:
+    """Return a fusion that combines the own parts of arrays, which are cut along a dimension."""
     draft = _Draft(given, count, in_parts=True)
     parts = draft.own_parts(count, dimension)
-    return draft.plan(draft.combined(parts, reducer), result, 1, target)
+    return draft.fusion(draft.combined(parts, reducer), result)
 
 
-def gathered(given: Shape, result: Shape, count: int, dimension: int, target: Target) -> KernelPlan:
-    """Return a kernel that puts the arrays of devices one after another along a dimension."""
+def gathered(given: Shape, result: Shape, count: int, dimension: int) -> Instruction:
+    """Return a fusion that puts the arrays of devices one after another along a dimension."""
     draft = _Draft(given, count)
-    return draft.plan(draft.joined(draft.arrays, result, dimension), result, 1, target)
+    return draft.fusion(draft.joined(draft.arrays, result, dimension), result)
 
 
-def all_to_all(
-    given: Shape, result: Shape, count: int, dimension: int, target: Target
-) -> KernelPlan:
-    """Return a kernel that does that with the own parts of arrays, cut along that dimension."""
+def all_to_all(given: Shape, result: Shape, count: int, dimension: int) -> Instruction:
+    """Return a fusion that does that with the own parts of arrays, cut along that dimension."""
     draft = _Draft(given, count, in_parts=True)
     parts = draft.own_parts(count, dimension)
-    return draft.plan(draft.joined(parts, result, dimension), result, 1, target)
+    return draft.fusion(draft.joined(parts, result, dimension), result)
+
+
+def moved(given: Shape, result: Shape) -> Instruction:
+    """Return a fusion that copies an array, to another layout where that differs."""
+    draft = _Draft(given, 1)
+    return draft.fusion(draft.arrays[0], result)
+
+
+def cleared(result: Shape) -> Instruction:
+    """Return a fusion that writes zeros."""
+    draft = _Draft(result, 0)
+    scalar = array_shape(result.element_type, ())
+    zero = Literal(scalar, np.zeros((), DTYPES[result.element_type]))
+    number = draft.body.add(Opcode.CONSTANT, scalar, (), Constant(zero))
+    wide = draft.body.add(Opcode.BROADCAST, result, (number,), Dimensions(()))
+    return draft.fusion(wide, result)
 
 
 class _Draft:
@@ -101,8 +114,8 @@ class _Draft:
         """Put arrays one after another along a dimension."""
         return self.body.add(Opcode.CONCATENATE, result, tuple(parts), Dimensions((dimension,)))
 
-    def plan(self, made: Instruction, result: Shape, times: int, target: Target) -> KernelPlan:
-        """Return the kernel of the fusion that writes an array so many times, in a layout."""
+    def fusion(self, made: Instruction, result: Shape, times: int = 1) -> Instruction:
+        """Return the fusion that writes an array so many times, in a layout."""
         if made.shape is not result or made.opcode is Opcode.PARAMETER:
             made = self.body.add(Opcode.COPY, result, (made,))
         if times > 1:
@@ -113,8 +126,7 @@ class _Draft:
             [main.add(Opcode.PARAMETER, x, (), Parameter(i)) for i, x in enumerate(self.given)]
         )
         called = (self.body,)
-        fusion = main.add(Opcode.FUSION, made.shape, given, Fusion("kLoop"), called)
-        return plan_loop(fusion, target)
+        return main.add(Opcode.FUSION, made.shape, given, Fusion("kLoop"), called)
 
 
 _TRUTH_VALUES: Final[Mapping[Opcode, Opcode]] = {

@@ -9,12 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from lowtide.codegen.cpu.library.collective_loops import all_to_all, gathered, reduced, scattered
+from lowtide.codegen.cpu.library.collective_loops import (
+    all_to_all,
+    cleared,
+    gathered,
+    moved,
+    reduced,
+    scattered,
+)
 from lowtide.codegen.cpu.library.copies import Copy, copies_code
 from lowtide.codegen.cpu.library.ragged_exchange import plan_ragged_fetch
+from lowtide.codegen.cpu.loop import plan_loop
 from lowtide.codegen.elements.operands import leaves
 from lowtide.codegen.elements.reducers import monoid_of
-from lowtide.codegen.kernel import ExchangePlan, KernelCode, KernelPlan
+from lowtide.codegen.kernel import ExchangePart, ExchangePlan, KernelCode, KernelPlan
 from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import Collective, CollectivePermute
 from lowtide.ir.errors import unsupported
@@ -56,7 +64,7 @@ class _Writer:
         self.sizes = sorted({len(group) for group in groups})
         self.pairs: tuple[tuple[int, int], ...] = ()
         self.moves: list[ExchangeMove] = []
-        self.parts: list[KernelPlan] = []
+        self.parts: list[ExchangePart] = []
 
     @property
     def attributes(self) -> Collective:
@@ -91,7 +99,7 @@ class _Writer:
 
     def move(
         self,
-        plan: KernelPlan,
+        part: ExchangePart,
         *buffers: ExchangeBuffer,
         size: int = 0,
         sent: bool | None = None,
@@ -99,7 +107,11 @@ class _Writer:
     ) -> None:
         """Add a move."""
         self.moves.append(ExchangeMove(len(self.parts), buffers, size, sent, shared))
-        self.parts.append(plan)
+        self.parts.append(part)
+
+    def loop(self, fusion: Instruction) -> ExchangePart:
+        """What a fusion does, as a loop over its elements."""
+        return ExchangePart(plan_loop(fusion, self.target), fusion)
 
     def copy(
         self, source: ExchangeBuffer, given: Shape, result: int, sent: bool | None = None
@@ -109,12 +121,15 @@ class _Writer:
         if given.dimensions != shape.dimensions:
             raise self.refusal(f"{given} cannot become {shape} by moving it")
         copies = [Copy(0, given, 1, shape)]
-        self.move(KernelPlan(lambda: copies_code(copies)), source, self.own(result), sent=sent)
+        part = ExchangePart(KernelPlan(lambda: copies_code(copies)), moved(given, shape))
+        self.move(part, source, self.own(result), sent=sent)
 
     def clear(self, result: int, sent: bool | None = None) -> None:
         """Add zeros in the place of a result."""
-        copies = [Copy(None, None, 0, self.received[result])]
-        self.move(KernelPlan(lambda: copies_code(copies)), self.own(result), sent=sent)
+        shape = self.received[result]
+        copies = [Copy(None, None, 0, shape)]
+        part = ExchangePart(KernelPlan(lambda: copies_code(copies)), cleared(shape))
+        self.move(part, self.own(result), sent=sent)
 
     def check_sizes(self, whole: Shape, part: Shape, size: int) -> None:
         """Raise UnsupportedOpError unless an array is `size` times another along the dimension."""
@@ -135,8 +150,8 @@ def _planned(writer: _Writer, rule: Callable[[_Writer], None]) -> KernelPlan:
     )
     return KernelPlan(
         lambda: KernelCode((), ()),
-        max([x.shared_bytes for x in writer.parts], default=0),
-        max([x.thread_bytes for x in writer.parts], default=0),
+        max([x.plan.shared_bytes for x in writer.parts], default=0),
+        max([x.plan.thread_bytes for x in writer.parts], default=0),
         exchange=ExchangePlan(exchange, tuple(writer.parts)),
     )
 
@@ -154,9 +169,9 @@ def _all_reduce(writer: _Writer) -> None:
     reducer = writer.reducer()
     for size in writer.sizes:
         for i, (given, result) in enumerate(zip(writer.given, writer.received, strict=True)):
-            plan = reduced(given, result, size, reducer, writer.target)
+            part = writer.loop(reduced(given, result, size, reducer))
             everywhere = ExchangeBuffer(Whose.EVERY, len(writer.given) + i)
-            writer.move(plan, writer.every(i), everywhere, size=size, shared=True)
+            writer.move(part, writer.every(i), everywhere, size=size, shared=True)
 
 
 def _reduce_scatter(writer: _Writer) -> None:
@@ -164,18 +179,18 @@ def _reduce_scatter(writer: _Writer) -> None:
     for size in writer.sizes:
         for i, (given, result) in enumerate(zip(writer.given, writer.received, strict=True)):
             writer.check_sizes(given, result, size)
-            plan = scattered(given, result, size, dimension, reducer, writer.target)
+            part = writer.loop(scattered(given, result, size, dimension, reducer))
             start = ExchangeBuffer(Whose.PLACE, result.dimensions[dimension])
             zero = ExchangeBuffer(Whose.PLACE, 0)
-            writer.move(plan, writer.every(i), start, zero, writer.own(i), size=size)
+            writer.move(part, writer.every(i), start, zero, writer.own(i), size=size)
 
 
 def _all_gather(writer: _Writer) -> None:
     for size in writer.sizes:
         for i, (given, result) in enumerate(zip(writer.given, writer.received, strict=True)):
             writer.check_sizes(result, given, size)
-            plan = gathered(given, result, size, writer.dimension, writer.target)
-            writer.move(plan, writer.every(i), writer.own(i), size=size)
+            part = writer.loop(gathered(given, result, size, writer.dimension))
+            writer.move(part, writer.every(i), writer.own(i), size=size)
 
 
 def _all_to_all(writer: _Writer) -> None:
@@ -187,10 +202,10 @@ def _all_to_all(writer: _Writer) -> None:
         for i, (given, result) in enumerate(zip(writer.given, writer.received, strict=True)):
             if given.dimensions[dimension] % size:
                 raise writer.refusal(f"{given} is not cut in {size} equal parts")
-            plan = all_to_all(given, result, size, dimension, writer.target)
+            part = writer.loop(all_to_all(given, result, size, dimension))
             start = ExchangeBuffer(Whose.PLACE, given.dimensions[dimension] // size)
             zero = ExchangeBuffer(Whose.PLACE, 0)
-            writer.move(plan, writer.every(i), start, zero, writer.own(i), size=size)
+            writer.move(part, writer.every(i), start, zero, writer.own(i), size=size)
 
 
 def _deal(writer: _Writer) -> None:
@@ -210,10 +225,10 @@ def _ragged(writer: _Writer) -> None:
     for size in writer.sizes:
         if any(x.dimensions != (numbers,) for x in writer.given[2:]) or numbers % size:
             raise writer.refusal(f"{numbers} slices are not as many for each of {size} devices")
-        plan = plan_ragged_fetch(writer.instruction, size, writer.target)
+        part = ExchangePart(plan_ragged_fetch(writer.instruction, size, writer.target))
         every = [writer.every(i) for i in (0, 2, 3, 4)]
         first = ExchangeBuffer(Whose.PLACE, numbers // size)
-        writer.move(plan, *every, first, writer.own(0), size=size)
+        writer.move(part, *every, first, writer.own(0), size=size)
 
 
 def _broadcast(writer: _Writer) -> None:

@@ -69,6 +69,10 @@ class EmulatedDriver:
         self._bases: list[int] = []
         self._taken = self._launches = 0
         self._error: DriverError | None = None
+        self._others: tuple[EmulatedDriver, ...] = ()
+        """Devices whose memory kernels reach."""
+        self._borrowed: dict[int, EmulatedDriver] = {}
+        """By address the allocations of others that kernels were given."""
 
     @property
     def name(self) -> str:
@@ -88,6 +92,9 @@ class EmulatedDriver:
             number = found[function] = next(self._numbers)
             self._functions[number] = kernels, function
         return found
+
+    def reach(self, devices: int) -> None:
+        """Do nothing: the memory of those that it was made with is reached."""
 
     def room(self) -> tuple[int, int]:
         """Return how many bytes are free, and how many there are."""
@@ -120,12 +127,33 @@ class EmulatedDriver:
             if any(self._base(x) == address for x in touched):
                 raise EmulationError("memory is given back that work in a stream still uses")
         self._check_zones(address)
+        for other in self._others:
+            other._give_back(address)
         self._queues.shadow.remove(address)
         self._taken -= self._memory.pop(address)[1]
         self._bases = sorted(self._memory)
 
+    def _give_back(self, address: int) -> None:
+        """Forget an allocation of another device."""
+        if self._borrowed.pop(address, None) is not None:
+            self._queues.shadow.remove(address)
+
+    def _reached(self, address: int) -> int:
+        """The allocation that an address lies in, on this device or another; raises."""
+        own = self._base(address)
+        if own is not None:
+            return own
+        for other in self._others:
+            base = other._base(address)
+            if base is not None:
+                if base not in self._borrowed:
+                    self._borrowed[base] = other
+                    self._queues.shadow.add(base, other._memory[base][1])
+                return base
+        raise EmulationError("an address of memory that is not there")
+
     def _base(self, address: int) -> int | None:
-        """The allocation that an address lies in, None where it lies in none."""
+        """The own allocation that an address lies in, None where it lies in none."""
         at = bisect_right(self._bases, address) - 1
         if at < 0:
             return None
@@ -219,12 +247,13 @@ class EmulatedDriver:
             if number == self._faults.failing_launch:
                 self._error = DriverError(f"{symbol} failed on {self.name}: an illegal address")
             self._check()
-            bases = [x for x in dict.fromkeys([self._base(y) for y in places]) if x is not None]
-            if any(self._base(x) is None for x in places):
-                raise EmulationError(f"{symbol} is given an address of memory that is not there")
+            try:
+                bases = list(dict.fromkeys([self._reached(x) for x in places]))
+            except EmulationError as error:
+                raise EmulationError(f"{symbol} is given {error}") from None
             kernels.launch_watched(launch, addresses, self._queues.shadow, bases, moment)
             for x in bases:
-                self._check_zones(x)
+                self._borrowed.get(x, self)._check_zones(x)
 
         self._queues.put(stream, run, places, symbol)
 
@@ -258,6 +287,14 @@ class EmulatedDriver:
     def _check(self) -> None:
         if self._error is not None:
             raise self._error
+
+
+def emulated_devices(count: int, seed: int = 0) -> list[EmulatedDriver]:
+    """Return devices whose kernels reach the memory of one another."""
+    found = [EmulatedDriver(seed + i) for i in range(count)]
+    for one in found:
+        one._others = tuple([x for x in found if x is not one])
+    return found
 
 
 def on_emulated_device(

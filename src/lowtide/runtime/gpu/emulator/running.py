@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, final
 
 import numpy as np
@@ -22,6 +23,12 @@ from lowtide.runtime.gpu.program import GpuProgram
 _RUN: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
+@lru_cache(maxsize=1)
+def _host_code(program: GpuProgram) -> bytes:
+    """The kernels as code of this host, which several devices load."""
+    return KernelCompiler(host_target()).object_code(host_text(program.texts, program.kernels))
+
+
 @final
 class HostKernels:
     """The kernels of a program as code of this host."""
@@ -31,9 +38,8 @@ class HostKernels:
         launches = [x for kernel in program.kernels for x in kernel.launches]
         self._waiting = waiting_kernels(text)
         names = dict.fromkeys([f"enter_{x.function}" for x in launches])
-        code = KernelCompiler(host_target()).object_code(host_text(program.texts, program.kernels))
         exported = ["gpu_state_address", "gpu_run", *names]
-        self._library = Library([code], exported, host_target())
+        self._library = Library([_host_code(program)], exported, host_target())
         address = ctypes.CFUNCTYPE(ctypes.c_void_p)(self._library["gpu_state_address"])
         self._fibers = Fibers(address())
         self._run_all = _RUN(self._library["gpu_run"])

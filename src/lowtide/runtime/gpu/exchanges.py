@@ -1,0 +1,119 @@
+"""Exchanges of a program with those on other graphics processors of this process.
+
+```
+ device 0   ▇▇▇ kernels ┃ meet ┃▇▇ reads the memory of 1 ┃ meet ┃▇▇▇ kernels
+ device 1   ▇▇▇▇▇▇      ┃      ┃▇▇ reads the memory of 0 ┃      ┃▇▇▇
+```
+
+Each device has a thread. When all of a group have come, nothing of theirs runs; each starts the
+kernels of its moves, which are given addresses of the others' memory; when all have done that, each
+goes on. What is shared among processors, an all-reduce, the first device of a group does: it writes
+the result of all, so that a result may lie over what was brought.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, final
+
+import numpy as np
+
+from lowtide.ir.buffer import BufferSlice
+from lowtide.ir.thunk import ExchangeThunk, exchanges
+from lowtide.runtime.cpu.native import native
+from lowtide.runtime.devices.block import NOBODY
+from lowtide.runtime.devices.exchange_block import (
+    ExchangeBlock,
+    Pick,
+    moves_of,
+    numbers_of,
+)
+from lowtide.runtime.devices.meeting import Seat, seat_for
+from lowtide.runtime.gpu.driver import Driver
+from lowtide.runtime.gpu.program import GpuProgram
+
+_WORD: Final = 4
+"""Bytes of a number that a kernel is given."""
+
+Address = Callable[[BufferSlice], int]
+"""Where a slice lies on the device."""
+
+
+@final
+class DeviceExchanges:
+    """What one device of a program does in its exchanges; `functions` are its kernels', by symbol.
+
+    Numbers that kernels are given lie in memory of the device, some bytes for a program, which no
+    plan counts.
+    """
+
+    def __init__(
+        self, program: GpuProgram, driver: Driver, functions: Mapping[str, int], stream: int
+    ) -> None:
+        self.program, self.driver = program, driver
+        self._functions, self._stream = functions, stream
+        found = {x.name: x for x in exchanges(program.thunks)}
+        numbers = [_numbers(x, program) for x in found.values()]
+        self._numbers = np.unique(np.concatenate(numbers)) if numbers else np.zeros(0, np.int32)
+        self._base = 0
+        if numbers:
+            driver.reach(program.devices)
+            self._base = driver.allocate(self._numbers.nbytes)
+            driver.upload(self._base, self._numbers.view(np.uint8), stream)
+            driver.synchronize(stream)
+
+    def close(self) -> None:
+        """Give the memory on the device back."""
+        if self._base:
+            self.driver.free(self._base)
+        self._base = 0
+
+    def run(self, thunk: ExchangeThunk, address: Address) -> None:
+        """Meet the others, and do what is this device's; nothing of it runs before and after.
+
+        Raises InputError where the thread is no device of a run, and MeetingError.
+        """
+        seat = seat_for(self.program)
+        place = seat.meeting.place(thunk.name, lambda: _place(thunk, self.program))
+        shown = seat.meeting.shown
+        shown[seat.number] = tuple([address(x) for x in thunk.buffers])
+        scratch = 0 if thunk.scratch is None else address(thunk.scratch)
+        self._meet(place, seat)
+        group = thunk.exchange.group_of(seat.number)
+        for move, picks in moves_of(thunk.exchange, seat.number, self.program.partitions):
+            if not move.shared or seat.number == group[0]:
+                addresses = [self._address(x, shown) for x in picks]
+                self._launch(move.kernel, [*addresses, scratch])
+        self.driver.synchronize(self._stream)
+        self._meet(place, seat)
+
+    def _meet(self, place: ExchangeBlock, seat: Seat) -> None:
+        """Wait for the others of the group."""
+        words = np.zeros(place.workspace, np.uint64)
+        if not native().meet(place.address, words, seat.address):
+            raise seat.meeting.error({place.address: place})
+
+    def _address(self, pick: Pick, shown: Sequence[tuple[int, ...]]) -> int:
+        device, slot = pick
+        if device != NOBODY:
+            return shown[device][slot]
+        return self._base + _WORD * int(np.searchsorted(self._numbers, slot))
+
+    def _launch(self, kernel: int, addresses: Sequence[int]) -> None:
+        for launch in self.program.kernels[kernel].launches:
+            grid = launch.blocks, launch.threads
+            self.driver.launch(self._functions[launch.function], grid, addresses, self._stream)
+
+
+def _place(thunk: ExchangeThunk, program: GpuProgram) -> ExchangeBlock:
+    """Where the devices of an exchange wait for one another; nothing else is done there."""
+    alone = replace(thunk, exchange=replace(thunk.exchange, moves=(), operands=(), results=()))
+    return ExchangeBlock(alone, (), lambda symbol: 0, program.replicas, program.partitions)
+
+
+def _numbers(
+    thunk: ExchangeThunk, program: GpuProgram
+) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+    groups = [thunk.exchange.group_of(x) for x in range(program.devices)]
+    return numbers_of(thunk.exchange, program.devices, max(map(len, groups)))
