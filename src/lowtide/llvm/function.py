@@ -46,6 +46,9 @@ class Loop:
 _CONSTANTS: Final[dict[Integer, str]] = {"true": "i1", "false": "i1", "null": "ptr"}
 """The types of constants that have one."""
 
+_SHORT_SHUFFLE: Final = 32
+"""Bytes that a shuffle gives at most for which LLVM is known to end."""
+
 _PREFETCH: Final = external(
     "llvm.prefetch.p0", "void", "ptr", "i32 immarg", "i32 immarg", "i32 immarg"
 )
@@ -277,9 +280,31 @@ class Function:
 
     def shuffle(self, type_: str, a: str, b: str, lanes: Iterable[int]) -> str:
         """Return the lanes, numbered through both vectors; -1 is any value."""
-        taken = ["i32 poison" if x < 0 else f"i32 {x}" for x in lanes]
+        order = list(lanes)
+        if (start := _first_of_pairs(type_, order)) is not None:
+            other = a if order[1] == order[0] else b
+            return self._paired(type_, a, other, start, len(order))
+        taken = ["i32 poison" if x < 0 else f"i32 {x}" for x in order]
         mask = f"<{len(taken)} x i32> <{', '.join(taken)}>"
         return self.op(f"shufflevector {type_} {a}, {type_} {b}, {mask}")
+
+    def _paired(self, type_: str, a: str, b: str, start: int, count: int) -> str:
+        """Return `count` bytes: of two vectors in turn, each from lane `start` on.
+
+        For AVX-512 LLVM 22 does not end where such a shuffle of one vector is an operand of an
+        operation with a constant: the pairs are made by arithmetic of 16 bits.
+        """
+        half = count // 2
+        order = range(start, start + half)
+        low, high = [
+            self.op(
+                f"zext <{half} x i8> {self.shuffle(type_, x, 'poison', order)} to <{half} x i16>"
+            )
+            for x in (a, b)
+        ]
+        moved = self.op(f"shl <{half} x i16> {high}, splat (i16 8)")
+        pairs = self.op(f"or <{half} x i16> {low}, {moved}")
+        return self.op(f"bitcast <{half} x i16> {pairs} to <{count} x i8>")
 
     # -- control flow --------------------------------------------------------------------------
 
@@ -407,6 +432,19 @@ class Function:
             "}",
         ]
         return "\n".join(lines) + "\n"
+
+
+def _first_of_pairs(type_: str, order: Sequence[int]) -> int | None:
+    """Where both vectors of bytes begin whose lanes a long shuffle takes in turn, if it does."""
+    size, _, element = type_.strip("<>").partition(" x ")
+    if element != "i8" or len(order) % 2 or len(order) <= _SHORT_SHUFFLE:
+        return None
+    start, count = order[0], int(size)
+    for number, (one, other) in enumerate(zip(order[::2], order[1::2], strict=True)):
+        if one != start + number or other not in (one, one + count):
+            return None
+    is_one = order[1] == start
+    return start if start >= 0 and all((x < count) == is_one for x in order[1::2]) else None
 
 
 def _trips(start: Integer, stop: Integer, step: Integer) -> int | None:
