@@ -53,6 +53,16 @@ def several(name, inputs, outs, options=None, constants=()):
 BOOLS = ((2, 3), "bool")
 S32 = ((2, 3, 4), "int32")
 
+
+def real_part():
+    graph = Graph()
+    x = graph.given((2, 4, 8))
+    sizes = graph.constant([4, 8], "int32")
+    found = graph.op("RFFT2D", [x, sizes], (2, 4, 5), None, "complex64")
+    graph.outputs = [graph.op("CAST", [found], (2, 4, 5), {0: 8, 1: 0})]
+    return graph
+
+
 FLOATS = {
     "relu 0 to 1": single("RELU_0_TO_1", [IMAGE], IMAGE),
     "leaky relu": single("LEAKY_RELU", [IMAGE], IMAGE, {0: 0.3}),
@@ -66,6 +76,7 @@ FLOATS = {
     "floor div": single("FLOOR_DIV", [IMAGE, IMAGE], IMAGE),
     "floor mod": single("FLOOR_MOD", [IMAGE, IMAGE], IMAGE),
     "zeros like": single("ZEROS_LIKE", [IMAGE], IMAGE),
+    "cast of complex": real_part(),
     "cast": single("CAST", [IMAGE], IMAGE, {0: 0, 1: 2}, dtype="int32"),
     "bitcast": single("BITCAST", [IMAGE], IMAGE, dtype="int32"),
     "bucketize": single(
@@ -394,7 +405,26 @@ def transposed(kind, bias):
     return graph
 
 
+def quantized_svdf(rank=2, units=5, memory=7, features=9, activation=1):
+    graph = Graph()
+    x = graph.given((2, features), "int8", 0.05, 7)
+    filters = rank * units
+    weights = graph.constant(whole(filters, features, low=-127), "int8", 0.01, 0)
+    time = graph.constant(
+        whole(filters, memory, low=-9000, high=9000, dtype="int16"), "int16", 0.0001, 0
+    )
+    bias = graph.constant(
+        whole(units, low=-90000, high=90000, dtype="int32"), "int32", 0.0001 * 0.0004, 0
+    )
+    state = graph.state((2, filters * memory), "int16", 0.0004, 0)
+    inputs, options = [x, weights, time, bias, state], {0: rank, 1: activation}
+    graph.outputs = [graph.op("SVDF", inputs, (2, units), options, "int8", 0.02, -11)]
+    return graph
+
+
 INTEGERS = {
+    "svdf": quantized_svdf(),
+    "svdf of more": quantized_svdf(1, 4, 10, 20),
     "abs": unary("ABS", S8, ("int8", 0.07, -20)),
     "exp": unary("EXP", ("int8", 0.02, 3), ("int8", 0.06, -128)),
     "exp 16": unary("EXP", ("int16", 0.00005, 0), ("int16", 0.0002, 0)),
@@ -443,6 +473,13 @@ INTEGERS = {
         {},
         ((2, 3, 8), (2, 8, 5), (2, 3, 5)),
     ),
+    "quotient unsigned": paired("DIV", U8, ("uint8", 0.03, 0), ("uint8", 0.004, 90)),
+    "quotient unsigned, active": paired(
+        "DIV", U8, ("uint8", 0.05, 255), ("uint8", 0.003, 9), {0: 1}
+    ),
+    "length": unary("L2_NORMALIZATION", S8, ("int8", 1 / 128, 0)),
+    "length of many": unary("L2_NORMALIZATION", S8, ("int8", 1 / 128, 0), shape=(2, 4000)),
+    "length of few": unary("L2_NORMALIZATION", S8, ("int8", 1 / 128, 0), shape=(40, 1)),
     "batch matmul 16": paired(
         "BATCH_MATMUL",
         S16,

@@ -6,6 +6,7 @@ from tests.frontend.tflite.making import model_bytes
 from tests.tflite import operators
 from tests.tflite.kernels import OPTIMIZED, REFERENCE, calls, litert_results
 
+from lowtide.ir import LowtideError
 from lowtide.tflite import Interpreter
 
 NOT_IN_LITERT = {"broadcast to"}
@@ -121,3 +122,17 @@ def test_sizes_stretch():
     x = operators.drawn(3, 1)
     found = ours_of(operators.FLOATS["broadcast to"], x)
     np.testing.assert_array_equal(found, np.broadcast_to(x, (2, 3, 4)))
+
+
+REFUSED = {
+    "activation NONE; known is RELU": operators.quantized_svdf(activation=0),
+    "steps of 1/128": operators.unary("L2_NORMALIZATION", operators.S8, ("int8", 0.01, 0)),
+    "quantized to INT16": operators.paired("DIV", operators.S16, operators.S16, operators.S16),
+}
+
+
+@pytest.mark.parametrize("said", REFUSED)
+def test_what_quantized_kernels_do_not_take_is_refused(said):
+    interpreter = Interpreter(model_content=content_of(REFUSED[said]))
+    with pytest.raises(LowtideError, match=said):
+        interpreter.allocate_tensors()

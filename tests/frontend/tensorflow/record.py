@@ -408,7 +408,7 @@ class State(tf.Module):
         keys, values = tf.constant([9, 1, 5], tf.int64), tf.constant([90.0, 10.0, 50.0])
         fill = tf.lookup.KeyValueTensorInitializer(keys, values)
         self.table = tf.lookup.StaticHashTable(fill, -1.0)
-        self.parts = [tf.Variable(tf.fill([2, 3], 0.5 + i), name=f"part{i}") for i in range(8)]
+        self.parts = [tf.Variable(tf.fill([2, 3], 0.5 + i % 8), name=f"part{i}") for i in range(30)]
 
     @tf.function(input_signature=[tf.TensorSpec((2, 3), name="x")])
     def call(self, x):
@@ -433,7 +433,45 @@ class State(tf.Module):
         raw.ResourceApplyAdadelta(
             var=p[5], accum=p[6], accum_update=p[7], lr=0.1, rho=0.9, epsilon=1e-3, grad=x
         )
-        for i in (0, 2, 5):
+        raw.ResourceApplyAdaMax(
+            var=p[8],
+            m=p[9],
+            v=p[10],
+            beta1_power=0.8,
+            lr=0.1,
+            beta1=0.9,
+            beta2=0.95,
+            epsilon=1e-3,
+            grad=x,
+        )
+        raw.ResourceApplyAddSign(
+            var=p[11], m=p[12], lr=0.1, alpha=1.0, sign_decay=0.7, beta=0.9, grad=x
+        )
+        raw.ResourceApplyPowerSign(
+            var=p[13], m=p[14], lr=0.1, logbase=0.8, sign_decay=0.7, beta=0.9, grad=x
+        )
+        raw.ResourceApplyCenteredRMSProp(
+            var=p[15],
+            mg=p[28],
+            ms=p[29],
+            mom=p[16],
+            lr=0.01,
+            rho=0.9,
+            momentum=0.5,
+            epsilon=99.0,
+            grad=x,
+        )
+        steps = {"grad": x, "lr": 0.5, "l1": 0.3, "l2": 0.2}
+        raw.ResourceApplyFtrl(var=p[17], accum=p[18], linear=p[19], lr_power=-0.5, **steps)
+        raw.ResourceApplyFtrlV2(
+            var=p[20], accum=p[21], linear=p[22], l2_shrinkage=0.1, lr_power=-0.25, **steps
+        )
+        raw.ResourceApplyFtrl(
+            var=p[23], accum=p[24], linear=p[25], lr_power=-0.5, multiply_linear_by_lr=True, **steps
+        )
+        raw.ResourceApplyProximalAdagrad(var=p[26], accum=p[24], **steps)
+        raw.ResourceApplyProximalGradientDescent(var=p[27], alpha=0.1, l1=0.4, l2=0.2, delta=x)
+        for i in (0, 2, 5, 8, 11, 13, 15, 17, 20, 23, 26, 27):
             found[f"part{i}"] = self.parts[i].read_value()
         return found
 

@@ -105,9 +105,9 @@ class Graph:
         self.tensors.append((tuple(shape), dtype, data, quantization))
         return len(self.tensors) - 1
 
-    def state(self, shape, dtype="float32"):
+    def state(self, shape, dtype="float32", scale=(), zero=()):
         """A tensor that lasts from one call to the next."""
-        self.variables.add(self.tensor(shape, dtype))
+        self.variables.add(self.tensor(shape, dtype, scale, zero))
         return len(self.tensors) - 1
 
     def constant(self, values, dtype="float32", scale=(), zero=(), axis=0):

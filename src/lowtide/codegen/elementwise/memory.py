@@ -51,11 +51,11 @@ def load(
     element = memory_type(type_)
     whole = vector_type(element, parts * lanes)
     if type_.is_complex and not lanes:
-        names = [_load(fn, element, fn.gep(pointer, i, element), None, type_) for i in (0, 1)]
+        names = [raw(fn, element, fn.gep(pointer, i, element), None, type_) for i in (0, 1)]
         return Value(tuple(names), type_)
     if mask is not None and type_.is_complex:
         mask = _doubled(fn, mask, lanes)
-    return _vector(fn, target, type_, _load(fn, whole, pointer, mask, type_), lanes)
+    return _vector(fn, target, type_, raw(fn, whole, pointer, mask, type_), lanes)
 
 
 def loaded(fn: Function, target: Target, type_: ElementType, name: str, lanes: int) -> Value:
@@ -77,7 +77,8 @@ def _vector(fn: Function, target: Target, type_: ElementType, name: str, lanes: 
     return Value(tuple(picks), type_, lanes)
 
 
-def _load(fn: Function, whole: str, pointer: str, mask: str | None, type_: ElementType) -> str:
+def raw(fn: Function, whole: str, pointer: str, mask: str | None, type_: ElementType) -> str:
+    """Return a vector of the LLVM type `whole`, or one element, as it stands in memory."""
     align = element_bytes(type_)
     if mask is None:
         return fn.load(whole, pointer, align)
@@ -192,7 +193,7 @@ def gather(
     names = []
     for pointer in _addresses(fn, type_, base, indices, lanes):
         if not lanes:
-            names.append(_load(fn, element, pointer, None, type_))
+            names.append(raw(fn, element, pointer, None, type_))
             continue
         names.append(_gather(fn, vector_type(element, lanes), pointer, mask, type_))
     if type_.is_complex:

@@ -9,9 +9,10 @@ from lowtide.frontend.graphs.context import OpKernelContext
 from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared import elementwise
 from lowtide.frontend.graphs.shared.broadcasting import together
-from lowtide.frontend.tflite import quantized
+from lowtide.frontend.tflite import fixed_point, quantized
 from lowtide.frontend.tflite.node import DOMAIN, LiteNode
 from lowtide.frontend.tflite.rounding import factor_of, scaled
+from lowtide.ir.element_type import ElementType
 
 _ACTIVE: Final = {"ADD": "add", "DIV": "div", "MUL": "mul", "SUB": "sub"}
 """Operators of two operands whose result goes through an activation."""
@@ -54,7 +55,7 @@ def arithmetic(context: OpKernelContext) -> None:
     elif name == "MUL":
         _product(node, activation)
     elif name == "DIV":
-        node.require_floats()
+        _quotient(node, activation)
     else:
         _sum(node, activation, is_difference=name == "SUB")
 
@@ -75,6 +76,34 @@ def _product(node: LiteNode, activation: str) -> None:
     x, y = together(node.b, [quantized.without_zero(node, i) for i in range(2)])
     real = float(scales[0] * scales[1] / quantized.scale_of(node, node.made))
     quantized.give_scaled(node, x * y, real, activation)
+
+
+_QUOTIENTS: Final = frozenset({"INT8", "UINT8"})
+
+
+def _quotient(node: LiteNode, activation: str) -> None:
+    """Give the quotient of numbers of 8 bits: a product with the reciprocal in fixed point.
+
+    Divisors of 0 have no quotient.
+    """
+    b = node.b
+    if node.tensor(0).type not in _QUOTIENTS:
+        raise node.refusal(f"it is quantized to {node.tensor(0).type}")
+    scales = [quantized.scale_of(node, node.tensor(i)) for i in range(2)]
+    real = float(scales[0] / (scales[1] * quantized.scale_of(node, node.made)))
+    factor = factor_of(real)
+    x, y = together(b, [quantized.without_zero(node, i) for i in range(2)])
+    x, y = b.select(y.lt(0), -x, x), b.abs(y)
+    zeros = fixed_point.leading_zeros(b, y)
+    one = b.shift_left(b.convert(y, ElementType.S64), zeros) - (1 << 31)
+    inverse = fixed_point.reciprocal_of_more_than_one(b, one)
+    spare = b.select(
+        x.ge(0), fixed_point.leading_zeros(b, x) - 1, fixed_point.leading_zeros(b, x * -2 - 1)
+    )
+    found = fixed_point.product(b, b.shift_left(b.convert(x, ElementType.S64), spare), inverse)
+    found = fixed_point.product(b, found, factor.mantissa)
+    found = fixed_point.shifted_right(b, found, 31 - zeros + spare - factor.shift)
+    quantized.give(node, b.convert(found, ElementType.S32), activation)
 
 
 def _to_twice_the_greater(

@@ -22,6 +22,12 @@ _EXP_EIGHTH: Final = 1895147668
 _THIRD: Final = 715827883
 """e^(-1/8) and 1/3 without integer bits."""
 
+_HALF_THREE: Final = 3 << 27
+"""3/2 with 3 integer bits."""
+
+_HALF_ROOT: Final = 1518500250
+"""sqrt(1/2) without integer bits."""
+
 _POWERS: Final = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
 """e to the powers -1/4, -1/2, -1, -2, -4, -8, -16 without integer bits."""
 
@@ -87,3 +93,35 @@ def reciprocal_of_more_than_one(b: Builder, x: Op) -> Op:
         missing = (1 << 29) - product(b, half, found)
         found = found + shifted_left(b, product(b, found, missing), 2)
     return shifted_left(b, found, 1)
+
+
+def leading_zeros(b: Builder, x: Op) -> Op:
+    """Return how many of the 32 bits of x are 0 before the first 1."""
+    narrow = b.convert(x, ElementType.S32)
+    return b.convert(b.count_leading_zeros(narrow), ElementType.S64)
+
+
+def inverse_root(b: Builder, x: Op) -> tuple[Op, Op]:
+    """Return 1 / sqrt(x) of whole numbers: without integer bits, and by how many bits to shift.
+
+    The shift goes right. Five steps of Newton's method; what is at most 1 gives 1.
+    """
+    one, shift = like(b, x, 1), like(b, x, 11)
+    rest = b.maximum(x, 2)
+    is_great = rest.ge(1 << 29)
+    rest = b.select(is_great, rest / 4, rest)
+    shift = shift + b.convert(is_great, ElementType.S64)
+    pairs = (leading_zeros(b, rest) - 1) / 2 - 1
+    shift = shift - pairs
+    rest = b.shift_left(rest, pairs * 2)
+    half = shifted_right(b, b.shift_right_arithmetic(rest, one), 1)
+    found = like(b, x, 1 << 28)
+    for _ in range(5):
+        cube = shifted_left(b, product(b, product(b, found, found), found), 6)
+        found = product(b, found, _HALF_THREE) - product(b, half, cube)
+        found = shifted_left(b, found, 3)
+    found = product(b, found, _HALF_ROOT)
+    found = b.shift_left(found, b.maximum(-shift, 0))
+    shift = b.maximum(shift, 0)
+    is_one = x.le(1)
+    return b.select(is_one, like(b, x, _ONE), found), b.select(is_one, like(b, x, 0), shift)

@@ -101,13 +101,27 @@ def _convolution(
     if hybrid.is_hybrid(node):
         node.give(with_bias(node, _hybrid(node, filters, shape, groups)), activation)
     elif not node.is_quantized:
-        kernel = floats(node, 1)
+        kernel, filters = _by_columns(node, floats(node, 1), filters)
         found = contraction.convolve(b, context.input(0), kernel, "NXYC", filters, shape, groups)
         node.give(with_bias(node, found), activation)
     else:
         sums = _integer_sums(node, filters, shape, groups)
         factors = quantized.channel_factors(node, node.tensor(1))
         give_sums(node, sums, factors, activation)
+
+
+_FEW_COLUMNS = 48
+"""Channels of a result of which kernels hold all at once: none of the weights is packed then, where
+the channels are neighbours."""
+
+
+def _by_columns(node: LiteNode, kernel: Op, filters: str) -> tuple[Op, str]:
+    """Constant weights of few channels with these as neighbours, and the names of dimensions."""
+    known = node.context.known(1)
+    is_few = filters == "OXYI" and kernel.dimensions[0] <= _FEW_COLUMNS
+    if known is None or not is_few or known.dtype != np.float32 or known[0, ..., 0].size == 1:
+        return kernel, filters
+    return node.b.constant(np.ascontiguousarray(known.transpose(1, 2, 3, 0))), "XYIO"
 
 
 def _integer_sums(node: LiteNode, filters: str, shape: WindowShape, groups: int) -> Op:

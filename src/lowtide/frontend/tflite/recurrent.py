@@ -17,6 +17,7 @@ from lowtide.frontend.graphs.shared.loops import part_at, repeat_steps, with_par
 from lowtide.frontend.graphs.shared.reductions import reduce
 from lowtide.frontend.tflite.lstm import LstmCell
 from lowtide.frontend.tflite.node import DOMAIN, LiteNode
+from lowtide.frontend.tflite.quantized_recurrent import moved_on, quantized_svdf
 from lowtide.frontend.tflite.weights import LayerWeights, active, added
 from lowtide.ir.element_type import ElementType
 from lowtide.records import dataclass
@@ -33,7 +34,9 @@ def svdf(context: OpKernelContext) -> None:
     H. Park, End-to-End Streaming Keyword Spotting, 2018.
     """
     node, b = LiteNode(context), context.builder
-    node.require_floats()
+    if node.is_quantized:
+        quantized_svdf(node)
+        return
     x, state = context.input(0), context.input(4)
     weights = LayerWeights.of(node, [1, 2], with_zero=bool(node.code(2)))
     features = weights.product(b, x, 1)
@@ -41,9 +44,7 @@ def svdf(context: OpKernelContext) -> None:
     if features is None or time is None:
         raise node.error("it has no weights")
     rank, (filters, memory), batch = max(node.number(0), 1), time.dimensions, x.dimensions[0]
-    kept = b.reshape(state, [batch, filters, memory])
-    kept = b.slice(kept, [0, 0, 1], [batch, filters, memory], [1, 1, 1])
-    held = b.concatenate([kept, b.reshape(features, [batch, filters, 1])], 2)
+    held = moved_on(b, state, features, memory)
     total = reduce(b, "sum", held * b.broadcast(time, held.dimensions, [1, 2]), [2])
     found = reduce(b, "sum", b.reshape(total, [batch, filters // rank, rank]), [2])
     bias = context.optional(3)

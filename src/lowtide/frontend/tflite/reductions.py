@@ -12,7 +12,7 @@ from lowtide.frontend.graphs.context import OpKernelContext
 from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared import reductions
 from lowtide.frontend.graphs.shared.broadcasting import expand
-from lowtide.frontend.tflite import quantized
+from lowtide.frontend.tflite import fixed_point, quantized
 from lowtide.frontend.tflite.node import DOMAIN, LiteNode
 from lowtide.frontend.tflite.rounding import factor_of, over_count, scaled
 from lowtide.ir import Opcode
@@ -71,10 +71,33 @@ def _quantized(node: LiteNode, axes: Sequence[int], *, keep: bool) -> None:
 def l2_normalization(context: OpKernelContext) -> None:
     """Give vectors along the last dimension, each over its length."""
     node, b, x = LiteNode(context), context.builder, context.input(0)
-    node.require_floats()
+    if node.is_quantized:
+        _quantized_direction(node)
+        return
     length = b.sqrt(reductions.reduce(b, "sum", x * x, [x.rank - 1], keep=True))
     shown = expand(b, b.maximum(length, _LEAST_LENGTH), x.dimensions)
     node.give(x / shown, node.activation(0))
+
+
+def _quantized_direction(node: LiteNode) -> None:
+    """Give vectors of 8 bits over their length, in steps of 1/128."""
+    b, type_ = node.b, node.tensor(0).type
+    if type_ != "INT8":
+        raise node.refusal(f"it is quantized to {type_}")
+    if quantized.scale_of(node, node.made) != _STEP or quantized.zero_of(node.made):
+        raise node.refusal("the result is not in steps of 1/128 from 0 on")
+    x = quantized.without_zero(node, 0)
+    total = reductions.reduce(b, "sum", x * x, [x.rank - 1], keep=True)
+    inverse, shift = fixed_point.inverse_root(b, b.convert(total, ElementType.S64))
+    inverse, right = (expand(b, v, x.dimensions) for v in (inverse, shift - _STEP_BITS))
+    wide = b.shift_left(b.convert(x, ElementType.S64), b.maximum(-right, 0))
+    found = fixed_point.product(b, wide, inverse)
+    found = fixed_point.shifted_right(b, found, b.maximum(right, 0))
+    quantized.give(node, b.convert(found, ElementType.S32), node.activation(0))
+
+
+_STEP_BITS: Final = 7
+_STEP: Final = 1 / (1 << _STEP_BITS)
 
 
 @op("LOCAL_RESPONSE_NORMALIZATION", domain=DOMAIN, inputs=1)

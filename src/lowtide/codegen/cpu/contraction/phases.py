@@ -9,7 +9,12 @@ from lowtide.codegen.cpu.contraction.gemm import Gemm
 from lowtide.codegen.cpu.contraction.gemm_functions import packs_columns, packs_rows, tile_of
 from lowtide.codegen.cpu.contraction.matrix_tile import configure, has_one_tile, release
 from lowtide.codegen.cpu.contraction.prefetching import LINE
-from lowtide.codegen.cpu.contraction.scheme import ColumnUnits, ContractionScheme, RowUnits
+from lowtide.codegen.cpu.contraction.scheme import (
+    STACK_BYTES,
+    ColumnUnits,
+    ContractionScheme,
+    RowUnits,
+)
 from lowtide.codegen.elements.operands import bind
 from lowtide.codegen.kernel import ARGUMENTS, KernelCode
 from lowtide.llvm.function import Function, Integer
@@ -25,6 +30,7 @@ class _Piece:
     row_block: Integer
     column_block: Integer
     thread: str
+    panel: str
     rows_base: str = ""
     columns_base: str = ""
     sums_base: str = ""
@@ -42,10 +48,13 @@ def _products(gemm: Gemm) -> Function:
     fn = Function("products", ARGUMENTS)
     scheme = gemm.scheme
     thread = gemm.thread(fn)
+    panel = fn.gep(thread, scheme.row_bytes)
+    if 0 < scheme.panel_bytes <= STACK_BYTES:
+        panel = fn.stack("i8", scheme.panel_bytes)
     if scheme.how.is_tiled and has_one_tile(scheme):
         configure(gemm, fn, scheme.tiles.longest, scheme.tile.columns)
     with fn.loop("%begin", "%end", 1, [("i64", "-1")]) as loop:
-        piece = _piece(fn, scheme, loop.index, thread)
+        piece = _piece(fn, scheme, loop.index, thread, panel)
         if scheme.reuses:
             packed = fn.div(loop.index, scheme.reuses)
             piece.is_new = fn.compare("ne", packed, loop.values[0])
@@ -61,7 +70,9 @@ def _products(gemm: Gemm) -> Function:
     return fn
 
 
-def _piece(fn: Function, scheme: ContractionScheme, number: Integer, thread: str) -> _Piece:
+def _piece(
+    fn: Function, scheme: ContractionScheme, number: Integer, thread: str, panel: str
+) -> _Piece:
     """Take the number of a piece apart; those that need the same packed block follow each other."""
     counts = [scheme.row_blocks.parts, scheme.column_blocks.parts]
     if scheme.rows is not RowUnits.IN_PLACE:
@@ -74,7 +85,7 @@ def _piece(fn: Function, scheme: ContractionScheme, number: Integer, thread: str
     if scheme.rows is not RowUnits.IN_PLACE:
         row_block, column_block = column_block, row_block
     batch = 0 if scheme.geometry.batch == 1 else number
-    return _Piece(batch, share, row_block, column_block, thread)
+    return _Piece(batch, share, row_block, column_block, thread, panel)
 
 
 def _sums_base(fn: Function, gemm: Gemm, piece: _Piece) -> str:
@@ -86,7 +97,7 @@ def _sums_base(fn: Function, gemm: Gemm, piece: _Piece) -> str:
         number = fn.add(fn.mul(piece.share, shape.batch), piece.batch)
         return fn.gep("%scratch", fn.mul(number, size))
     if scheme.keeps_sums:
-        return fn.gep(piece.thread, scheme.row_bytes + scheme.panel_bytes)
+        return fn.gep(piece.thread, scheme.row_bytes + scheme.far_panel_bytes)
     if scheme.has_finish:
         nbytes = scheme.tiles.longest * scheme.tile.columns * scheme.how.unit_bytes
         return fn.stack("i8", nbytes)
@@ -203,7 +214,7 @@ class _Block:
     def _packed(self, panel: Integer) -> str:
         """The address of a packed panel."""
         fn, scheme = self.fn, self.gemm.scheme
-        to = fn.gep(self.piece.thread, scheme.row_bytes)
+        to = self.piece.panel
         if not scheme.keeps_panels:
             return to
         return fn.gep(to, fn.mul(fn.sub(panel, self.panels[0]), scheme.one_panel_bytes))

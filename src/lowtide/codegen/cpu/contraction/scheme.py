@@ -39,6 +39,9 @@ TILED_COLUMNS: Final = 64
 SUMS_BYTES: Final = 128 << 10
 """Bytes of the sums of a block that wait in scratch for the next block of k."""
 
+STACK_BYTES: Final = 4 << 10
+"""Packed panels of so many bytes lie on the stack, as the sums of a tile do."""
+
 LEAST_UNITS: Final = 16
 """Pieces of work that a product of some size is cut into, so that all threads get equal shares."""
 
@@ -206,7 +209,12 @@ class ContractionScheme:
     @property
     def thread_bytes(self) -> int:
         """Scratch of a thread."""
-        return self.row_bytes + self.panel_bytes + self.sums_bytes
+        return self.row_bytes + self.far_panel_bytes + self.sums_bytes
+
+    @property
+    def far_panel_bytes(self) -> int:
+        """Bytes of packed panels that lie in scratch, and not on the stack."""
+        return self.panel_bytes if self.panel_bytes > STACK_BYTES else 0
 
 
 def seconds_of(shape: Geometry, how: Arithmetic, lanes: int) -> float:

@@ -98,7 +98,7 @@ def blocked(scheme: ConvolutionScheme, *, is_ready: bool) -> ConvolutionScheme:
     if not found:
         return _shared_out(_with_rows(_with_inner_blocks(scheme)), wanted)
     each = COPIED if is_ready else COMPUTED
-    return min(found, key=lambda x: _cycles(x, each) * _price(x.thread_bytes))
+    return min(found, key=lambda x: _cycles(x, each) * _price(x.piece_bytes))
 
 
 # -- the blocks that take the least time ----------------------------------------------------------
@@ -186,7 +186,11 @@ def _with_inner_blocks(scheme: ConvolutionScheme) -> ConvolutionScheme:
     """Cut the contracted indices until a panel, and the input of some rows, fit their caches."""
     least = _with_few_rows(scheme)
     most = NEAR_BYTES if _takes_lines(scheme) else PANEL_BYTES
-    while least.panel_bytes > most or least.slab_bytes > SLAB_BYTES:
+    while (
+        least.panel_bytes > most
+        or least.slab_bytes > SLAB_BYTES
+        or (least.weights_in_place and least.block_steps > MOST_STEPS)
+    ):
         found = _cut_further(least)
         if found is None:
             break

@@ -11,6 +11,12 @@ from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
 from lowtide.codegen.cpu.contraction.tiles import LATENCY, PORTS
 from lowtide.codegen.cpu.convolution.blocks import blocked
+from lowtide.codegen.cpu.convolution.border import (
+    copies_little,
+    has_plain_border,
+    is_inside,
+    is_worth_it,
+)
 from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem
 from lowtide.codegen.cpu.convolution.scheme import BATCH, ConvolutionScheme, Row, axes_of
 from lowtide.llvm.target import Target
@@ -31,20 +37,42 @@ def choices(
     target: Target,
     *,
     is_ready: bool,
+    weights_ready: bool,
     has_finish: bool,
 ) -> Iterator[ConvolutionScheme]:
     """Yield schemes of a convolution, the one that seems fastest first.
 
     The others hold another tile, or copy an input that could be read in place. With `is_ready` the
-    input is an array of what is multiplied. With `has_finish` something is done with the sums
-    before they are stored.
+    input is an array of what is multiplied, with `weights_ready` the kernel. With `has_finish`
+    something is done with the sums before they are stored.
     """
-    whole = _uncut(problem, how, target, is_ready=is_ready, has_finish=has_finish)
-    for tiled in _tilings(whole, target)[:2]:
-        yield blocked(tiled, is_ready=is_ready)
-    if whole.in_place:
-        copying = replace(whole, in_place=False)
-        yield blocked(_tilings(copying, target)[0], is_ready=is_ready)
+    given = {"is_ready": is_ready, "has_finish": has_finish}
+    ways = [_uncut(problem, how, target, in_place=x, **given) for x in (True, False)]
+    found = []
+    for whole in ways[int(not ways[0].in_place) :]:
+        tiled = [_with_weights(x, ready=weights_ready) for x in _tilings(whole, target)[:2]]
+        if tiled:
+            found.append([blocked(x, is_ready=is_ready) for x in tiled])
+    if len(found) > 1 and not is_worth_it(found[0][0], found[1][0]):
+        found.reverse()
+    yield from found[0]
+    yield from [x[0] for x in found[1:]]
+
+
+def _with_weights(scheme: ConvolutionScheme, *, ready: bool) -> ConvolutionScheme:
+    """Return the scheme with the kernel where it lies, if packing it would save nothing.
+
+    So it is where each column has a row of its own, where one panel has all columns, and where
+    few rows read a panel.
+    """
+    problem = scheme.problem
+    is_few = scheme.is_lanewise or scheme.panels == 1 or problem.rows <= _FEW_ROWS
+    in_place = ready and is_few and not scheme.is_inward
+    return replace(scheme, weights_in_place=in_place)
+
+
+_FEW_ROWS: Final = 32
+"""Rows that read a panel no more often than it pays to pack it."""
 
 
 def _uncut(
@@ -52,16 +80,18 @@ def _uncut(
     how: Arithmetic,
     target: Target,
     *,
+    in_place: bool,
     is_ready: bool,
     has_finish: bool,
 ) -> ConvolutionScheme:
-    """The scheme without tiles and blocks."""
+    """The scheme without tiles and blocks; with `in_place` the input is read so if it can be."""
     lanes = how.lanes(target)
     is_inward = _is_inward(problem, how, lanes)
     is_lanewise = not is_inward and has_lanes(problem, lanes)
     rows = _rows(problem)
-    in_place = is_ready and not is_lanewise and all(x.stays_inside for x in problem.spatial)
-    in_place = in_place and problem.has_whole_units
+    in_place = in_place and is_ready and problem.has_whole_units
+    in_place = in_place and (is_inside(problem) or (not is_inward and has_plain_border(problem)))
+    in_place = in_place and not (is_lanewise and not _lanes_lie_together(problem))
     in_place = in_place and not (is_inward and problem.features % lanes)
     taps = tuple([max(1, x.taps) for x in problem.spatial])
     found = ConvolutionScheme(
@@ -72,6 +102,12 @@ def _uncut(
     if is_inward:
         found = replace(found, feature_block=-(-problem.features // lanes) * lanes)
     return found
+
+
+def _lanes_lie_together(problem: ConvolutionProblem) -> bool:
+    """Whether lanes are neighbours in the input: each column has one feature, and nothing else."""
+    step = strides(problem.input)[problem.numbers.input_feature]
+    return problem.channels == problem.outputs == step == 1 and not problem.is_batch_grouped
 
 
 def has_lanes(problem: ConvolutionProblem, lanes: int) -> bool:
@@ -121,6 +157,8 @@ def _tilings(scheme: ConvolutionScheme, target: Target) -> list[ConvolutionSchem
                 if not scheme.how.fits(height, vectors, target):
                     break
                 found = replace(scheme, tile_dim=dim, tile_rows=rows, vectors=vectors)
+                if not copies_little(found):
+                    break
                 key = (_cycles(found), height)
                 if vectors not in best or key < best[vectors][:2]:
                     best[vectors] = (*key, found)

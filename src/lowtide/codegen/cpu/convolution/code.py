@@ -67,11 +67,11 @@ class Convolver:
             self.functions[name] = write()
         return self.functions[name]
 
-    def slab(self) -> Function:
-        """Return the function that copies the input."""
+    def slab(self, scheme: ConvolutionScheme) -> Function:
+        """Return the function that copies the input of a piece of work, or of a tile."""
         name = "slab"
         given = (
-            self.scheme,
+            scheme,
             self.target,
             self.finish.kernel,
             self.data,
@@ -86,15 +86,11 @@ class Convolver:
         given = (self.scheme, self.target, self.finish.kernel, weights, columns, self.constants)
         return self._needed(name, lambda: panel_function(name, *given))
 
-    def tile(self, columns: int) -> Function:
-        """Return the function of a tile."""
-        name = f"tile_{columns}"
-        return self._needed(
-            name,
-            lambda: tile_function(
-                name, self.scheme, self.target, columns, is_direct=self.is_direct
-            ),
-        )
+    def tile(self, columns: int, scheme: ConvolutionScheme) -> Function:
+        """Return the function of a tile: by the scheme, or by that of tiles at the border."""
+        name = f"tile_{columns}" if scheme.in_place is self.scheme.in_place else f"border_{columns}"
+        given = (name, scheme, self.target, columns)
+        return self._needed(name, lambda: tile_function(*given, is_direct=self.is_direct))
 
     def finishing(self, columns: int) -> Function:
         """Return the function that finishes the sums of a tile."""
@@ -111,7 +107,10 @@ class _Work:
     convolver: Convolver
     is_last: bool = False
     thread: str = ""
-    buffers: list[str] = field(default_factory=list)
+    input: str = ""
+    weights: str = ""
+    panel: str = ""
+    patch: str = ""
     stack: str = ""
 
     @property
@@ -136,11 +135,21 @@ class _Block:
 
 def _write(work: _Work) -> None:
     fn, scheme, convolver = work.fn, work.scheme, work.convolver
-    base = fn.gep("%scratch", scheme.shared_bytes)
-    work.thread = fn.gep(base, fn.mul("%thread", scheme.thread_bytes))
+    work.thread = "%scratch"
+    if not scheme.is_alone:
+        base = fn.gep("%scratch", scheme.shared_bytes)
+        work.thread = fn.gep(base, fn.mul("%thread", scheme.thread_bytes))
     kernel = convolver.finish.kernel
     if scheme.in_place:
-        work.buffers.append(_pointer(fn, _number(kernel, convolver.data)))
+        work.input = _pointer(fn, _number(kernel, convolver.data))
+    if scheme.weights_in_place:
+        work.weights = _pointer(fn, _number(kernel, convolver.finish.dot.operands[1]))
+    elif scheme.far_panel_bytes:
+        work.panel = fn.gep(work.thread, scheme.slab_bytes)
+    elif not work.is_last:
+        work.panel = fn.stack("i8", scheme.panel_bytes)
+    if scheme.has_border and not work.is_last:
+        work.patch = fn.stack("i8", scheme.at_border().slab_bytes)
     if convolver.is_direct:
         work.stack = _pointer(fn, len(kernel.operands))
     elif not scheme.keeps_sums and not scheme.is_shared:
@@ -236,7 +245,7 @@ def _input(work: _Work, piece: Piece, block: _Block) -> str:
     if scheme.in_place:
         return _where(work, piece, starts)
     ranges = [x for pair in zip(starts, counts, strict=True) for x in pair]
-    fn.call(work.convolver.slab(), ["%buffers", work.thread, piece.group, *ranges])
+    fn.call(work.convolver.slab(scheme), ["%buffers", work.thread, piece.group, *ranges])
     return work.thread
 
 
@@ -258,6 +267,8 @@ def _where(work: _Work, piece: Piece, starts: list[Integer]) -> str:
     """The address in the input of the first row and step."""
     fn, scheme, problem = work.fn, work.scheme, work.scheme.problem
     at: Integer = 0
+    if scheme.is_lanewise:
+        at = fn.mul(piece.column_block, scheme.column_block * scheme.columns)
     for axis, start in zip(scheme.axes(), starts, strict=True):
         at = fn.add(at, fn.mul(start, axis.step))
     steps = {x.kind: x.step for x in scheme.axes()}
@@ -265,7 +276,7 @@ def _where(work: _Work, piece: Piece, starts: list[Integer]) -> str:
     if not problem.is_batch_grouped:
         each = problem.features * steps[FEATURE]
     at = fn.add(at, fn.mul(piece.group, each))
-    return fn.gep(work.buffers[0], fn.mul(at, scheme.how.row_unit_bytes))
+    return fn.gep(work.input, fn.mul(at, scheme.how.row_unit_bytes))
 
 
 # -- panels ----------------------------------------------------------------------------------------
@@ -310,17 +321,31 @@ def _panel(
     fn, scheme = work.fn, work.scheme
     before = fn.mul(piece.group, scheme.problem.outputs)
     column = fn.add(before, fn.mul(number, scheme.columns))
-    packed = fn.gep(work.thread, scheme.slab_bytes)
-    panel = _Panel(relative, column, columns, packed)
+    packed = work.panel
     if block is not None:
-        taps: list[Integer] = []
-        for x, spatial, start, count in zip(
-            piece.phases, scheme.problem.spatial, block.firsts, block.taps, strict=True
-        ):
-            taps += [fn.add(x.tap, fn.mul(start, spatial.tap_step)), count]
-        pack = work.convolver.panel(columns)
-        fn.call(pack, ["%buffers", packed, column, block.feature, *taps])
-    _tiles(work, piece, block, panel)
+        taps = [
+            fn.add(x.tap, fn.mul(start, spatial.tap_step))
+            for x, spatial, start in zip(
+                piece.phases, scheme.problem.spatial, block.firsts, strict=True
+            )
+        ]
+        if scheme.weights_in_place:
+            packed = _weights(work, column, block.feature, taps)
+        else:
+            pairs = [x for pair in zip(taps, block.taps, strict=True) for x in pair]
+            pack = work.convolver.panel(columns)
+            fn.call(pack, ["%buffers", packed, column, block.feature, *pairs])
+    _tiles(work, piece, block, _Panel(relative, column, columns, packed))
+
+
+def _weights(work: _Work, column: Integer, feature: Integer, taps: list[Integer]) -> str:
+    """The address in the kernel of the first column of a block."""
+    fn, problem = work.fn, work.scheme.problem
+    numbers, steps = problem.numbers, strides(problem.kernel)
+    at = fn.add(column, fn.mul(feature, steps[numbers.kernel_input_feature]))
+    for d, tap in zip(numbers.kernel_spatial, taps, strict=True):
+        at = fn.add(at, fn.mul(tap, steps[d]))
+    return fn.gep(work.weights, fn.mul(at, work.scheme.column_unit_bytes))
 
 
 # -- tiles -----------------------------------------------------------------------------------------
@@ -371,7 +396,7 @@ def _tile(
         places[dim] = fn.add(piece.spans[dim].origin, x)
     sums = _sums(work, piece, panel, places, number)
     if block is not None:
-        _products(work, block, panel, at, sums)
+        _products(work, piece, block, panel, _TilePlace(at, places), sums)
     if work.convolver.is_direct or (scheme.is_shared and not work.is_last):
         return
     rows = _in_result(fn, scheme, piece, places)
@@ -384,15 +409,87 @@ def _tile(
         fn.call(finish, given)
 
 
-def _products(work: _Work, block: _Block, panel: _Panel, at: list[Integer], sums: str) -> None:
+@dataclass(frozen=True, slots=True)
+class _TilePlace:
+    """The indices of a tile within its block of rows, and those along all dimensions of rows."""
+
+    within: list[Integer]
+    rows: list[Integer]
+
+
+def _products(
+    work: _Work, piece: Piece, block: _Block, panel: _Panel, place: _TilePlace, sums: str
+) -> None:
+    """Add up the products of a tile, of a copy of the input where it reaches beyond that."""
     fn, scheme = work.fn, work.scheme
     offset: Integer = fn.mul(panel.number, scheme.columns) if scheme.is_lanewise else 0
-    for d, x in enumerate(at):
+    for d, x in enumerate(place.within):
         step = row_step(scheme, scheme.rows[scheme.block_dim + d])
         offset = fn.add(offset, fn.mul(x, step))
-    there = fn.gep(block.input, fn.mul(offset, scheme.how.row_unit_bytes))
-    given = [there, panel.packed, sums, block.more, block.features, *block.taps]
-    fn.call(work.convolver.tile(panel.columns), given)
+    given = [panel.packed, sums, block.more, block.features, *block.taps]
+
+    def inside() -> list[str]:
+        there = fn.gep(block.input, fn.mul(offset, scheme.how.row_unit_bytes))
+        fn.call(work.convolver.tile(panel.columns, scheme), [there, *given])
+        return []
+
+    if not scheme.has_border:
+        inside()
+        return
+    reach = [_tile_reach(work, piece, block, place, i) for i in range(len(scheme.problem.spatial))]
+
+    def beyond() -> list[str]:
+        copy = _border(work, piece, block, panel, place, reach)
+        fn.call(work.convolver.tile(panel.columns, scheme.at_border()), [copy, *given])
+        return []
+
+    tests = []
+    for (start, count), spatial in zip(reach, scheme.problem.spatial, strict=True):
+        if not spatial.stays_inside:
+            tests.append(fn.compare("sge", start, 0))
+            tests.append(fn.compare("sle", fn.add(start, count), spatial.size))
+    every = tests[0]
+    for test in tests[1:]:
+        every = fn.op(f"and i1 {every}, {test}")
+    fn.choose(every, [], inside, beyond)
+
+
+def _tile_reach(
+    work: _Work, piece: Piece, block: _Block, place: _TilePlace, axis: int
+) -> tuple[Integer, Integer]:
+    """The first input index that a tile meets along an axis, and how many there are."""
+    fn, scheme = work.fn, work.scheme
+    spatial, phase = scheme.problem.spatial[axis], piece.phases[axis]
+    dim = next(d for d, x in enumerate(scheme.rows) if x.axis == axis)
+    start = fn.mul(place.rows[dim], spatial.stride)
+    start = fn.add(fn.add(start, fn.mul(block.firsts[axis], spatial.dilation)), phase.offset)
+    taps = fn.mul(fn.sub(block.taps[axis], 1), spatial.dilation)
+    return start, fn.add(taps, (scheme.tile_extent(dim) - 1) * spatial.stride + 1)
+
+
+def _border(
+    work: _Work,
+    piece: Piece,
+    block: _Block,
+    panel: _Panel,
+    place: _TilePlace,
+    reach: list[tuple[Integer, Integer]],
+) -> str:
+    """Copy the input of a tile to the stack; return where it lies."""
+    fn, scheme = work.fn, work.scheme.at_border()
+    ranges: list[Integer] = []
+    for axis in scheme.axes():
+        if axis.kind >= 0:
+            ranges += reach[axis.kind]
+        elif axis.kind == BATCH:
+            dim = next(d for d, x in enumerate(scheme.rows) if x.axis == BATCH)
+            ranges += [place.rows[dim], scheme.tile_extent(dim)]
+        elif axis.kind == FEATURE:
+            ranges += [block.feature, scheme.feature_block]
+        else:
+            ranges += [panel.column, panel.columns]
+    fn.call(work.convolver.slab(scheme), ["%buffers", work.patch, piece.group, *ranges])
+    return work.patch
 
 
 def _in_result(
@@ -417,7 +514,7 @@ def _sums(work: _Work, piece: Piece, panel: _Panel, places: list[Integer], numbe
         return fn.gep(work.stack, fn.mul(_offset(fn, scheme, piece, panel, places), nbytes))
     if work.stack:
         return work.stack
-    base = fn.gep(work.thread, scheme.slab_bytes + scheme.panel_bytes)
+    base = fn.gep(work.thread, scheme.slab_bytes + scheme.far_panel_bytes)
     if scheme.is_shared:
         share = fn.add(fn.mul(piece.share, scheme.row_units), piece.number)
         base = fn.gep("%scratch", fn.mul(share, scheme.block_sums_bytes))

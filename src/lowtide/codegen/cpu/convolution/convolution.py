@@ -63,10 +63,13 @@ def _planned(finish: Epilogue, target: Target) -> KernelPlan | None:
     how = _arithmetic(problem, types, target)
     counted = in_units(problem, how.group)
     has_finish = not finish.is_plain(how) or not _columns_lie_together(problem, how, target)
-    is_ready = _is_ready(finish, data, how)
+    ready = {
+        "is_ready": _is_ready(finish, data, how),
+        "weights_ready": _is_weights_ready(finish, problem, how),
+    }
 
     def ways() -> Iterator[KernelPlan]:
-        for x in choices(counted, how, target, is_ready=is_ready, has_finish=has_finish):
+        for x in choices(counted, how, target, has_finish=has_finish, **ready):
             write = partial(_code, x, target, finish, data, fill)
             yield KernelPlan(write, x.shared_bytes, x.thread_bytes)
 
@@ -100,6 +103,19 @@ def _is_ready(finish: Epilogue, operand: Instruction, how: Arithmetic) -> bool:
         return False
     type_, unit = operand.shape.element_type, how.element
     return type_ is unit or (type_.is_integer and unit.is_integer and type_.bits == unit.bits)
+
+
+def _is_weights_ready(finish: Epilogue, problem: ConvolutionProblem, how: Arithmetic) -> bool:
+    """Whether the kernel is an array of what is multiplied, in which columns are neighbours."""
+    weights = finish.dot.operands[1]
+    if finish.kernel is not finish.dot and weights.opcode is not Opcode.PARAMETER:
+        return False
+    feature, type_ = problem.numbers.kernel_output_feature, weights.shape.element_type
+    if strides(weights.shape)[feature] != 1 or how.planes > 1:
+        return False
+    if how.method is MultiplyMethod.S16_LANES:
+        return type_ in (ElementType.S8, ElementType.U8, ElementType.S16)
+    return how.group == 1 and type_ is how.element
 
 
 def _columns_lie_together(problem: ConvolutionProblem, how: Arithmetic, target: Target) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import Final
 
 from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
+from lowtide.codegen.cpu.contraction.scheme import STACK_BYTES
 from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem
 from lowtide.codegen.kernel import rounded
 from lowtide.cost.machine import X86_SERVER
@@ -71,7 +73,8 @@ class ConvolutionScheme:
     With `is_lanewise` each lane has its own input features, else a unit is multiplied with all
     lanes. With `is_inward` lanes are neighbouring features of a few columns, each of which is a
     vector; its lanes are added up in the end. `in_place` says that the input is read where it lies,
-    and `input_axes` how that is, outermost first.
+    but by tiles that reach beyond it, which copy what they read; `input_axes` say how it lies,
+    outermost first. With `weights_in_place` the kernel is read where it lies, too.
     """
 
     problem: ConvolutionProblem
@@ -92,6 +95,7 @@ class ConvolutionScheme:
     tap_blocks: tuple[int, ...]
     column_block: int
     shares: int = 1
+    weights_in_place: bool = False
 
     # -- rows ------------------------------------------------------------------------------------
 
@@ -132,6 +136,12 @@ class ConvolutionScheme:
         return (
             min(self.block, self.rows[dim].size) if dim == self.block_dim else self.rows[dim].size
         )
+
+    def tile_extent(self, dim: int) -> int:
+        """Return how many indices of a row dimension a tile has."""
+        if dim < self.tile_dim:
+            return 1
+        return self.tile_rows if dim == self.tile_dim else self.rows[dim].size
 
     @property
     def overlaps(self) -> bool:
@@ -197,6 +207,22 @@ class ConvolutionScheme:
             return 1
         return self.feature_block * prod(self.tap_blocks[kind + 1 :])
 
+    def column_step(self, kind: int) -> int:
+        """Return by how many units of columns neighbours along a contracted dimension lie apart."""
+        if not self.weights_in_place:
+            return self.panel_step(kind) * self.columns
+        numbers, steps = self.problem.numbers, strides(self.problem.kernel)
+        if kind == FEATURE:
+            return steps[numbers.kernel_input_feature]
+        return steps[numbers.kernel_spatial[kind]] * self.problem.spatial[kind].tap_step
+
+    @property
+    def column_unit_bytes(self) -> int:
+        """Bytes of a unit of columns in memory."""
+        if self.weights_in_place:
+            return self.problem.kernel.element_type.nbytes
+        return self.how.unit_bytes
+
     def steps(self) -> tuple[StepLoop, ...]:
         """Return the loops of a tile, the longest one innermost."""
         at = {x.kind: x.step for x in self.axes()}
@@ -204,11 +230,12 @@ class ConvolutionScheme:
         width = self.feature_step
         features = self._features
         features = None if features is None else features // width
-        found = [StepLoop((FEATURE,), features, at[FEATURE] * width, self.columns * width)]
+        b_step = self.column_step(FEATURE) * width
+        found = [StepLoop((FEATURE,), features, at[FEATURE] * width, b_step)]
         for i, axis in enumerate(spatial):
             size = self.tap_blocks[i]
             is_known = len(axis.phases) == 1 and axis.taps % size == 0
-            b_step = self.panel_step(i) * self.columns
+            b_step = self.column_step(i)
             step = StepLoop((i,), size if is_known else None, axis.dilation * at[i], b_step)
             if size > 1:
                 found.append(step)
@@ -239,9 +266,14 @@ class ConvolutionScheme:
 
     @property
     def _features(self) -> int | None:
-        """The features of each block, if known: a copy of the input has zeros behind the last."""
+        """The features of each block, if known."""
         is_even = self.problem.features % self.feature_block == 0
-        return self.feature_block if is_even or not self.in_place else None
+        return self.feature_block if is_even or self.has_zeros else None
+
+    @property
+    def has_zeros(self) -> bool:
+        """Whether zeros follow the last feature: in a copy of the input, and in a panel."""
+        return not self.in_place and not self.weights_in_place
 
     # -- the input -------------------------------------------------------------------------------
 
@@ -270,6 +302,17 @@ class ConvolutionScheme:
         reach = (self.tap_blocks[kind] - 1) * spatial.dilation
         return (self.extent_of(dim) - 1) * spatial.stride + reach + 1
 
+    @property
+    def has_border(self) -> bool:
+        """Whether some tiles reach beyond the input, which is read in place by the others."""
+        return self.in_place and not all(x.stays_inside for x in self.problem.spatial)
+
+    def at_border(self) -> ConvolutionScheme:
+        """Return the scheme of a tile at the border, which reads a copy of what it reaches."""
+        return replace(
+            self, in_place=False, block_dim=self.tile_dim, block=self.tile_rows, column_block=1
+        )
+
     # -- scratch ---------------------------------------------------------------------------------
 
     @property
@@ -283,6 +326,8 @@ class ConvolutionScheme:
     @property
     def panel_bytes(self) -> int:
         """Bytes of a packed panel of the kernel, and of a square of units behind it."""
+        if self.weights_in_place:
+            return 0
         return rounded((self.block_steps + self.lanes) * self.columns * self.how.unit_bytes)
 
     @property
@@ -311,13 +356,30 @@ class ConvolutionScheme:
     @property
     def thread_bytes(self) -> int:
         """Scratch of a thread."""
+        return 0 if self.is_alone else self.piece_bytes
+
+    @property
+    def piece_bytes(self) -> int:
+        """Scratch of a piece of work while it is done."""
         kept = self.block_sums_bytes if self.keeps_sums else 0
-        return self.slab_bytes + self.panel_bytes + kept
+        return self.slab_bytes + self.far_panel_bytes + kept
+
+    @property
+    def far_panel_bytes(self) -> int:
+        """Bytes of a packed panel that lies in scratch, and not on the stack."""
+        return self.panel_bytes if self.panel_bytes > STACK_BYTES else 0
 
     @property
     def shared_bytes(self) -> int:
-        """Scratch for the sums of all shares."""
+        """Scratch for the sums of all shares, or of the one piece that there is."""
+        if self.is_alone:
+            return self.piece_bytes
         return self.shares * self.row_units * self.block_sums_bytes if self.is_shared else 0
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is one piece of work, so that one thread at a time needs scratch."""
+        return self.row_units * self.shares == 1
 
     # -- pieces of work --------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from lowtide.codegen.cpu.contraction.transposing import totals
 from lowtide.codegen.cpu.convolution.scheme import FEATURE, ConvolutionScheme, Row, StepLoop
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.value import Value, vector_type
+from lowtide.ir import ElementType
 from lowtide.llvm.callee import FunctionParameter, parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
@@ -167,7 +168,7 @@ class _TileWriter:
         if kind != FEATURE:
             return f"%taps{kind}"
         scheme = self.scheme
-        is_known = not scheme.in_place or scheme.feature_blocks == 1
+        is_known = scheme.has_zeros or scheme.feature_blocks == 1
         features: Integer = scheme.feature_block if is_known else "%features"
         return self.fn.div(features, scheme.feature_step)
 
@@ -177,7 +178,7 @@ class _TileWriter:
         if not steps:
             return self._step(a, b, sums)
         this, inner = steps[0], steps[1:]
-        nbytes, row_bytes = scheme.how.unit_bytes, scheme.how.row_unit_bytes
+        nbytes, row_bytes = scheme.column_unit_bytes, scheme.how.row_unit_bytes
         count = self._count(this)
         if scheme.is_lanewise and isinstance(count, int) and count <= UNROLLED and not inner:
             known: dict[int, Vectors] = {}
@@ -202,9 +203,9 @@ class _TileWriter:
         `known` are units that earlier steps have loaded, by their distance from `a`.
         """
         fn, scheme, lanes = self.fn, self.scheme, self.scheme.lanes
-        how, width = scheme.how, lanes * scheme.how.unit_bytes
+        how = scheme.how
         own = lanes * how.row_unit_bytes if scheme.is_lanewise else 0
-        columns = [self._vector(fn.gep(b, j * width)) for j in range(self.vectors)]
+        columns = [self._columns(b, j) for j in range(self.vectors)]
         known = {} if known is None else known
         found: Tile = []
         for row, before in zip(self.rows, sums, strict=False):
@@ -212,7 +213,7 @@ class _TileWriter:
             for j in range(self.vectors):
                 place = at + row.units * how.row_unit_bytes + j * own
                 if place not in known:
-                    known[place] = self._units(a, place)
+                    known[place] = self._units(a, place, j)
                 after.append(
                     how.multiply_add(fn, self.target, lanes, before[j], known[place], columns[j])
                 )
@@ -223,25 +224,41 @@ class _TileWriter:
             found.append([how.multiply_add(fn, self.target, lanes, x, units, y) for x, y in pairs])
         return found
 
-    def _units(self, a: str, place: int) -> Vectors:
+    def _columns(self, b: str, vector: int) -> Vectors:
+        """A vector of units of columns: of a panel, or of the kernel as it lies."""
+        fn, scheme, lanes = self.fn, self.scheme, self.scheme.lanes
+        there = fn.gep(b, vector * lanes * scheme.column_unit_bytes)
+        if not scheme.weights_in_place:
+            return self._vector(there, None)
+        if scheme.how.method is not MultiplyMethod.S16_LANES:
+            return self._vector(there, self._mask(vector))
+        kind = scheme.problem.kernel.element_type
+        (value,) = self._widened(there, kind, self._mask(vector))
+        half = fn.splat("i32", str(0xFFFF), lanes)
+        return (fn.op(f"and <{lanes} x i32> {value}, {half}"),)
+
+    def _units(self, a: str, place: int, vector: int) -> Vectors:
         """Units of a row: one in all lanes, or those of each lane."""
         scheme = self.scheme
         how = scheme.how
+        mask = self._mask(vector) if scheme.is_lanewise and scheme.in_place else None
         if how.method is MultiplyMethod.S16_LANES:
-            return self._widened(self.fn.gep(a, place))
+            kind = ElementType.U8 if how.rows_unsigned else how.element
+            return self._widened(self.fn.gep(a, place), kind, mask)
         if scheme.is_lanewise or scheme.is_inward:
-            return self._vector(self.fn.gep(a, place))
+            return self._vector(self.fn.gep(a, place), mask)
         align = how.unit_bytes // how.planes // how.group
         return broadcast(self.fn, how, a, place, scheme.lanes, align)
 
-    def _widened(self, pointer: str) -> Vectors:
+    def _widened(self, pointer: str, kind: ElementType, mask: str | None) -> Vectors:
         """Integers of 8 or 16 bits, with their sign or without, as such of 32 bits."""
-        fn, how, lanes = self.fn, self.scheme.how, self.scheme.lanes
-        narrow = f"<{lanes} x i{how.element.bits}>"
-        extend = "zext" if how.rows_unsigned else "sext"
-        value = fn.load(narrow, pointer, how.row_unit_bytes)
-        return (fn.op(f"{extend} {narrow} {value} to <{lanes} x {how.unit}>"),)
+        fn, lanes = self.fn, self.scheme.lanes
+        narrow = f"<{lanes} x i{kind.bits}>"
+        extend = "sext" if kind.is_signed else "zext"
+        value = memory.raw(fn, narrow, pointer, mask, kind)
+        return (fn.op(f"{extend} {narrow} {value} to <{lanes} x {self.scheme.how.unit}>"),)
 
-    def _vector(self, pointer: str) -> Vectors:
+    def _vector(self, pointer: str, mask: str | None) -> Vectors:
         scheme = self.scheme
-        return memory.load(self.fn, self.target, scheme.how.total, pointer, scheme.lanes).names
+        total = scheme.how.total
+        return memory.load(self.fn, self.target, total, pointer, scheme.lanes, mask).names

@@ -250,11 +250,16 @@ def clip(b: Builder, x: Op, low: Op | None, high: Op | None) -> Op:
 
 
 def cast(b: Builder, x: Op, target: ElementType) -> Op:
-    """Return x in another type; floats are truncated to integers, and what is not 0 is true."""
+    """Return x in another type; floats are truncated to integers, and what is not 0 is true.
+
+    Of complex numbers all but complex types take the real part.
+    """
     if x.element_type is target:
         return x
     if target is ElementType.PRED:
         return x.ne(0)
+    if x.element_type.is_complex and not target.is_complex:
+        x = b.real(x)
     return b.convert(x, target)
 
 

@@ -1,0 +1,95 @@
+"""Inputs and kernels of convolutions that are read where they lie: no scratch, the same numbers."""
+
+from dataclasses import replace
+
+import pytest
+from tests.codegen.cpu.convolution.running import check, target_of
+from tests.codegen.cpu.convolution.windows import Convolution, Window
+
+from lowtide.codegen.cpu.convolution.border import border_tiles
+from lowtide.codegen.cpu.convolution.convolution import plan_convolution
+from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
+from lowtide.codegen.kernel import KernelPlan
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.ir import Instruction
+from lowtide.llvm.target import Target
+
+SAME = Window(3, 1, 1, 1)
+HALVED = Window(3, 2, 0, 1)
+LINE = Window()
+WHOLE = Window(21)
+
+FREE = {
+    "depthwise": Convolution(2, 1, 1, (40, 112), (SAME, SAME), 40),
+    "depthwise, halved": Convolution(1, 1, 1, (40, 56), (HALVED, HALVED), 64),
+    "depthwise, dilated": Convolution(1, 1, 1, (3, 90), (LINE, Window(3, 1, 2, 2, 1, 2)), 24),
+    "one place": Convolution(1, 1, 1, (21, 1), (WHOLE, LINE), 64),
+    "along a line": Convolution(1, 24, 24, (12, 32), (LINE, SAME)),
+    "reversed": Convolution(1, 24, 20, (12, 90), (SAME, replace(SAME, is_reversed=True))),
+    "few places, many outputs": Convolution(1, 8, 257, (1, 9), (LINE, Window(5))),
+}
+
+
+@pytest.mark.parametrize("target", ["native", "avx2"])
+@pytest.mark.parametrize("types", [("f32", "f32", "f32"), ("s8", "s8", "s32"), ("u8", "s8", "s32")])
+@pytest.mark.parametrize("name", FREE)
+def test_no_scratch(name: str, types: tuple[str, str, str], target: str) -> None:
+    convolution = replace(FREE[name], types=types)
+    check(plan_convolution, convolution.text, target)
+    is_lanewise = convolution.feature_groups > 1
+    if is_lanewise or types[0] == "f32":
+        assert scratch(convolution, target) == (0, 0)
+
+
+@pytest.mark.parametrize("features", [40, 300, 700])
+def test_blocks_of_features_end_where_the_features_do(features: int) -> None:
+    """There are no zeros behind the last feature of a kernel that is read where it lies."""
+    for windows in ((SAME, SAME), (Window(3), Window(3)), (LINE, SAME)):
+        check(plan_convolution, Convolution(1, features, 11, (5, 40), windows).text)
+
+
+def test_other_ways_give_the_same() -> None:
+    """Among them one that copies the input; the copy takes scratch."""
+    text = FREE["depthwise"].text
+    count = len(_planned(FREE["depthwise"], "native").others())
+    for number in range(count):
+        check(lambda x, y, i=number: _other(x, y, i), text)
+    others = _planned(FREE["depthwise"], "native").others()
+    assert max([x.thread_bytes + x.shared_bytes for x in others]) > 0
+
+
+def test_small_images_are_copied() -> None:
+    """Each tile is at their border: a copy of the whole is less work."""
+    assert sum(scratch(Convolution(1, 1, 1, (7, 7), (SAME, SAME), 64), "native")) > 0
+
+
+def test_border_tiles_are_counted_as_they_are_cut() -> None:
+    found = _scheme(FREE["depthwise"])
+    starts = range(0, 112, found.tile_rows)
+    across = [min(x, 112 - found.tile_rows) for x in starts]
+    inside = [x for x in across if x >= 1 and x + found.tile_rows + 1 <= 112]
+    assert border_tiles(found) == 2 * (40 * len(across) - 38 * len(inside))
+
+
+def scratch(convolution: Convolution, target: str) -> tuple[int, int]:
+    """The shared scratch of a convolution, and that of each thread."""
+    plan = _planned(convolution, target)
+    return plan.shared_bytes, plan.thread_bytes
+
+
+def _planned(convolution: Convolution, target: str) -> KernelPlan:
+    plan = plan_convolution(parse_hlo(convolution.text).entry.root, target_of(target))
+    assert plan is not None
+    return plan
+
+
+def _other(instruction: Instruction, target: Target, number: int) -> KernelPlan:
+    plan = plan_convolution(instruction, target)
+    assert plan is not None
+    return plan.others()[number]
+
+
+def _scheme(convolution: Convolution) -> ConvolutionScheme:
+    scheme = _planned(convolution, "native").emit.args[0]  # type: ignore[attr-defined]
+    assert isinstance(scheme, ConvolutionScheme)
+    return scheme
