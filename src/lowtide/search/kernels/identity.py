@@ -1,4 +1,4 @@
-"""What a kernel does, as one number: its machine code is kept by that, and found without parsing.
+"""The identity of a kernel: its machine code is kept by that, and found without parsing.
 
 Python has compiled a kernel already when its module was loaded, and has taken off what does not
 matter: comments, and where lines break. What counts besides are the kernels that are called, the
