@@ -197,6 +197,26 @@ def test_a_record_inherits_fields() -> None:
         free.x = 6  # type: ignore[misc]
 
 
+def test_many_values_fill_slots_of_their_own_class_and_of_bases() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Base:
+        x: int
+        set_x: str = "a"
+
+    @dataclass(frozen=True, slots=True)
+    class More(Base):
+        y: int = 2
+
+    class Other(More):
+        __slots__ = ()
+
+    for number in range(3 * record._FEW):
+        assert [getattr(More(number, y=7), x.name) for x in fields(More)] == [number, "a", 7]
+        assert (Base(1, "b").set_x, Other(number, "c").x) == ("b", number)
+    with pytest.raises(FrozenInstanceError):
+        More(1).y = 6  # type: ignore[misc]
+
+
 def test_defining_a_record_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
 

@@ -1,5 +1,6 @@
 """Kernels compute the same as native code and as Python."""
 
+import inspect
 import re
 from collections.abc import Callable
 from itertools import product
@@ -9,7 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.search.kernels import Array, FloatArray, Kernel, KernelError, kernel, objects
+from lowtide.search.kernels import (
+    Array,
+    FloatArray,
+    Kernel,
+    KernelError,
+    kernel,
+    lowering,
+    objects,
+)
+from lowtide.search.kernels.identity import identity
 
 LIMIT = 7
 
@@ -162,3 +172,54 @@ def test_another_process_takes_the_object_that_one_kept(monkeypatch: pytest.Monk
     for _ in range(2):
         assert Kernel(divided.python)(-7, 2) == -3999
         assert len(kept) == 1
+
+
+def test_a_kept_object_needs_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept()
+    monkeypatch.setattr(objects, "_STORES", [kept])
+    assert Kernel(divided.python)(-7, 2) == -3999
+    monkeypatch.setattr(lowering, "lower", None)
+    monkeypatch.setattr(inspect, "getsourcelines", None)
+    assert Kernel(divided.python)(-7, 2) == -3999
+    assert len(kept) == 1
+
+
+PROGRAM = """
+STEP = 2
+@kernel
+def inner(n: int) -> int:
+    return n + STEP
+@kernel
+def outer(n: int, xs: Array) -> int:
+    return inner(n) * 3 + xs[0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("n + STEP", "n - STEP"),
+        ("STEP = 2", "STEP = 3"),
+        ("STEP = 2", "STEP = 2.0"),
+        ("* 3", "* 4"),
+        ("xs: Array", "xs: FloatArray"),
+        ("def inner(n: int)", "def inner(n: float)"),
+        ("outer(n: int, xs: Array) -> int", "outer(n: int, xs: Array) -> float"),
+        ("xs[0]", "xs[n]"),
+    ],
+)
+def test_what_changes_a_kernel_changes_its_identity(old: str, new: str) -> None:
+    assert _identity(PROGRAM.replace(old, new)) != _identity(PROGRAM)
+
+
+def test_what_python_takes_off_does_not_change_an_identity() -> None:
+    assert _identity(PROGRAM.replace("n + STEP", "(n\n  + STEP)  # The next one.")) == _identity(
+        PROGRAM
+    )
+
+
+def _identity(text: str) -> str:
+    """The identity of `outer` in a module of that text."""
+    names = {"kernel": kernel, "Array": Array, "FloatArray": FloatArray}
+    exec(f"from __future__ import annotations\n{text}", names)
+    return identity(names["outer"])

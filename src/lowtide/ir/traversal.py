@@ -55,10 +55,16 @@ def _visit(
             done.add(instruction)
             order.append(instruction)
         else:
-            visiting.add(instruction)
-            stack.extend(reversed(instruction.operands))
+            waiting = [x for x in reversed(instruction.operands) if x not in done]
             if instruction.control_predecessors:
-                stack.extend(instruction.control_predecessors)
+                waiting += [x for x in instruction.control_predecessors if x not in done]
+            if waiting:
+                visiting.add(instruction)
+                stack += waiting
+            else:
+                stack.pop()
+                done.add(instruction)
+                order.append(instruction)
 
 
 def sequence(computation: Computation) -> Sequence[Instruction]:
@@ -120,12 +126,7 @@ def callees_come_first(order: Iterable[Computation]) -> bool:
 def _computations_of(
     module: Module, sequences: Mapping[Computation, Sequence[Instruction]]
 ) -> list[Computation]:
-    called = {
-        callee
-        for computation in module.computations.values()
-        for instruction in computation.instructions.values()
-        for callee in instruction.called_computations
-    }
+    called = {callee for x in module.computations.values() for callee in callees(x)}
     order: list[Computation] = []
     done: set[Computation] = set()
     for computation in module.computations.values():
@@ -182,6 +183,8 @@ def _callees(instructions: Iterable[Instruction]) -> list[Computation]:
     found: dict[Computation, None] = {}
     for instruction in instructions:
         called = instruction.called_computations
+        if not called:
+            continue
         if instruction.opcode is Opcode.WHILE:
             called = called[::-1]
         for callee in reversed(dict.fromkeys(reversed(called))):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from reprlib import recursive_repr
+from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lowtide.records.definition import defined
@@ -147,7 +148,6 @@ def _compiled(head: str, lines: list[str], known: dict[str, Any]) -> Method:
 def _init(cls: Any) -> Method:
     """Sets the fields from arguments, in order, and from defaults."""
     known: dict[str, Any] = {"set_": object.__setattr__, "missing_": dataclasses.MISSING}
-    setting = "set_(self_, '{}', {})" if cls.__is_frozen__ else "self_.{} = {}"
     head, lines = ["self_"], []
     for x in dataclasses.fields(cls):
         has_default, has_maker = (
@@ -164,10 +164,21 @@ def _init(cls: Any) -> Method:
         elif not x.init:
             value = made
         if x.init or has_maker or has_default:
-            lines.append(setting.format(x.name, value))
+            lines.append(_setting(cls, x.name, value, known))
     if hasattr(cls, "__post_init__"):
         lines.append("self_.__post_init__()")
     return _compiled(", ".join(head), lines or ["pass"], known)
+
+
+def _setting(cls: Any, name: str, value: str, known: dict[str, Any]) -> str:
+    """The line that sets a field; a slot of a frozen class is filled past `__setattr__`."""
+    if not cls.__is_frozen__:
+        return f"self_.{name} = {value}"
+    slot = getattr(cls, name, None)
+    if not isinstance(slot, MemberDescriptorType):
+        return f"set_(self_, '{name}', {value})"
+    known[f"set_{name}_"] = slot.__set__
+    return f"set_{name}_(self_, {value})"
 
 
 def _values(cls: Any, owner: str, *, hashed: bool = False) -> str:

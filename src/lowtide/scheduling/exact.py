@@ -59,10 +59,14 @@ class _Search:
         self.own: list[int] = (graph.scratch_bytes + graph.inner_bytes).tolist()
         self.pairs: list[list[tuple[int, int]]] = [[] for _ in range(count)]
         self.before = [0] * count
+        self.behind: list[list[int]] = [[] for _ in range(count)]
         self.users = [0] * len(self.size)
         self._fill(graph)
         self.start = self._start(graph)
         self.from_set: dict[int, tuple[int, int]] = {}
+        self.matters: list[int] = [self._others(node) for node in range(count)]
+        self.changes: list[dict[int, tuple[int, int]]] = [{} for _ in range(count)]
+        """By node: which nodes decide what its step takes and leaves, and what it does by these."""
 
     def _fill(self, graph: MemoryGraph) -> None:
         """By node: what it reads that may die, makes for good, and makes for others."""
@@ -88,6 +92,7 @@ class _Search:
             for node, others in enumerate(rows):
                 for other in others:
                     self.before[node] |= 1 << other
+                    self.behind[other].append(node)
         for node, read, made in graph.shares.tolist():
             if not self.kept[read]:
                 self.pairs[node].append((read, made))
@@ -101,13 +106,21 @@ class _Search:
     def _needed(self, b: int, done: int) -> bool:
         return self.kept[b] or bool(self.users[b] & ~done)
 
+    def _others(self, node: int) -> int:
+        """The nodes that read what a node reads or makes; sets of nodes are bits."""
+        found = 0
+        for users in [*[x for _, _, x in self.ends[node]], *[x for _, x in self.passed_on[node]]]:
+            found |= users
+        return found
+
     def run(self, most_work: int, deadline: Deadline) -> LowerOrder | None:
         """Go on with the cheapest set, until that is all nodes or too much is done."""
         everything = (1 << self.count) - 1
-        heap = [(self.bound, 0, 0, self.start)]
+        first = sum([1 << node for node, before in enumerate(self.before) if not before])
+        heap = [(self.bound, 0, 0, self.start, first)]
         looked_at: set[int] = set()
         while heap:
-            highest, _, done, live = heapq.heappop(heap)
+            highest, _, done, live, ready = heapq.heappop(heap)
             if done in looked_at:
                 continue
             if done == everything:
@@ -115,33 +128,47 @@ class _Search:
             if len(looked_at) * self.count > most_work or deadline.passed:
                 return None
             looked_at.add(done)
-            for node, step, left in self._moves(done, live):
+            for node, step, left in self._moves(done, live, ready):
                 after = done | 1 << node
                 high = max(highest, step)
                 if high < self.peak and after not in looked_at:
                     known = self.from_set.get(after)
                     if known is None or high < known[0]:
                         self.from_set[after] = high, node
-                        heapq.heappush(heap, (high, -after.bit_count(), after, left))
+                        entry = (high, -after.bit_count(), after, left)
+                        heapq.heappush(heap, (*entry, self._ready(ready, node, after)))
         return LowerOrder(None)
 
-    def _moves(self, done: int, live: int) -> list[tuple[int, int, int]]:
+    def _ready(self, ready: int, node: int, after: int) -> int:
+        """The nodes that may run behind a node, of those that might before it."""
+        ready &= ~(1 << node)
+        for other in self.behind[node]:
+            if not self.before[other] & ~after:
+                ready |= 1 << other
+        return ready
+
+    def _moves(self, done: int, live: int, ready: int) -> list[tuple[int, int, int]]:
         """What can run next: the node, the bytes of its step, and those live behind it."""
         found = []
-        for node in range(self.count):
-            if done >> node & 1 or self.before[node] & ~done:
-                continue
-            step, left = self._step(done, live, node)
+        live_in_step = live if done else live + self.unread
+        while ready:
+            node = (ready & -ready).bit_length() - 1
+            ready &= ready - 1
+            others = done & self.matters[node]
+            change = self.changes[node].get(others)
+            if change is None:
+                change = self.changes[node][others] = self._change(others, node)
+            step, left = live_in_step + change[0], live + change[1]
             if step <= self.bound and left <= live:
                 return [(node, step, left)]
             if step < self.peak:
                 found.append((node, step, left))
         return found
 
-    def _step(self, done: int, live: int, node: int) -> tuple[int, int]:
-        """The bytes of the step of a node behind a set, and those live behind it."""
+    def _change(self, done: int, node: int) -> tuple[int, int]:
+        """The bytes that a node adds in its step to those live before it, and for those behind."""
         waiting = ~(done | 1 << node)
-        step, left = live + self.own[node], live + self.stays[node]
+        step, left = self.own[node], self.stays[node]
         for size, users in self.passed_on[node]:
             if users & waiting:
                 left += size
@@ -150,7 +177,7 @@ class _Search:
             left -= self.size[b]
         if self.pairs[node]:
             step -= matched_bytes([x for x in self.pairs[node] if x[0] in dying], self.size)
-        return (step if done else step + self.unread), left
+        return step, left
 
     def _order(self, done: int) -> Array:
         order: list[int] = []

@@ -89,20 +89,24 @@ class Kernel(Generic[Parameters, Result]):
     @cached_property
     def signature(self) -> Signature:
         """Types of parameters and result; raises KernelError for one that kernels do not have."""
-        tree = self.tree
-        parameters = [(x.arg, self._kind(x.annotation)) for x in tree.args.args]
-        result = tree.returns
-        if isinstance(result, ast.Name) and result.id in SCALARS:
-            return Signature(tuple(parameters), result.id)
-        raise self.error(result or tree, f"expected one of {', '.join(SCALARS)} as annotation")
+        code = self.python.__code__
+        parameters = [(x, self._kind(x)) for x in code.co_varnames[: code.co_argcount]]
+        result = self._annotated("return")
+        if isinstance(result, str) and result in SCALARS:
+            return Signature(tuple(parameters), result)
+        place = self.tree.returns or self.tree
+        raise self.error(place, f"expected one of {', '.join(SCALARS)} as annotation")
 
-    def _kind(self, node: ast.expr | None) -> Kind:
-        if isinstance(node, ast.Name):
-            found = kind_of(node.id, self.python.__globals__)
-            if found is not None:
-                return found
+    def _annotated(self, name: str) -> Kind | None:
+        return kind_of(self.python.__annotations__.get(name), self.python.__globals__)
+
+    def _kind(self, name: str) -> Kind:
+        found = self._annotated(name)
+        if found is not None:
+            return found
         known = ", ".join([*SCALARS, *ARRAYS])
-        raise self.error(node or self.tree, f"expected a record or one of {known} as annotation")
+        place = next(x for x in self.tree.args.args if x.arg == name)
+        raise self.error(place, f"expected a record or one of {known} as annotation")
 
     def error(self, node: ast.AST, problem: str) -> KernelError:
         """Return the error for a problem at a place in the source."""

@@ -11,8 +11,8 @@ from typing import Any, Final
 import llvmlite
 import llvmlite.binding as llvm
 
+from lowtide.search.kernels.identity import identity
 from lowtide.search.kernels.kernel import Kernel
-from lowtide.search.kernels.lowering import lower
 from lowtide.search.kernels.objects import kept_object
 
 _LOCK: Final = Lock()
@@ -29,9 +29,8 @@ _PASSES: Final = ("sroa", "simplify_cfg", "instruction_combine")
 def compiled(kernel: Kernel[..., Any]) -> int:
     """Return the address of the native code of a kernel."""
     with _LOCK:
-        text = str(lower(kernel))
         machine = _target_machine()
-        made = kept_object(_key(text), partial(_compiled_object, text, machine))
+        made = kept_object(_key(kernel), partial(_compiled_object, kernel, machine))
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
         engine.add_object_file(llvm.ObjectFileRef.from_data(made))
         engine.finalize_object()
@@ -40,13 +39,15 @@ def compiled(kernel: Kernel[..., Any]) -> int:
     return address
 
 
-def _key(text: str) -> str:
-    parts = (text, llvm.get_host_cpu_name(), _features(), llvmlite.__version__)
+def _key(kernel: Kernel[..., Any]) -> str:
+    parts = (identity(kernel), llvm.get_host_cpu_name(), _features(), llvmlite.__version__)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _compiled_object(text: str, machine: Any) -> bytes:
-    module = llvm.parse_assembly(text)
+def _compiled_object(kernel: Kernel[..., Any], machine: Any) -> bytes:
+    from lowtide.search.kernels.lowering import lower
+
+    module = llvm.parse_assembly(str(lower(kernel)))
     module.verify()
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options())
     passes = llvm.create_new_module_pass_manager()
