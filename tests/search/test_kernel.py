@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.search.kernels import Array, FloatArray, Kernel, KernelError, kernel, objects
+from lowtide.native import NativeError
+from lowtide.search.kernels import Array, FloatArray, Kernel, kernel, objects
 
 LIMIT = 7
 
@@ -133,16 +134,16 @@ def listed(n: int) -> int:
 )
 def test_what_the_subset_lacks_is_named_with_its_place(wrong: Kernel, problem: str) -> None:
     given = np.zeros(2, np.int64) if wrong is sliced else 1
-    with pytest.raises(KernelError, match=rf"test_kernel\.py:\d+: .*{re.escape(problem)}"):
+    with pytest.raises(NativeError, match=rf"test_kernel\.py:\d+: .*{re.escape(problem)}"):
         wrong(given)
 
 
 def test_wrong_arguments() -> None:
-    with pytest.raises(KernelError, match="out is no Array"):
+    with pytest.raises(NativeError, match="out is no Array"):
         loops(3, np.zeros(9, np.int32))
-    with pytest.raises(KernelError, match="not contiguous"):
+    with pytest.raises(NativeError, match="not contiguous"):
         loops(3, np.zeros(18, np.int64)[::2])
-    with pytest.raises(KernelError, match="1 arguments, expected 2"):
+    with pytest.raises(NativeError, match="1 arguments, expected 2"):
         divided(3)
 
 
@@ -160,5 +161,5 @@ def test_another_process_takes_the_object_that_one_kept(monkeypatch: pytest.Monk
     kept = Kept()
     objects.keep_objects(kept)
     for _ in range(2):
-        assert Kernel(divided.python)(-7, 2) == -3999
+        assert kernel(divided.python)(-7, 2) == -3999
         assert len(kept) == 1

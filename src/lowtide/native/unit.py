@@ -18,7 +18,7 @@ from lowtide.native.records import NativeRecord
 
 _COMPILER: Final = (
     *("records", "functions", "kinds", "scope", "writer"),
-    *("expressions", "primitives", "lowering", "module"),
+    *("values", "arithmetic", "calls", "primitives", "lowering", "module"),
 )
 """The files of this room that decide about machine code."""
 
@@ -72,7 +72,7 @@ def _is_native(value: object) -> bool:
 
 def _numbers(module: ModuleType) -> Iterator[tuple[str, Any]]:
     for name, value in vars(module).items():
-        if isinstance(value, int | bytes):
+        if isinstance(value, int | float | bytes):
             yield name, value
         elif isinstance(value, EnumMeta):
             members: dict[str, Any] = dict(value.__members__)

@@ -11,8 +11,8 @@ from typing import Any, Final
 import llvmlite
 import llvmlite.binding as llvm
 
+from lowtide.native.module import module_text
 from lowtide.search.kernels.kernel import Kernel
-from lowtide.search.kernels.lowering import lower
 from lowtide.search.kernels.objects import kept_object
 
 _LOCK: Final = Lock()
@@ -29,7 +29,7 @@ _PASSES: Final = ("sroa", "simplify_cfg", "instruction_combine")
 def compiled(kernel: Kernel[..., Any]) -> int:
     """Return the address of the native code of a kernel."""
     with _LOCK:
-        text = str(lower(kernel))
+        text = text_of(kernel)
         machine = _target_machine()
         made = kept_object(_key(text), partial(_compiled_object, text, machine))
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
@@ -38,6 +38,11 @@ def compiled(kernel: Kernel[..., Any]) -> int:
         _ENGINES.append(engine)
         address: int = engine.get_function_address(kernel.name)
     return address
+
+
+def text_of(kernel: Kernel[..., Any]) -> str:
+    """Return the LLVM module of a kernel and of all that it calls."""
+    return module_text([kernel], llvm.get_process_triple())
 
 
 def _key(text: str) -> str:
