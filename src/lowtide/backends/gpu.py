@@ -62,7 +62,9 @@ class GpuKernelSet:
         """Return the program of a plan that has the scratch of these kernels."""
         assert plan.module.schedule is not None
         sequences = plan.module.schedule.sequences
-        thunks = thunks_of(plan.assignment, sequences, self._kernels.number, _no_call, _no_exchange)
+        thunks = thunks_of(
+            plan.assignment, sequences, self._kernels.number, _no_call, _no_collective
+        )
         written = self._kernels.write()
         return GpuProgram(
             plan.module.name,
@@ -79,5 +81,5 @@ def _no_call(instruction: Instruction) -> None:
     """No custom call is one of a function of the host: its plan was refused."""
 
 
-def _no_exchange(instruction: Instruction) -> None:
+def _no_collective(instruction: Instruction) -> None:
     """No instruction meets other devices: its plan was refused."""

@@ -47,7 +47,9 @@ _KIND_OF_TYPE: Final = {
     "int": "whole number",
     "str": "text",
 }
-_KINDS: Final = {x.name: _OWN_KINDS.get(x.name) or _KIND_OF_TYPE[x.type] for x in fields(Options)}
+_KINDS: Final = {
+    x.name: _OWN_KINDS.get(x.name) or _KIND_OF_TYPE[str(x.type)] for x in fields(Options)
+}
 """What values the options have, which may all be given for a program of JAX."""
 
 _BOOLS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 
-from lowtide.ir.exchange import Exchange
+from lowtide.ir.collective import DeviceCollective
 from lowtide.ir.thunk import HostCall, Phase
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function
@@ -40,7 +40,7 @@ class KernelPlan:
     the code. Equal instructions (see `kernels.py`) get equal code. `others` lists other ways to run
     it, those first that the model of costs takes for faster; they have no others in turn. `call` is
     the function outside of the program that runs it instead of a kernel, if one does, and
-    `exchange` what it exchanges with other devices, if it does.
+    `collective` what it exchanges with other devices, if it does.
     """
 
     emit: Callable[[], KernelCode]
@@ -48,14 +48,14 @@ class KernelPlan:
     thread_bytes: int = 0
     others: Callable[[], tuple[KernelPlan, ...]] = tuple
     call: HostCall | None = None
-    exchange: ExchangePlan | None = None
+    collective: CollectivePlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class ExchangePlan:
-    """What an instruction exchanges with other devices; its moves number the kernels in `parts`."""
+class CollectivePlan:
+    """What an instruction exchanges with other devices; its steps number the kernels in `parts`."""
 
-    exchange: Exchange
+    collective: DeviceCollective
     parts: tuple[KernelPlan, ...]
 
 

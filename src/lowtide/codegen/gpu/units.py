@@ -35,7 +35,7 @@ def plan_units(instruction: Instruction, target: Target) -> GpuPlan:
     if plan.call is not None:
         reason = f"a kernel cannot call {plan.call.target!r}, a function of the host"
         raise unsupported(instruction, f"{reason}; the CPU runs it (lowtide run)")
-    if plan.exchange is not None:
+    if plan.collective is not None:
         reason = "programs of a GPU run on one device"
         raise unsupported(instruction, f"{reason}; devices of the CPU run it (lowtide run)")
     scratch = plan.shared_bytes + plan.thread_bytes * _MOST_WITH_SCRATCH
