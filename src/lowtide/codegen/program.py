@@ -171,7 +171,7 @@ class _Writer:
     def collective(
         self, number: int, instruction: Instruction, done: Mapping[int, tuple[Thunk, ...]]
     ) -> Iterator[Thunk]:
-        """A rendezvous with other devices, or a kernel where the device is alone.
+        """A collective with other devices, or a kernel where the device is alone.
 
         What starts a collective has its operands as results too, in front of what is received.
         """

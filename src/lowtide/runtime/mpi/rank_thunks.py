@@ -24,9 +24,9 @@ from lowtide.runtime.mpi.rendezvous import RankRendezvous
 class RankThunks:
     """Makes the program of a rank, which runs as long as this is held.
 
-    `collectives` are the collectives by name. `before` has for each that is only begun there the
-    names of the instructions that run before it has to be finished. `failed_at` is the name of the
-    instruction at which the last run ended, "" where none did.
+    `collectives` are those of the program by name. `before` has for each that is only begun there
+    the names of the instructions that run before it has to be finished. `failed_at` is the name of
+    the instruction at which the last run ended, "" where none did.
     """
 
     def __init__(
