@@ -80,7 +80,7 @@ def run_rank(number: int, steps: int) -> None:
     from mpi4py import MPI
 
     import lowtide
-    from lowtide.runtime.mpi import meeting
+    from lowtide.runtime.mpi import rendezvous
 
     world = MPI.COMM_WORLD
     rank, count = world.Get_rank(), world.Get_size()
@@ -92,14 +92,14 @@ def run_rank(number: int, steps: int) -> None:
     own = [np.ascontiguousarray(x) for x in program.tiles(*[x.astype("f4") for x in arrays])]
     first = np.asarray(program(*own)).tobytes()
     base = at = 0
-    begin: Any = meeting.begin
+    begin: Any = rendezvous.begin
 
     def failing(*given: Any) -> Any:
         if rank == number and 0 < steps <= at:
             raise ValueError("soaked enough")
         return begin(*given)
 
-    meeting.begin = failing
+    rendezvous.begin = failing
     while True:
         at += 1
         if np.asarray(program(*own)).tobytes() != first:

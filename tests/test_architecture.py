@@ -27,7 +27,7 @@ ROOMS: dict[str, list[str]] = {
     "ir": [],
     "native": [],
     "records": [],
-    "search": [],
+    "search": ["native"],
     "host_calls": ["ir"],
     "llvm": ["files", "ir", "native"],
     "ops": ["ir"],

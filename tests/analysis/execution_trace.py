@@ -6,7 +6,7 @@ run of the instruction that defines a value makes a new instance of it.
 
 from lowtide.analysis.call_graph import CallRole, executed_callees
 from lowtide.ir import Opcode
-from lowtide.ops.in_place import may_share
+from lowtide.ops.may_share import may_share
 
 CONTROL = (Opcode.WHILE, Opcode.CONDITIONAL)
 

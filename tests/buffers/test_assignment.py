@@ -22,6 +22,6 @@ def test_ctrl_c_while_buffers_are_packed_ends_the_plan(monkeypatch):
     def interrupted(problem, options):
         return replace(portfolio(problem, options), stopped=StopReason.INTERRUPT)
 
-    monkeypatch.setattr("lowtide.buffers.assignment.packed_once", interrupted)
+    monkeypatch.setattr("lowtide.buffers.packing.packed_once", interrupted)
     with pytest.raises(KeyboardInterrupt):
         compiler.plan(parse_hlo(TEXT), compiler.PlanOptions("input"))

@@ -10,7 +10,7 @@ from itertools import product
 
 from lowtide.ir import Opcode
 from lowtide.ir.attributes import GetTupleElement
-from lowtide.ops.in_place import may_share
+from lowtide.ops.may_share import may_share
 
 NAMES = {Opcode.BITCAST, Opcode.OPTIMIZATION_BARRIER, Opcode.ADD_DEPENDENCY, Opcode.DOMAIN}
 

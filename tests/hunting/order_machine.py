@@ -18,7 +18,7 @@ from tests.hunting.places import Places
 from lowtide.analysis.donation import aliases
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.attributes import GetTupleElement
-from lowtide.ops.in_place import may_share
+from lowtide.ops.may_share import may_share
 
 Symbols = list[int]
 Sequences = Mapping[Computation, Sequence[Instruction]]

@@ -13,7 +13,7 @@ from lowtide.client.executable.anew import compile_anew
 from lowtide.inspection.device_sanitizer import check_on_devices
 from lowtide.inspection.sanitizer import check_program
 from lowtide.ir import InputError
-from lowtide.ir.thunk import ExchangeThunk
+from lowtide.ir.thunk import CollectiveThunk
 
 TEXT = """HloModule m, num_partitions=4
 
@@ -54,8 +54,8 @@ def test_what_is_received_in_another_order_is_a_fault() -> None:
     made = compile_anew(lowtide.parse_hlo(TEXT))
     thunks = []
     for x in made.program.thunks:
-        if isinstance(x, ExchangeThunk) and x.exchange.groups == ((1, 0), (2, 3)):
-            x = replace(x, exchange=replace(x.exchange, groups=((0, 1), (2, 3))))
+        if isinstance(x, CollectiveThunk) and x.collective.groups == ((1, 0), (2, 3)):
+            x = replace(x, collective=replace(x.collective, groups=((0, 1), (2, 3))))
         thunks.append(x)
     wrong = replace(made.program, thunks=tuple(thunks))
     assert wrong != made.program

@@ -19,7 +19,7 @@ from tests.native_language.stepping import Fault, Stepped, Steps
 from lowtide.native import External, NativeFunction, NativeRecord
 from lowtide.native import functions as primitives
 from lowtide.native.functions import SharedRecord
-from lowtide.native.kinds import AtomicKind, Int, ItemsKind, PlainKind, field_names, field_of
+from lowtide.native.kinds import AtomicKind, Int, ItemsKind, PlainKind, field_of, fields_of
 from lowtide.native.records import Order
 
 SEES: Final = (Order.ACQUIRE, Order.ACQ_REL, Order.SEQ_CST)
@@ -88,7 +88,7 @@ class World:
     def record(self, name: str, record: type[NativeRecord], **values: Any) -> Thing:
         """Return a record with zeros in all fields that are not given."""
         found = Thing(name, record, {})
-        for one in field_names(record):
+        for one in fields_of(record):
             place = field_of(record, one)
             assert place is not None
             if isinstance(place.kind, ItemsKind) and place.is_inline:

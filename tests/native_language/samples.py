@@ -45,6 +45,7 @@ from lowtide.native import (
 
 TEXT: Final = b"text"
 FACTOR: Final = 3
+LEAST: Final = -1e30
 
 Twice: TypeAlias = Callable[[int], int]
 
@@ -252,6 +253,17 @@ def bits(number: int) -> int:
 
 
 @native
+def floats(number: int, share: float) -> float:
+    """Compute with floats, and with numbers that become some."""
+    total = -share + number / 4
+    total *= 1.5 if number > 0 else number
+    if total < share != 0.0 or not (total == total and share >= LEAST):
+        total -= 2
+    low = min(total, number, share) + max(share, number)
+    return low + float(int(share * 8 if -2 < share < 2 else 0.0)) + abs(number)
+
+
+@native
 def weighted(number: int, weight: int) -> int:
     """Return a product."""
     return number * weight
@@ -263,6 +275,6 @@ UNIT: Final = NativeUnit(
     "samples",
     [
         *(arithmetic, loops, choice, nothing, fields, atomics),
-        *(pointers, memory, bits, by_eleven, double),
+        *(pointers, memory, bits, floats, by_eleven, double),
     ],
 )

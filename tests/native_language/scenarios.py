@@ -16,8 +16,8 @@ from lowtide.pjrt import native_idle as idle
 from lowtide.pjrt import native_objects as objects
 from lowtide.pjrt import native_python as python
 from lowtide.pjrt import native_queue as queues
-from lowtide.runtime.devices import block as meetings
-from lowtide.runtime.devices import native_meeting as meeting
+from lowtide.runtime.devices import block
+from lowtide.runtime.devices import native_rendezvous as rendezvous
 
 
 @dataclass(frozen=True)
@@ -196,23 +196,25 @@ def _counted(world: World) -> None:
 HOMES: Final = Case(_homes, _counted, {"sched_yield": lambda: 0, "munmap": lambda *_: 0})
 
 
-# -- the meeting: two devices meet, and one or both work on the buffers of both ------------------
+# -- the rendezvous: two devices meet, and one or both work on the buffers of both ---------------
 
 
-def _meeting(world: World, divided: int) -> None:
+def _rendezvous(world: World, divided: int) -> None:
     """Each device writes its buffer, meets the other, and reads its result, the sum of both."""
-    home = world.record("meeting", meetings.MeetingRecord, count=2, patience=1 << 60)
-    exchange = world.record("exchange", meetings.ExchangeRecord, divided=divided)
+    home = world.record("rendezvous", block.RendezvousRecord, count=2, patience=1 << 60)
+    collective = world.record("collective", block.CollectiveRecord, divided=divided)
     group = world.array("group", [2, 0, 1])
     buffers = [world.array(f"buffer{i}", [0, 0]) for i in range(2)]
     workspace = world.array("workspace", [0])
-    seats, works = [], []
+    participants, works = [], []
     for number in range(2):
-        seats.append(
-            world.record(f"seat{number}", meetings.SeatRecord, meeting=home, number=number)
+        participants.append(
+            world.record(
+                f"participant{number}", block.ParticipantRecord, rendezvous=home, number=number
+            )
         )
-        runs = world.record(f"runs{number}", meetings.RunsRecord, count=number)
-        works.append(world.record(f"work{number}", meetings.DeviceWork, group=group, runs=runs))
+        runs = world.record(f"runs{number}", block.RunsRecord, count=number)
+        works.append(world.record(f"work{number}", block.DeviceWork, group=group, runs=runs))
 
     def share(_: Thing, runs: Thing, *others: Any) -> Steps:
         number = yield ("get", runs, "count")
@@ -222,7 +224,7 @@ def _meeting(world: World, divided: int) -> None:
 
     stepped = world.stepped
     stepped.give("share", share)
-    stepped.give("seat_of", _answered(lambda _, number: seats[number]))
+    stepped.give("participant_of", _answered(lambda _, number: participants[number]))
     stepped.give("work_of", _answered(lambda _, number: works[number]))
     stepped.give("workspace_from", _answered(lambda words, _: words))
     stepped.give("monotonic_time", _answered(lambda: 0))
@@ -230,11 +232,11 @@ def _meeting(world: World, divided: int) -> None:
 
     def device(number: int) -> Callable[[], Steps]:
         def steps() -> Steps:
-            state = world.record(f"state{number}", meeting.RunState)
+            state = world.record(f"state{number}", rendezvous.RunState)
             for turn in (1, 2):
                 yield ("set", buffers[number], 0, turn * (number + 1))
-                given = exchange, workspace, seats[number], state
-                ended = yield from stepped.function(meeting.exchange)(*given)
+                given = collective, workspace, participants[number], state
+                ended = yield from stepped.function(rendezvous.run_collective)(*given)
                 result = yield ("get", buffers[number], 1)
                 assert (ended, result) == (0, 3 * turn), (number, turn, ended, result)
 
@@ -253,9 +255,9 @@ def _answered(answer: Callable[..., Any]) -> Callable[..., Steps]:
 
 
 def _nobody_waits(world: World) -> None:
-    values = _thing(world, "meeting").values
+    values = _thing(world, "rendezvous").values
     assert (values["waiting"], values["lock"], values["failed"]) == (0, 0, 0)
 
 
-ALONE: Final = Case(lambda world: _meeting(world, 0), _nobody_waits)
-SHARED: Final = Case(lambda world: _meeting(world, 1), _nobody_waits)
+ALONE: Final = Case(lambda world: _rendezvous(world, 0), _nobody_waits)
+SHARED: Final = Case(lambda world: _rendezvous(world, 1), _nobody_waits)

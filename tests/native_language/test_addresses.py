@@ -6,7 +6,7 @@ from pathlib import Path
 import lowtide
 
 SOURCES = Path(lowtide.__file__).parent
-LASTS = {"_seat", "from_buffer", "immortal"}
+LASTS = {"_participant", "from_buffer", "immortal"}
 """Calls whose result lies in memory that something else holds."""
 
 

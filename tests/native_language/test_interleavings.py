@@ -46,6 +46,11 @@ def test_two_threads_and_the_worker() -> None:
     assert found.states >= 30_000
 
 
+COUNTS_PARTS = (
+    "        participant_of(participant.rendezvous, own.group[1])"
+    ".pending.store(own.group[0], RELAXED)"
+)
+
 RACES: dict[str, tuple[str, str, Fault]] = {
     "the last reference is counted without an order": (
         "blocks",
@@ -149,41 +154,39 @@ RACES: dict[str, tuple[str, str, Fault]] = {
     ),
     "a device is let go without an order": (
         "one does all",
-        "release_seat",
+        "release_participant",
         ("store(how, RELEASE)", "store(how, RELAXED)"),
     ),
-    "a meeting is unlocked without an order": (
+    "a rendezvous is unlocked without an order": (
         "one does all",
-        "unlock_meeting",
+        "unlock_rendezvous",
         ("exchange(FREE, RELEASE)", "exchange(FREE, RELAXED)"),
     ),
-    "nobody is woken who waits for the lock of a meeting": (
+    "nobody is woken who waits for the lock of a rendezvous": (
         "one does all",
-        "unlock_meeting",
+        "unlock_rendezvous",
         ("== CONTENDED", "== TAKEN"),
     ),
     "a device that was let go does not look in order": (
         "one does all",
         "wait_to_be_met",
-        ("if seat.released.load(ACQUIRE):", "if seat.released.load(RELAXED):"),
+        ("if participant.released.load(ACQUIRE):", "if participant.released.load(RELAXED):"),
     ),
     "the others are let go before the work is done": (
         "one does all",
-        "exchange",
+        "run_collective",
         (
             "        for number in range(own.group[0]):",
-            "        release_others(seat, own.group, COME)\n"
+            "        release_others(participant, own.group, COME)\n"
             "        for number in range(own.group[0]):",
         ),
     ),
     "parts are counted after the others were let go": (
         "each does its part",
-        "exchange",
+        "run_collective",
         (
-            "        seat_of(seat.meeting, own.group[1]).pending.store(own.group[0], RELAXED)\n"
-            "        release_others(seat, own.group, COME)",
-            "        release_others(seat, own.group, COME)\n"
-            "        seat_of(seat.meeting, own.group[1]).pending.store(own.group[0], RELAXED)",
+            f"{COUNTS_PARTS}\n        release_others(participant, own.group, COME)",
+            f"        release_others(participant, own.group, COME)\n{COUNTS_PARTS}",
         ),
     ),
     "parts are counted without an order": (
@@ -194,12 +197,12 @@ RACES: dict[str, tuple[str, str, Fault]] = {
     "a device sleeps though all is done": (
         "each does its part",
         "do_part",
-        ("if found == DONE:", "if found == DONE and seat.number:"),
+        ("if found == DONE:", "if found == DONE and participant.number:"),
     ),
     "the last one to come counts itself": (
         "one does all",
         "come",
-        ("meeting.waiting -= group[0] - 1", "meeting.waiting -= group[0]"),
+        ("rendezvous.waiting -= group[0] - 1", "rendezvous.waiting -= group[0]"),
     ),
 }
 

@@ -8,7 +8,7 @@ from tests.native_language.samples import Link
 
 from lowtide.native import ACQUIRE, native
 
-FACTOR = 1.5
+FACTOR = "one"
 
 
 @native
@@ -44,7 +44,7 @@ def an_operator(number: int) -> int:
 @native
 def a_constant(number: int) -> int:
     """A constant that is no number."""
-    return number + FACTOR  # type: ignore[return-value]
+    return number + FACTOR  # type: ignore[operator, no-any-return]
 
 
 @native
@@ -79,3 +79,27 @@ def a_name(number: int) -> int:
     while number:
         number = later  # type: ignore[name-defined]  # noqa: F821
     return number
+
+
+@native
+def a_fraction(number: int) -> int:
+    """A float in place of a number."""
+    return number + 1.5  # type: ignore[return-value]
+
+
+@native
+def a_float_operator(number: float) -> float:
+    """An operator that floats have not."""
+    return number % 2.0
+
+
+@native
+def a_choice(number: int, other: int) -> int:
+    """A choice of two numbers, which would be a bool."""
+    return number or other
+
+
+@native
+def a_condition(number: float) -> int:
+    """A float as a condition."""
+    return 1 if number else 2

@@ -1,7 +1,8 @@
 import pytest
 
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.ops.in_place import in_place_pairs, may_share
+from lowtide.ops.in_place import in_place_pairs
+from lowtide.ops.may_share import may_share
 from lowtide.ops.overwriting import reads_other_elements
 
 CALLEES = """

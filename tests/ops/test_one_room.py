@@ -1,8 +1,10 @@
 """An operation whose row says its factors is split by all that split; nothing else knows it."""
 
+import re
 from dataclasses import replace
 
 import pytest
+from tests.architecture import PACKAGE
 from tests.spmd.equal_results import partitioned_text
 
 from lowtide.fitting.dimensions import SpecializedError
@@ -69,3 +71,22 @@ def test_with_factors_fusion_knows_what_is_read(monkeypatch):
     assert access_of(x, 0) is None
     put(monkeypatch, Opcode.REVERSE, rows)
     assert access_of(x, 0) == (0, -1)
+
+
+READERS = {
+    "fusion/access.py": set(),
+    "fitting/made_sizes.py": set(),
+    "spmd/factor_axes.py": {"ADD", "AND", "MAXIMUM", "MINIMUM", "MULTIPLY", "OR"},
+    "transforms/memory/split/alignments.py": {
+        *("CUSTOM_CALL", "GET_TUPLE_ELEMENT", "IOTA", "OPTIMIZATION_BARRIER"),
+    },
+}
+"""Files that take dimensions from the table, with the opcodes that they name: reductions that
+combine terms, values that are no arrays of one kind, and numbers that grow."""
+
+
+@pytest.mark.parametrize("file", READERS)
+def test_readers_of_factors_name_no_other_operations(file):
+    text = (PACKAGE / file).read_text()
+    assert set(re.findall(r"Opcode\.([A-Z_0-9]+)", text)) == READERS[file]
+    assert "lowtide.ops.factors" in text

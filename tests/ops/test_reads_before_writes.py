@@ -16,7 +16,8 @@ from lowtide.checking.overwriting import may_overwrite
 from lowtide.evaluator import evaluate, value_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Instruction, Module, Opcode
-from lowtide.ops.in_place import in_place_pairs, may_share
+from lowtide.ops.in_place import in_place_pairs
+from lowtide.ops.may_share import may_share
 
 ROWS, ONE_PASS, LOOPS = (f'{{"kernel":"{x}"}}' for x in ("rows", "one_pass", "loops"))
 

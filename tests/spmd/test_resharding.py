@@ -8,7 +8,7 @@ from lowtide.ir import Opcode
 from lowtide.ir.tilings.grid import DeviceGrid, grid_of
 from lowtide.ir.tilings.tiling import Tiling, replicated
 from lowtide.spmd.emitter import permutation
-from lowtide.spmd.resharding import MoveKind, WholeArray, bytes_between, moves_between
+from lowtide.spmd.resharding import ReshardingKind, WholeArray, bytes_between, resharding_steps
 
 GRID = grid_of(4)
 ARRAY = WholeArray((8, 8), 4)
@@ -21,22 +21,22 @@ WHOLE = replicated(2)
 
 
 def kinds(source: Tiling, target: Tiling) -> list[str]:
-    return [move.kind for move in moves_between(GRID, ARRAY, source, target)]
+    return [step.kind for step in resharding_steps(GRID, ARRAY, source, target)]
 
 
 @pytest.mark.parametrize(
     ("source", "target", "expected", "nbytes"),
     [
         (ROWS, ROWS, [], 0),
-        (WHOLE, ROWS, [MoveKind.SLICE], 0),
-        (ROWS, WHOLE, [MoveKind.ALL_GATHER], BYTES * 3 / 4),
-        (ROWS, COLUMNS, [MoveKind.ALL_TO_ALL], BYTES / 4 * 3 / 4),
-        (ROWS, TURNED, [MoveKind.PERMUTE], BYTES / 4),
-        (TERMS, WHOLE, [MoveKind.ALL_REDUCE], BYTES * 2 * 3 / 4),
-        (TERMS, ROWS, [MoveKind.REDUCE_SCATTER], BYTES * 3 / 4),
-        (WHOLE, TERMS, [MoveKind.MASK], 0),
-        (ROWS, Tiling(((0,), ())), [MoveKind.ALL_GATHER], BYTES / 4),
-        (ROWS, Tiling(((0,), (1,))), [MoveKind.ALL_TO_ALL], BYTES / 4 / 2),
+        (WHOLE, ROWS, [ReshardingKind.SLICE], 0),
+        (ROWS, WHOLE, [ReshardingKind.ALL_GATHER], BYTES * 3 / 4),
+        (ROWS, COLUMNS, [ReshardingKind.ALL_TO_ALL], BYTES / 4 * 3 / 4),
+        (ROWS, TURNED, [ReshardingKind.PERMUTE], BYTES / 4),
+        (TERMS, WHOLE, [ReshardingKind.ALL_REDUCE], BYTES * 2 * 3 / 4),
+        (TERMS, ROWS, [ReshardingKind.REDUCE_SCATTER], BYTES * 3 / 4),
+        (WHOLE, TERMS, [ReshardingKind.MASK], 0),
+        (ROWS, Tiling(((0,), ())), [ReshardingKind.ALL_GATHER], BYTES / 4),
+        (ROWS, Tiling(((0,), (1,))), [ReshardingKind.ALL_TO_ALL], BYTES / 4 / 2),
     ],
 )
 def test_steps(source: Tiling, target: Tiling, expected: list[str], nbytes: float) -> None:
@@ -46,13 +46,13 @@ def test_steps(source: Tiling, target: Tiling, expected: list[str], nbytes: floa
 
 def test_free_axes_are_cut_before_terms_are_reduced() -> None:
     source = Tiling(((), ()), (1,))
-    assert kinds(source, Tiling(((0,), ()))) == [MoveKind.SLICE, MoveKind.ALL_REDUCE]
+    assert kinds(source, Tiling(((0,), ()))) == [ReshardingKind.SLICE, ReshardingKind.ALL_REDUCE]
 
 
 def test_terms_of_another_kind_are_reduced_first() -> None:
     source = Tiling(((), ()), (0,), Opcode.MAXIMUM)
     target = Tiling(((), ()), (0,))
-    assert kinds(source, target) == [MoveKind.ALL_REDUCE, MoveKind.MASK]
+    assert kinds(source, target) == [ReshardingKind.ALL_REDUCE, ReshardingKind.MASK]
 
 
 def every_tiling(grid: DeviceGrid) -> list[Tiling]:
@@ -67,11 +67,11 @@ def every_tiling(grid: DeviceGrid) -> list[Tiling]:
 def test_every_tiling_is_reached_from_every_other() -> None:
     grid = grid_of(8)
     for source, target in itertools.product(every_tiling(grid), repeat=2):
-        moves = moves_between(grid, ARRAY, source, target)
+        steps = resharding_steps(grid, ARRAY, source, target)
         at = source
-        for move in moves:
-            assert move.result.divides(grid, ARRAY.sizes)
-            at = move.result
+        for step in steps:
+            assert step.result.divides(grid, ARRAY.sizes)
+            at = step.result
         assert at == target
         gathered = bytes_between(grid, ARRAY, source, WHOLE)
         assert bytes_between(grid, ARRAY, source, target) <= gathered

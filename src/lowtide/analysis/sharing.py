@@ -8,7 +8,7 @@ from typing import Final
 
 from lowtide.analysis.forwarding import LeafCounts, Leaves
 from lowtide.ir import Instruction, Opcode
-from lowtide.ops.in_place import sharing_pairs
+from lowtide.ops.may_share import sharing_pairs
 from lowtide.ops.table import TABLE
 
 Share = tuple[int, int]

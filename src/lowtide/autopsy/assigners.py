@@ -12,8 +12,8 @@ from lowtide.analysis.donation import aliases
 from lowtide.analysis.live_range import live_ranges
 from lowtide.autopsy.autopsy import plan_memory
 from lowtide.autopsy.plan_profile import plan_profile
-from lowtide.buffers.assignment import DEFAULT_SEARCH
 from lowtide.buffers.copy_insertion import insert_copies
+from lowtide.buffers.packing import DEFAULT_SEARCH
 from lowtide.ir import LowtideError, Module, Schedule
 from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.clone import clone_module

@@ -115,7 +115,7 @@ class CpuKernels:
         assert plan.module.schedule is not None
         kernels = self.kernels
         sequences = plan.module.schedule.sequences
-        ways = kernels.number, kernels.host_call, kernels.exchange
+        ways = kernels.number, kernels.host_call, kernels.collective
         thunks = thunks_of(plan.assignment, sequences, *ways)
         written = kernels.write()
         constants = constant_bytes(plan)

@@ -62,7 +62,7 @@ class GpuKernelSet:
         """Return the program of a plan that has the scratch of these kernels."""
         assert plan.module.schedule is not None
         sequences, kernels = plan.module.schedule.sequences, self._kernels
-        thunks = thunks_of(plan.assignment, sequences, kernels.number, _no_call, kernels.exchange)
+        thunks = thunks_of(plan.assignment, sequences, kernels.number, _no_call, kernels.collective)
         written = kernels.write()
         return GpuProgram(
             plan.module.name,

@@ -19,7 +19,7 @@ from lowtide.ir import Instruction, Module, Opcode, Shape, UnsupportedOpError
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.shape import UNBOUNDED
 from lowtide.ir.traversal import sequence
-from lowtide.ops.in_place import may_share
+from lowtide.ops.may_share import may_share
 from lowtide.ops.table import TABLE
 from lowtide.planning.nnvm import (
     UNKNOWN_SIZE,

@@ -43,7 +43,7 @@ def device_program(program: NamedProgram) -> ProgramOnDevices | None:
     """
     from lowtide.cli.progress import progress
     from lowtide.ir.partitioning import first_sharded
-    from lowtide.ops.meetings import devices_of, has_meetings
+    from lowtide.ops.device_groups import devices_of, meets_devices
     from lowtide.spmd.partitioner import partition
 
     module = program.module
@@ -55,7 +55,7 @@ def device_program(program: NamedProgram) -> ProgramOnDevices | None:
             parts = partition(module)
         made = replace(program, found=replace(program.found, module=parts.module))
         return ProgramOnDevices(made, devices_of(parts.module), parts)
-    return ProgramOnDevices(program, devices) if has_meetings(module) else None
+    return ProgramOnDevices(program, devices) if meets_devices(module) else None
 
 
 def dealt(

@@ -60,11 +60,11 @@ def rank_runs(
 
 
 def _call(program: RankProgram, arguments: Sequence[Any]) -> Any:
-    from lowtide.runtime.devices.meeting import MeetingError
+    from lowtide.runtime.devices.rendezvous import RendezvousError
 
     try:
         return program(*arguments)
-    except MeetingError:
+    except RendezvousError:
         raise
     except Exception as error:
         where = program.failed_at()
@@ -127,12 +127,12 @@ def _outcome(world: World, failure: BaseException | None) -> Document:
     """What a rank tells of itself; what another rank told it is relayed."""
     from lowtide.cli.exit_codes import error_text, exit_code
     from lowtide.cli.interrupted import STAGE
-    from lowtide.runtime.devices.meeting import MeetingError
+    from lowtide.runtime.devices.rendezvous import RendezvousError
 
     if failure is None:
         return {"code": 0, "text": "", "is_relayed": False}
     own_words = f"rank {world.rank} "
-    is_relayed = isinstance(failure, MeetingError) and not str(failure).startswith(own_words)
+    is_relayed = isinstance(failure, RendezvousError) and not str(failure).startswith(own_words)
     text = error_text(failure, STAGE.place)
     return {"code": int(exit_code(failure)), "text": text, "is_relayed": is_relayed}
 

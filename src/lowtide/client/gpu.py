@@ -25,7 +25,7 @@ from lowtide.ir.thunk import KernelThunk, Thunk, all_thunks
 from lowtide.options import Options
 from lowtide.records import dataclass
 from lowtide.runtime.cpu.program import nested
-from lowtide.runtime.devices.meeting import current_seat
+from lowtide.runtime.devices.rendezvous import current_participant
 from lowtide.runtime.gpu.assembling import Cubin, KernelResources
 from lowtide.runtime.gpu.cuda import CudaDriver
 from lowtide.runtime.gpu.driver import Driver
@@ -179,14 +179,14 @@ class DevicesExecutable:
     def run(self, arguments: Sequence[Sequence[Any]]) -> list[Any]:
         """Return what each device computes of its own arguments.
 
-        Raises what the first device to fail raises, and MeetingError where one waits for ever.
+        Raises what the first device to fail raises, and RendezvousError where one waits for ever.
         """
         return on_threads(self._built.program, self._on_own_device, arguments)
 
     def _on_own_device(self, *arrays: Any) -> Any:
-        seat = current_seat()
-        assert seat is not None
-        return self._programs[seat.number](*arrays)
+        participant = current_participant()
+        assert participant is not None
+        return self._programs[participant.number](*arrays)
 
     @property
     def name(self) -> str:
@@ -274,7 +274,7 @@ def compile_for_device(
     architecture = driver.architecture
     name = options.target if options.target != GPU_PREFIX else f"{GPU_PREFIX}:{architecture}"
     built, parts = _built(module, name, options, tell)
-    if not built.program.first_exchange:
+    if not built.program.first_collective:
         return DeviceExecutable(built, driver)
     others = [CudaDriver(kept("cubins", options), i) for i in range(1, parts.devices)]
     return DevicesExecutable(built, [driver, *others], parts)
@@ -288,6 +288,6 @@ def emulated(
     Raises as `built_for_gpu`.
     """
     built, parts = _built(module, name, options, tell)
-    if not built.program.first_exchange:
+    if not built.program.first_collective:
         return DeviceExecutable(built, EmulatedDriver())
     return DevicesExecutable(built, emulated_devices(parts.devices), parts)

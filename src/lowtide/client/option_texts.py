@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any, Final
 
 from lowtide.ir.errors import LowtideError
@@ -36,21 +37,20 @@ def options_from_texts(given: Mapping[str, Any], source: str) -> Options:
         raise OptionError(f"{error} ({source})") from error
 
 
-_KINDS: Final = {
-    "memory": "size",
-    "effort": "effort",
-    "threads": "whole number",
-    "check": "check",
-    "deadline": "number",
-    "memory_priority": "number",
-    "autotune": "bool",
-    "cache": "bool",
-    "huge_pages": "bool",
-    "isolate": "bool",
-    "target": "text",
-    "stage": "text",
+_OWN_KINDS: Final = {"memory": "size", "effort": "effort", "check": "check"}
+"""Options whose values have a form of their own."""
+
+_KIND_OF_TYPE: Final = {
+    "bool": "bool",
+    "float": "number",
+    "float | None": "number",
+    "int": "whole number",
+    "str": "text",
 }
-"""What values the options have that may be given for a program of JAX."""
+_KINDS: Final = {
+    x.name: _OWN_KINDS.get(x.name) or _KIND_OF_TYPE[str(x.type)] for x in fields(Options)
+}
+"""What values the options have, which may all be given for a program of JAX."""
 
 _BOOLS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 
 from lowtide.ir import Instruction
-from lowtide.ir.exchange import Exchange
+from lowtide.ir.collective import DeviceCollective
 from lowtide.ir.thunk import HostCall, Phase
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function
@@ -41,7 +41,7 @@ class KernelPlan:
     the code. Equal instructions (see `kernels.py`) get equal code. `others` lists other ways to run
     it, those first that the model of costs takes for faster; they have no others in turn. `call` is
     the function outside of the program that runs it instead of a kernel, if one does, and
-    `exchange` what it exchanges with other devices, if it does.
+    `collective` what it exchanges with other devices, if it does.
     """
 
     emit: Callable[[], KernelCode]
@@ -49,12 +49,12 @@ class KernelPlan:
     thread_bytes: int = 0
     others: Callable[[], tuple[KernelPlan, ...]] = tuple
     call: HostCall | None = None
-    exchange: ExchangePlan | None = None
+    collective: CollectivePlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class ExchangePart:
-    """A kernel of an exchange: how a processor runs it.
+class CollectivePart:
+    """A kernel of a collective: how a processor runs it.
 
     `fusion` does the same, for targets with other kernels; there is none for a ragged-all-to-all.
     """
@@ -64,11 +64,11 @@ class ExchangePart:
 
 
 @dataclass(frozen=True, slots=True)
-class ExchangePlan:
-    """What an instruction exchanges with other devices; its moves number the kernels in `parts`."""
+class CollectivePlan:
+    """What an instruction exchanges with other devices; its steps number the kernels in `parts`."""
 
-    exchange: Exchange
-    parts: tuple[ExchangePart, ...]
+    collective: DeviceCollective
+    parts: tuple[CollectivePart, ...]
 
 
 def first_of(ways: Callable[[], Iterator[KernelPlan]]) -> KernelPlan:

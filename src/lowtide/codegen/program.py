@@ -8,12 +8,12 @@ from typing import Final
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.attributes import Conditional
 from lowtide.ir.buffer import NO_BYTES, BufferAssignment, BufferSlice
+from lowtide.ir.collective import DeviceCollective
 from lowtide.ir.errors import unsupported
-from lowtide.ir.exchange import Exchange
 from lowtide.ir.thunk import (
+    CollectiveThunk,
     ConditionalThunk,
     CopyThunk,
-    ExchangeThunk,
     HostCall,
     HostCallThunk,
     KernelThunk,
@@ -43,7 +43,7 @@ NO_CODE: Final = frozenset(
 )
 """Operations that pass on what they are given."""
 
-EXCHANGED: Final = frozenset(
+BETWEEN_DEVICES: Final = frozenset(
     {
         Opcode.ALL_GATHER,
         Opcode.ALL_GATHER_START,
@@ -70,7 +70,7 @@ Kernels = Callable[[Instruction], "int | None"]
 HostCalls = Callable[[Instruction], "HostCall | None"]
 """The call of a function outside of the program that runs a custom call; None for a kernel."""
 
-Exchanges = Callable[[Instruction], "Exchange | None"]
+Collectives = Callable[[Instruction], "DeviceCollective | None"]
 """What an instruction exchanges with other devices; None where it has a kernel."""
 
 
@@ -79,10 +79,10 @@ def thunks_of(
     sequences: Mapping[Computation, Sequence[Instruction]],
     kernel_of: Kernels,
     call_of: HostCalls,
-    exchange_of: Exchanges,
+    collective_of: Collectives,
 ) -> tuple[Thunk, ...]:
     """Return the program of the entry computation."""
-    return _Writer(assignment, sequences, kernel_of, call_of, exchange_of).site(0)
+    return _Writer(assignment, sequences, kernel_of, call_of, collective_of).site(0)
 
 
 class _Writer:
@@ -92,13 +92,13 @@ class _Writer:
         sequences: Mapping[Computation, Sequence[Instruction]],
         kernel_of: Kernels,
         call_of: HostCalls,
-        exchange_of: Exchanges,
+        collective_of: Collectives,
     ) -> None:
         self.sites = assignment.call_sites
         self.sequences = sequences
         self.kernel_of = kernel_of
         self.call_of = call_of
-        self.exchange_of = exchange_of
+        self.collective_of = collective_of
         self.callees: dict[tuple[int, Instruction], list[int]] = {}
         for number, site in enumerate(self.sites):
             if site.caller is not None:
@@ -168,26 +168,26 @@ class _Writer:
         buffers = [NO_BYTES if x is None or not leaf.is_array else x for x, leaf in pairs]
         yield HostCallThunk(instruction.name, call, tuple(buffers))
 
-    def exchange(
+    def collective(
         self, number: int, instruction: Instruction, done: Mapping[int, tuple[Thunk, ...]]
     ) -> Iterator[Thunk]:
-        """A meeting with other devices, or a kernel where the device is alone.
+        """A collective with other devices, or a kernel where the device is alone.
 
         What starts a collective has its operands as results too, in front of what is received.
         """
-        exchange = self.exchange_of(instruction)
-        if exchange is None:
+        collective = self.collective_of(instruction)
+        if collective is None:
             thunk = self._kernel(number, instruction)
             if thunk is not None:
                 yield thunk
             return
         results = self.leaves(number, instruction)
         operands = [x for y in instruction.operands for x in self.leaves(number, y)]
-        kept = len(results) - len(exchange.results)
+        kept = len(results) - len(collective.results)
         yield from self.moved(instruction.name, operands[:kept], results[:kept])
         buffers = (*operands, *results[kept:])
         scratch = self.sites[number].scratch.get(instruction)
-        yield ExchangeThunk(instruction.name, exchange, buffers, scratch)
+        yield CollectiveThunk(instruction.name, collective, buffers, scratch)
 
     def leaves(self, number: int, instruction: Instruction) -> list[BufferSlice]:
         """Where the arrays of a value lie, depth first."""
@@ -272,5 +272,5 @@ _CONTROL: Final[dict[Opcode, _Rule]] = {
     Opcode.ASYNC_START: _Writer.call,
     Opcode.WHILE: _Writer.loop,
     Opcode.CONDITIONAL: _Writer.conditional,
-    **dict.fromkeys(EXCHANGED, _Writer.exchange),
+    **dict.fromkeys(BETWEEN_DEVICES, _Writer.collective),
 }

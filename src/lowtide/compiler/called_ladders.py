@@ -10,7 +10,7 @@ from lowtide.analysis.call_graph import CallRole, call_sites, flattened_sizes
 from lowtide.analysis.dataflow import Dataflow
 from lowtide.analysis.donation import body_aliases
 from lowtide.analysis.live_range import LiveRanges, live_ranges
-from lowtide.buffers.assignment import pack_buffers
+from lowtide.buffers.packing import pack_buffers
 from lowtide.ir import Computation, Instruction, Module
 from lowtide.report.memory import ComputationMemory, Ladder
 from lowtide.scheduling.module_bound import ComputationBound

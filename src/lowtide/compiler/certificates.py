@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from lowtide.analysis.module_graphs import ComputationGraph
-from lowtide.buffers.assignment import packing_problem
+from lowtide.buffers.packing import packing_problem
 from lowtide.certificate.modules import ordered
 from lowtide.certificate.orders import ProgramArena, order_certificate
 from lowtide.compiler import ModulePlan, plan

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from lowtide.analysis.scratch import ScratchBytes
-from lowtide.buffers.assignment import DEFAULT_SEARCH
+from lowtide.buffers.packing import DEFAULT_SEARCH
 from lowtide.fusion.target_record import CPU_TARGET, GPU_TARGET, TargetRecord
 from lowtide.ir.gpu_names import is_gpu_target
 from lowtide.options import DEFAULT_MEMORY_PRIORITY, DEFAULT_STAGE, Options

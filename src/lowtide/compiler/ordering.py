@@ -9,9 +9,9 @@ from lowtide.analysis.call_graph import flattened_sizes, flattened_sums
 from lowtide.analysis.dataflow import Dataflow, dataflow, with_host
 from lowtide.analysis.donation import Alias, aliases
 from lowtide.analysis.live_range import LiveRanges, live_ranges, needs_no_copies
-from lowtide.buffers.assignment import pack_buffers
 from lowtide.buffers.copy_insertion import insert_copies
 from lowtide.buffers.copy_removal import remove_copies
+from lowtide.buffers.packing import pack_buffers
 from lowtide.compiler.called_ladders import Bounds
 from lowtide.compiler.placing import is_tight
 from lowtide.compiler.state import OptimizedModule, OrderedModule, StageClock

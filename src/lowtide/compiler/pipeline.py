@@ -7,8 +7,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from lowtide.analysis.live_range import LiveRanges
-from lowtide.buffers.assignment import PackedBuffers, assign_buffers
+from lowtide.buffers.assignment import assign_buffers
 from lowtide.buffers.copy_insertion import CopyInsertion
+from lowtide.buffers.packing import PackedBuffers
 from lowtide.compiler import proposals
 from lowtide.compiler.called_ladders import Bounds
 from lowtide.compiler.options import DEFAULT_PLAN, PlanOptions

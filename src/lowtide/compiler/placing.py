@@ -5,7 +5,8 @@ from __future__ import annotations
 from lowtide.analysis.dataflow import with_host
 from lowtide.analysis.live_range import LiveRanges, live_ranges
 from lowtide.analysis.scratch import ScratchBytes
-from lowtide.buffers.assignment import HostPlaces, PackedBuffers, pack_buffers
+from lowtide.buffers.assignment import HostPlaces
+from lowtide.buffers.packing import PackedBuffers, pack_buffers
 from lowtide.compiler.options import DEFAULT_PACKING
 from lowtide.compiler.state import OrderedModule, PlacedModule
 from lowtide.ir import LowtideError

@@ -10,8 +10,9 @@ from time import perf_counter
 from lowtide.analysis.dataflow import Dataflow
 from lowtide.analysis.donation import Alias
 from lowtide.analysis.live_range import LiveRanges
-from lowtide.buffers.assignment import HostPlaces, PackedBuffers
+from lowtide.buffers.assignment import HostPlaces
 from lowtide.buffers.copy_insertion import CopyInsertion
+from lowtide.buffers.packing import PackedBuffers
 from lowtide.compiler.called_ladders import Bounds
 from lowtide.compiler.options import PlanOptions
 from lowtide.ir import Module

@@ -54,14 +54,14 @@ class GroupDevice:
             raise unsupported(instruction, "has no rule for several devices in the evaluator")
         group = self._group(instruction)
 
-        def exchange(brought: Sequence[Value]) -> Sequence[Value]:
+        def combined(brought: Sequence[Value]) -> Sequence[Value]:
             arrays = [[as_array(x) for x in as_tuple(one)] for one in brought]
             return [tuple(received) for received in rule(instruction, arrays)]
 
         meet = self.rendezvous.meet
         return [
             as_array(x)
-            for x in as_tuple(meet(instruction, self.number, group, tuple(operands), exchange))
+            for x in as_tuple(meet(instruction, self.number, group, tuple(operands), combined))
         ]
 
     def permute(self, instruction: Instruction, operands: Sequence[Value]) -> list[Array]:
@@ -74,7 +74,7 @@ class GroupDevice:
             group = tuple(range(first, first + self.partitions))
         sources = {target: source for source, target in attributes.source_target_pairs}
 
-        def exchange(brought: Sequence[Value]) -> Sequence[Value]:
+        def combined(brought: Sequence[Value]) -> Sequence[Value]:
             empty = tuple([np.zeros_like(as_array(x)) for x in operands])
             return [
                 brought[sources[place]] if place in sources else empty
@@ -84,7 +84,7 @@ class GroupDevice:
         meet = self.rendezvous.meet
         return [
             as_array(x)
-            for x in as_tuple(meet(instruction, self.number, group, tuple(operands), exchange))
+            for x in as_tuple(meet(instruction, self.number, group, tuple(operands), combined))
         ]
 
     def _group(self, instruction: Instruction) -> tuple[int, ...]:

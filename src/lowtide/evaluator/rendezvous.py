@@ -13,12 +13,12 @@ from lowtide.ir.errors import InvalidModuleError
 from lowtide.ir.instruction import Instruction
 from lowtide.records import dataclass
 
-Exchange = Callable[[Sequence[Value]], Sequence[Value]]
+CollectiveFunction = Callable[[Sequence[Value]], Sequence[Value]]
 """From what each device of a group brings, in order of the group, to what each one receives."""
 
 
 @dataclass(slots=True)
-class _Meeting:
+class _Arrivals:
     """The devices at one instruction, and what they bring; `results` once all are there."""
 
     brought: dict[int, Value] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Rendezvous:
         self._turn = threading.Condition()
         self._running = devices
         self._waiting: dict[int, str] = {}
-        self._meetings: dict[tuple[Instruction, tuple[int, ...]], _Meeting] = {}
+        self._arrivals: dict[tuple[Instruction, tuple[int, ...]], _Arrivals] = {}
         self._failure: str | None = None
 
     def start(self) -> None:
@@ -65,34 +65,34 @@ class Rendezvous:
         device: int,
         group: tuple[int, ...],
         value: Value,
-        exchange: Exchange,
+        collective: CollectiveFunction,
     ) -> Value:
         """Bring a value to the group, which has `device` in it; return what the device receives.
 
-        The last one to come runs `exchange`.
+        The last one to come runs `collective`.
         """
         key = (instruction, group)
-        meeting = self._meetings.setdefault(key, _Meeting())
-        meeting.brought[device] = value
-        if len(meeting.brought) == len(group):
-            received = exchange([meeting.brought[member] for member in group])
-            meeting.results = dict(zip(group, received, strict=True))
-            del self._meetings[key]
+        arrivals = self._arrivals.setdefault(key, _Arrivals())
+        arrivals.brought[device] = value
+        if len(arrivals.brought) == len(group):
+            received = collective([arrivals.brought[member] for member in group])
+            arrivals.results = dict(zip(group, received, strict=True))
+            del self._arrivals[key]
             for member in group:
                 if self._waiting.pop(member, None) is not None:
                     self._running += 1
             self._turn.notify_all()
         else:
-            self._wait(meeting, device, f"device {device} at %{instruction.name} for {group}")
-        return meeting.results[device]
+            self._wait(arrivals, device, f"device {device} at %{instruction.name} for {group}")
+        return arrivals.results[device]
 
-    def _wait(self, meeting: _Meeting, device: int, where: str) -> None:
+    def _wait(self, arrivals: _Arrivals, device: int, where: str) -> None:
         self._waiting[device] = where
         self._running -= 1
         self._look_for_deadlock()
-        while not meeting.results and self._failure is None:
+        while not arrivals.results and self._failure is None:
             self._turn.wait()
-        if not meeting.results and self._failure is not None:
+        if not arrivals.results and self._failure is not None:
             raise InvalidModuleError(self._failure)
 
     def _look_for_deadlock(self) -> None:

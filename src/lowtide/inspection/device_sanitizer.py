@@ -23,8 +23,14 @@ from lowtide.records import dataclass
 from lowtide.runtime.cpu.linked import Linked
 from lowtide.runtime.cpu.native import native
 from lowtide.runtime.cpu.program import NativeProgram, nested
-from lowtide.runtime.devices.exchange_block import ExchangeBlock
-from lowtide.runtime.devices.meeting import Meeting, MeetingError, Seat, meeting_error, seat_for
+from lowtide.runtime.devices.collective_block import CollectiveBlock
+from lowtide.runtime.devices.rendezvous import (
+    DeviceRendezvous,
+    Participant,
+    RendezvousError,
+    participant_for,
+    rendezvous_error,
+)
 
 
 def check_on_devices(
@@ -68,14 +74,14 @@ class _Device:
     program: NativeProgram
     evaluated: GroupDevice
     linked: Linked
-    seat: Seat
+    participant: Participant
 
-    def meet(self, exchange: ExchangeBlock, words: npt.NDArray[np.uint64]) -> None:
+    def meet(self, collective: CollectiveBlock, words: npt.NDArray[np.uint64]) -> None:
         """Meet others in native code, while another device may compute."""
         with self.evaluated.rendezvous.aside():
-            came = self.linked.native.meet(exchange.address, words, self.seat.address)
+            came = self.linked.native.meet(collective.address, words, self.participant.address)
         if not came:
-            raise meeting_error(self.program, self.linked.exchanges)
+            raise rendezvous_error(self.program, self.linked.collectives)
 
 
 class _Runs:
@@ -85,8 +91,8 @@ class _Runs:
         self.program = program
         self.module = module
         self.arguments = arguments
-        self.meeting = Meeting(program.replicas, program.partitions)
-        self.rendezvous = Rendezvous(program.devices)
+        self.rendezvous = DeviceRendezvous(program.replicas, program.partitions)
+        self.evaluated = Rendezvous(program.devices)
         self.linked = Linked(program, native())
         self.done: list[WatchedRun] = []
         self._found: dict[int, WatchedRun] = {}
@@ -103,23 +109,23 @@ class _Runs:
         for thread in threads:
             thread.join()
         if self._errors:
-            own = (x for x in self._errors if not isinstance(x, MeetingError))
+            own = (x for x in self._errors if not isinstance(x, RendezvousError))
             raise next(own, self._errors[0])
         self.done = [self._found[i] for i in range(self.program.devices)]
 
     def _run(self, number: int) -> None:
-        self.rendezvous.start()
+        self.evaluated.start()
         try:
-            with self.meeting.device(number):
+            with self.rendezvous.device(number):
                 program = self.program
                 evaluated = GroupDevice(
-                    number, program.replicas, program.partitions, self.rendezvous
+                    number, program.replicas, program.partitions, self.evaluated
                 )
-                device = _Device(program, evaluated, self.linked, seat_for(program))
+                device = _Device(program, evaluated, self.linked, participant_for(program))
                 run = WatchedRun(program, self.module, self.arguments[number], device)
                 run.sequence(unbundled(program.thunks))
                 self._found[number] = run
         except BaseException as error:
             self._errors.append(error)
         finally:
-            self.rendezvous.finish()
+            self.evaluated.finish()

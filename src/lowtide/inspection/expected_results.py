@@ -44,7 +44,7 @@ class Expected:
         self._interpreter = Interpreter(module, device=device)
         self.not_compared: set[str] = set()
 
-    def exchange_difference(
+    def collective_difference(
         self, instruction: Instruction, operands: Sequence[Array], found: Sequence[Array]
     ) -> str:
         """Return how what a device received differs from the evaluator's, or "".

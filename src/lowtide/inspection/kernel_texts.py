@@ -24,7 +24,7 @@ def kernel_texts(compiled: PlannedProgram) -> list[tuple[str, str]]:
         names.setdefault(found, instruction.name)
         return found
 
-    ways = number, kernels.host_call, kernels.exchange
+    ways = number, kernels.host_call, kernels.collective
     thunks_of(plan.assignment, plan.module.schedule.sequences, *ways)
     written = kernels.write()
     texts: dict[str, str] = {}

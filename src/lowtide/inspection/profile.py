@@ -11,9 +11,9 @@ from lowtide.ir.attributes import Fusion
 from lowtide.ir.metadata import SourceLocation
 from lowtide.ir.thunk import (
     BundleThunk,
+    CollectiveThunk,
     ConditionalThunk,
     CopyThunk,
-    ExchangeThunk,
     HostCallThunk,
     Thunk,
     WhileThunk,
@@ -133,8 +133,8 @@ class _Work:
             kind = "conditional"
         elif isinstance(thunk, HostCallThunk):
             kind = "host call"
-        elif isinstance(thunk, ExchangeThunk):
-            kind = "exchange"
+        elif isinstance(thunk, CollectiveThunk):
+            kind = "collective"
         else:
             flops, nbytes = self._of_kernel(instruction)
         return ThunkTime(

@@ -32,9 +32,9 @@ from lowtide.ir.errors import InputError, place_of
 from lowtide.ir.given_arrays import check_count
 from lowtide.ir.literal import Array
 from lowtide.ir.thunk import (
+    CollectiveThunk,
     ConditionalThunk,
     CopyThunk,
-    ExchangeThunk,
     HostCallThunk,
     KernelEntry,
     KernelThunk,
@@ -50,7 +50,7 @@ from lowtide.runtime.cpu.linked import Linked
 from lowtide.runtime.cpu.native import native
 from lowtide.runtime.cpu.program import NativeProgram, nested
 from lowtide.runtime.cpu.walker import COPY_BYTES
-from lowtide.runtime.devices.exchange_block import ExchangeBlock
+from lowtide.runtime.devices.collective_block import CollectiveBlock
 
 POISONS: Final = (0xFF, 0x3C)
 """The bytes that fill memory for the two runs of a kernel: as f32 NaN and 0.0115, as integers -1
@@ -94,7 +94,7 @@ def check_program(program: NativeProgram, module: Module, arguments: Sequence[An
 
     `module` is the scheduled one that it was made of.
     """
-    if program.first_exchange:
+    if program.first_collective:
         raise InputError(
             f"{program.name} runs on {program.devices} devices, and is checked on all at once"
         )
@@ -130,8 +130,8 @@ class WatchedDevice(Protocol):
     def linked(self) -> Linked:
         """The program of all devices."""
 
-    def meet(self, exchange: ExchangeBlock, words: npt.NDArray[np.uint64]) -> None:
-        """Meet others, given the words of a workspace; raises MeetingError where they do not."""
+    def meet(self, collective: CollectiveBlock, words: npt.NDArray[np.uint64]) -> None:
+        """Meet others, given the words of a workspace; raises RendezvousError where they do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +189,8 @@ class WatchedRun:
                 self.branch(thunk)
             elif isinstance(thunk, HostCallThunk):
                 self.host_call(thunk)
-            elif isinstance(thunk, ExchangeThunk):
-                self.exchange(thunk)
+            elif isinstance(thunk, CollectiveThunk):
+                self.collective(thunk)
             elif isinstance(thunk, KernelThunk | CopyThunk):
                 self.work(thunk)
 
@@ -232,14 +232,14 @@ class WatchedRun:
         job = _Job(thunk.name, (), (), None, thunk.buffers[:count], writes)
         self._compare(self.instructions[thunk.name], job, operands)
 
-    def exchange(self, thunk: ExchangeThunk) -> None:
+    def collective(self, thunk: CollectiveThunk) -> None:
         """Meet other devices, natively and in the evaluator; both give the same."""
         assert self.device is not None
         self.count += 1
-        count = len(thunk.exchange.operands)
-        pairs = zip(thunk.buffers, thunk.exchange.operands, strict=False)
+        count = len(thunk.collective.operands)
+        pairs = zip(thunk.buffers, thunk.collective.operands, strict=False)
         operands = [self.memory.read(*pair) for pair in pairs]
-        found = self._linked.exchanges[thunk.name]
+        found = self._linked.collectives[thunk.name]
         words = np.zeros(found.workspace, np.uint64)
         at = self.memory.address
         places = [*[at(x) for x in thunk.buffers], at(thunk.scratch)]
@@ -248,10 +248,10 @@ class WatchedRun:
         writes = thunk.buffers[count:]
         touched = writes if thunk.scratch is None else (*writes, thunk.scratch)
         self.memory.accept(touched, thunk.name)
-        arrays = zip(writes, thunk.exchange.results, strict=True)
+        arrays = zip(writes, thunk.collective.results, strict=True)
         received = [self.memory.read(*pair) for pair in arrays]
         instruction = self.instructions[thunk.name]
-        wrong = self.expected.exchange_difference(instruction, operands, received)
+        wrong = self.expected.collective_difference(instruction, operands, received)
         if wrong:
             raise self.fault(thunk.name, f"does not give what the evaluator does: {wrong}")
 

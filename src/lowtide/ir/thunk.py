@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Self, TypeAlias
 
 from lowtide.ir.buffer import BufferSlice
-from lowtide.ir.exchange import Exchange
+from lowtide.ir.collective import DeviceCollective
 from lowtide.ir.shape import Shape
 from lowtide.records import dataclass
 
@@ -245,26 +245,26 @@ class HostCallThunk(_Step):
 
 
 @dataclass(frozen=True, slots=True)
-class ExchangeThunk(_Step):
-    """One meeting of a device with others, for the instruction `name`.
+class CollectiveThunk(_Step):
+    """One collective of a device with others, for the instruction `name`.
 
     `buffers` are those of what it brings, then of what it receives.
     """
 
     name: str
-    exchange: Exchange
+    collective: DeviceCollective
     buffers: tuple[BufferSlice, ...]
     scratch: BufferSlice | None = None
 
     @property
     def reads(self) -> tuple[BufferSlice, ...]:
         """What the device brings."""
-        return self.buffers[: len(self.exchange.operands)]
+        return self.buffers[: len(self.collective.operands)]
 
     @property
     def writes(self) -> tuple[BufferSlice, ...]:
         """What the device receives."""
-        return self.buffers[len(self.exchange.operands) :]
+        return self.buffers[len(self.collective.operands) :]
 
     @property
     def touches(self) -> tuple[BufferSlice, ...]:
@@ -302,7 +302,7 @@ Thunk: TypeAlias = (
     | WhileThunk
     | ConditionalThunk
     | HostCallThunk
-    | ExchangeThunk
+    | CollectiveThunk
     | BundleThunk
 )
 
@@ -325,9 +325,9 @@ def host_calls(thunks: Sequence[Thunk]) -> tuple[HostCallThunk, ...]:
     return tuple([x for x in all_thunks(thunks) if isinstance(x, HostCallThunk)])
 
 
-def exchanges(thunks: Sequence[Thunk]) -> tuple[ExchangeThunk, ...]:
-    """Return the meetings with other devices, those of loops and branches too."""
-    return tuple([x for x in all_thunks(thunks) if isinstance(x, ExchangeThunk)])
+def collective_thunks(thunks: Sequence[Thunk]) -> tuple[CollectiveThunk, ...]:
+    """Return the collectives with other devices, those of loops and branches too."""
+    return tuple([x for x in all_thunks(thunks) if isinstance(x, CollectiveThunk)])
 
 
 def kernels_of_bundles(thunks: Sequence[Thunk]) -> frozenset[int]:
@@ -339,8 +339,8 @@ def kernels_of_bundles(thunks: Sequence[Thunk]) -> frozenset[int]:
         thunk, found = stack.pop()
         if isinstance(thunk, KernelThunk):
             found.add(thunk.kernel)
-        elif isinstance(thunk, ExchangeThunk):
-            alone.update([x.kernel for x in thunk.exchange.moves])
+        elif isinstance(thunk, CollectiveThunk):
+            alone.update([x.kernel for x in thunk.collective.steps])
         elif isinstance(thunk, BundleThunk):
             found = within
         stack += [(x, found) for inner in thunk.sequences for x in inner]

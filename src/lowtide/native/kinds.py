@@ -8,13 +8,15 @@ import sys
 import types
 import typing
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from lowtide.native.records import (
     WIDTHS,
-    Address,
     Atomic,
     NativeError,
     NativeItems,
@@ -22,7 +24,7 @@ from lowtide.native.records import (
     NativeRecords,
     offset,
 )
-from lowtide.records import dataclass
+from lowtide.records import dataclass, is_frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +36,23 @@ class Int:
 
 
 class PlainKind(Enum):
-    """Kinds without more to say: true or false, a byte in memory; and what None is."""
+    """Kinds without more to say: true or false, a byte in memory; 64-bit floats; what None is."""
 
     BOOL = "bool"
+    FLOAT = "float"
     NOTHING = "None"
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A pointer to a record, or null."""
+    """A pointer to a record, or null; the words of a frozen record (`frozen.py`) never change."""
 
-    record: type[NativeRecord]
+    record: type[Any]
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether it is of a frozen data class."""
+        return not issubclass(self.record, NativeRecord)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +82,7 @@ Kind: TypeAlias = Int | PlainKind | Reference | ItemsKind | AtomicKind | Pointed
 
 INT: Final = Int()
 BOOL: Final = PlainKind.BOOL
+FLOAT: Final = PlainKind.FLOAT
 NOTHING: Final = PlainKind.NOTHING
 
 
@@ -84,6 +93,8 @@ def llvm_type(kind: Kind) -> str:
             return f"i{bits}"
         case PlainKind.BOOL:
             return "i1"
+        case PlainKind.FLOAT:
+            return "double"
         case PlainKind.NOTHING:
             return "void"
     return "ptr"
@@ -123,6 +134,8 @@ def kind_of_annotation(node: ast.expr, names: Mapping[str, Any]) -> Kind:
             return Int(*WIDTHS[name])
         case ast.Name("bool"):
             return BOOL
+        case ast.Name("float"):
+            return FLOAT
         case ast.Name(name) if name in names:
             return kind_of_type(names[name])
     raise NativeError(f"{ast.unparse(node)} is no annotation of native code")
@@ -130,14 +143,11 @@ def kind_of_annotation(node: ast.expr, names: Mapping[str, Any]) -> Kind:
 
 def kind_of_type(found: Any) -> Kind:
     """Return the kind that a type of Python's means; raises NativeError."""
-    if isinstance(found, type) and issubclass(found, NativeRecord):
+    if isinstance(found, type) and (issubclass(found, NativeRecord) or is_dataclass(found)):
         return Reference(found)
-    if found in (int, Address):
-        return INT
-    if found is bool:
-        return BOOL
-    if found in (None, types.NoneType):
-        return NOTHING
+    for plain, kind in _PLAIN:
+        if found == plain:
+            return kind
     origin, given = typing.get_origin(found), typing.get_args(found)
     if origin in _GENERIC:
         return _of_generic(origin, kind_of_type(given[0]))
@@ -148,6 +158,13 @@ def kind_of_type(found: Any) -> Kind:
         return Pointed(tuple([kind_of_type(x) for x in given[0]]), kind_of_type(given[1]))
     raise NativeError(f"{found!r} is no type of native code")
 
+
+_PLAIN: Final[tuple[tuple[Any, Kind], ...]] = (
+    *((int, INT), (bool, BOOL), (float, FLOAT), (None, NOTHING), (types.NoneType, NOTHING)),
+    (npt.NDArray[np.int64], ItemsKind(INT)),
+    (npt.NDArray[np.float64], ItemsKind(FLOAT)),
+)
+"""What types mean; arrays of NumPy's are their elements."""
 
 _GENERIC: Final = (Atomic, NativeItems, NativeRecords)
 
@@ -166,23 +183,77 @@ class Field(NamedTuple):
     is_inline: bool
 
 
-@cache
-def field_of(record: type[NativeRecord], name: str) -> Field | None:
+def field_of(record: type[Any], name: str) -> Field | None:
     """Return a field of a record, None where it has none of the name."""
-    for base in record.__mro__:
-        if issubclass(base, NativeRecord) and name in base.texts:
+    return fields_of(record).get(name)
+
+
+_KNOWN_FIELDS: Final[dict[type[Any], dict[str, Field]]] = {}
+"""Those of the records met so far."""
+
+
+def fields_of(record: type[Any]) -> dict[str, Field]:
+    """Return all fields of a record by name, those of bases first; raises NativeError."""
+    if record not in _KNOWN_FIELDS:
+        is_shared = issubclass(record, NativeRecord)
+        _KNOWN_FIELDS[record] = (_shared_fields if is_shared else _frozen_fields)(record)
+    return _KNOWN_FIELDS[record]
+
+
+def _shared_fields(record: type[NativeRecord]) -> dict[str, Field]:
+    found = {}
+    for base in reversed(record.__mro__):
+        if issubclass(base, NativeRecord):
             names = vars(sys.modules[base.__module__])
-            kind = kind_of_annotation(ast.parse(base.texts[name], mode="eval").body, names)
-            return Field(offset(record, name), kind, name in base.inlined)
-    return None
+            for name, text in base.texts.items():
+                kind = kind_of_annotation(ast.parse(text, mode="eval").body, names)
+                found[name] = Field(offset(record, name), kind, name in base.inlined)
+    return found
 
 
-def field_names(record: type[NativeRecord]) -> list[str]:
-    """Return the names of all fields, those of bases first."""
-    bases = [x for x in reversed(record.__mro__) if issubclass(x, NativeRecord)]
-    return [name for x in bases for name in x.texts]
+FROZEN_FIELDS: Final = "a record or one of int, float, Array, FloatArray"
+"""What the fields of a frozen record are."""
 
 
-def record_size(record: type[NativeRecord]) -> int:
+def is_frozen_field(kind: Kind) -> bool:
+    """Whether a frozen record may have a field of a kind."""
+    if isinstance(kind, Reference):
+        return kind.is_frozen
+    return (kind.of if isinstance(kind, ItemsKind) else kind) in (INT, FLOAT)
+
+
+def _frozen_fields(record: type[Any]) -> dict[str, Field]:
+    """The fields as 64-bit words; those of records within a record lie in its place."""
+    if not is_frozen(record):
+        raise NativeError(f"record {record.__name__} is no frozen dataclass")
+    found, place = {}, 0
+    names = vars(sys.modules[record.__module__])
+    for field in fields(record):
+        kind = _kind_of_field(field.type, names)
+        if kind is None or not is_frozen_field(kind):
+            problem = f"{field.name} is {field.type}, expected {FROZEN_FIELDS}"
+            raise NativeError(f"record {record.__name__}: {problem}")
+        found[field.name] = Field(place, kind, isinstance(kind, Reference))
+        place += _field_size(kind)
+    return found
+
+
+def _kind_of_field(annotation: Any, names: Mapping[str, Any]) -> Kind | None:
+    try:
+        if isinstance(annotation, str):
+            return kind_of_annotation(ast.parse(annotation, mode="eval").body, names)
+        return kind_of_type(annotation)
+    except NativeError:
+        return None
+
+
+def record_size(record: type[Any]) -> int:
     """Return the bytes of a record."""
-    return ctypes.sizeof(record)
+    if issubclass(record, NativeRecord):
+        return ctypes.sizeof(record)
+    last = list(fields_of(record).values())[-1:]
+    return sum([x.offset + _field_size(x.kind) for x in last])
+
+
+def _field_size(kind: Kind) -> int:
+    return record_size(kind.record) if isinstance(kind, Reference) else 8

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from lowtide.native.expressions import Surroundings
 from lowtide.native.kinds import INT, NOTHING, Kind, llvm_type, value_type
 from lowtide.native.primitives import Primitives
 from lowtide.native.scope import FunctionSource, settled_names
+from lowtide.native.values import Surroundings
 from lowtide.native.writer import NativeValue
 
 
@@ -19,7 +19,7 @@ def function_text(scope: FunctionSource, unit: Surroundings, linkage: str) -> st
     signature = scope.signature
     given = ", ".join([f"{llvm_type(kind)} %{name}" for name, kind in signature.parameters])
     head = f"define {linkage}{llvm_type(signature.result)} @{scope.name}({given}) nounwind {{"
-    lines = [head, "entry:", *body.writer.stack, *body.writer.lines, "}"]
+    lines = [head, "entry:", *body.writer.beginning, *body.writer.lines, "}"]
     return "\n".join(lines) + "\n"
 
 
@@ -38,6 +38,7 @@ class _Statements(Primitives):
     def write(self) -> None:
         signature = self.scope.signature
         for name, kind in signature.parameters:
+            self.writer.first.add(f"%{name}")
             self.set_name(name, self.writer.widened(kind, f"%{name}"), self.scope.tree)
         for name, number in self.scope.constants.items():
             self.values[name] = NativeValue(INT, str(number))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from lowtide.native.functions import External, NativeFunction, SharedRecord
-from lowtide.native.kinds import field_names, field_of, llvm_type, memory_type, record_size
+from lowtide.native.kinds import fields_of, llvm_type, memory_type, record_size
 from lowtide.native.lowering import function_text
 from lowtide.native.records import NativeError, NativeRecord
 from lowtide.native.scope import FunctionSource
@@ -80,14 +80,16 @@ class _Module:
             nbytes = record_size(record)
             return f"@{name} = internal global [{nbytes} x i8] zeroinitializer, align 8"
         types, values = [], []
-        for field in field_names(record):
-            found = field_of(record, field)
-            assert found is not None
+        for field, found in fields_of(record).items():
             value = one.values.get(field, 0)
             types.append(memory_type(found.kind))
             if isinstance(value, NativeFunction):
                 values.append(f"ptr @{value.name}")
             else:
-                values.append(f"{types[-1]} {'null' if types[-1] == 'ptr' else value}")
+                values.append(f"{types[-1]} {_ZEROS.get(types[-1], value)}")
         made = f"{{ {', '.join(types)} }} {{ {', '.join(values)} }}"
         return f"@{name} = internal global {made}, align 8"
+
+
+_ZEROS: Final = {"ptr": "null", "double": "0.0"}
+"""What pointers and floats begin with, in LLVM's words."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from lowtide.native import functions
-from lowtide.native.expressions import Expressions, described
+from lowtide.native.calls import CallLowering
 from lowtide.native.functions import NativeFunction
 from lowtide.native.kinds import (
     INT,
@@ -23,6 +23,7 @@ from lowtide.native.kinds import (
     value_type,
 )
 from lowtide.native.records import NativeRecord, Order
+from lowtide.native.values import described
 from lowtide.native.writer import NONE, NativeValue
 
 FUTEX: Final = {"x86_64": 202, "aarch64": 98}
@@ -52,7 +53,7 @@ _FAILURES: Final = {
 _CHANGES: Final = {"add": "add", "raise_to": "max"}
 
 
-class Primitives(Expressions):
+class Primitives(CallLowering):
     """Atomics and primitives in the body of a function."""
 
     # -- atomics -------------------------------------------------------------------------------
@@ -251,24 +252,6 @@ class Primitives(Expressions):
             INT, self.writer.op(f"call i64 @llvm.{name}.i64(i64 {number}, i1 false)")
         )
 
-    # -- functions of Python -------------------------------------------------------------------
-
-    def _min(self, node: ast.Call) -> NativeValue:
-        return self._extreme(node, "smin")
-
-    def _max(self, node: ast.Call) -> NativeValue:
-        return self._extreme(node, "smax")
-
-    def _extreme(self, node: ast.Call, name: str) -> NativeValue:
-        self.unit.declare(f"declare i64 @llvm.{name}.i64(i64, i64)")
-        first, *others = [self._number(x) for x in node.args]
-        for other in others:
-            first = self.writer.op(f"call i64 @llvm.{name}.i64(i64 {first}, i64 {other})")
-        return NativeValue(INT, first)
-
-    def _int(self, node: ast.Call) -> NativeValue:
-        return self.cast(self.value(node.args[0]), INT, node)
-
     def _len(self, node: ast.Call) -> NativeValue:
         static = self.static(node.args[0])
         if not isinstance(static, bytes):
@@ -278,7 +261,7 @@ class Primitives(Expressions):
 
 _PRIMITIVES: Final[dict[Any, Callable[[Primitives, ast.Call], NativeValue]]] = {
     **{x: getattr(Primitives, f"_{x.__name__}") for x in functions.PRIMITIVES},
-    **{x: getattr(Primitives, f"_{x.__name__}") for x in (min, max, int, len)},
+    **{x: getattr(Primitives, f"_{x.__name__}") for x in (min, max, int, float, abs, len)},
 }
 
 assert NONE.kind == NOTHING

@@ -40,6 +40,7 @@ WIDTHS: Final[dict[str, tuple[int, bool]]] = {
 
 _FIELDS: Final[dict[str, Any]] = {
     "bool": ctypes.c_bool,
+    "float": ctypes.c_double,
     **{
         name: getattr(ctypes, f"c_{'' if signed else 'u'}int{bits}")
         for name, (bits, signed) in WIDTHS.items()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import sys
+import linecache
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-from lowtide.native.functions import External, NativeFunction, source_of
+from lowtide.native.functions import External, NativeFunction
 from lowtide.native.kinds import Kind, kind_of_annotation
 from lowtide.native.records import NativeError
 
@@ -22,15 +22,21 @@ class NativeSignature(NamedTuple):
 
 
 @cache
-def _functions_of(module: str) -> dict[tuple[str, int], ast.FunctionDef]:
-    """The functions of a module by their names and the lines of their first decorators."""
-    functions = [x for x in parsed(module).body if isinstance(x, ast.FunctionDef)]
-    return {(x.name, min([x.lineno, *[y.lineno for y in x.decorator_list]])): x for x in functions}
+def _functions_of(file: str, text: str) -> dict[tuple[str, int], ast.FunctionDef]:
+    """The functions of a file by their names and the lines of their first decorators."""
+    found = [x for x in ast.walk(ast.parse(text)) if isinstance(x, ast.FunctionDef)]
+    return {(x.name, min([x.lineno, *[y.lineno for y in x.decorator_list]])): x for x in found}
 
 
-def parsed(module: str) -> ast.Module:
-    """Return the syntax of a module that is loaded."""
-    return ast.parse(source_of(module))
+def _syntax_of(function: Callable[..., Any]) -> ast.FunctionDef:
+    """The syntax of a function as it stands in its file; raises NativeError where there is none."""
+    code = function.__code__
+    lines = linecache.getlines(code.co_filename, function.__globals__)
+    try:
+        return _functions_of(code.co_filename, "".join(lines))[code.co_name, code.co_firstlineno]
+    except (KeyError, SyntaxError):
+        place = f"{code.co_filename}:{code.co_firstlineno}"
+        raise NativeError(f"{place}: {code.co_name} has no source there") from None
 
 
 class FunctionSource:
@@ -40,9 +46,8 @@ class FunctionSource:
         self.name = function.name
         self.python: Callable[..., Any] = function.python
         self.constants = function.constants
-        self.names = vars(sys.modules[self.python.__module__])
-        place = self.python.__name__, self.python.__code__.co_firstlineno
-        self.tree = _functions_of(self.python.__module__)[place]
+        self.names = self.python.__globals__
+        self.tree = _syntax_of(self.python)
         self.signature = self._signature()
 
     def _signature(self) -> NativeSignature:

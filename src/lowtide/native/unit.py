@@ -13,12 +13,13 @@ from enum import EnumMeta
 from types import ModuleType
 from typing import Any, Final
 
+from lowtide.native.frozen import Record
 from lowtide.native.functions import External, NativeFunction, SharedRecord, source_of
 from lowtide.native.records import NativeRecord
 
 _COMPILER: Final = (
-    *("records", "functions", "kinds", "scope", "writer"),
-    *("expressions", "primitives", "lowering", "module"),
+    *("records", "frozen", "functions", "kinds", "scope", "writer"),
+    *("values", "arithmetic", "calls", "primitives", "lowering", "module"),
 )
 """The files of this room that decide about machine code."""
 
@@ -66,13 +67,13 @@ class NativeUnit:
 
 def _is_native(value: object) -> bool:
     if isinstance(value, type):
-        return issubclass(value, NativeRecord) and value is not NativeRecord
+        return issubclass(value, NativeRecord | Record) and value not in (NativeRecord, Record)
     return isinstance(value, NativeFunction | External | SharedRecord)
 
 
 def _numbers(module: ModuleType) -> Iterator[tuple[str, Any]]:
     for name, value in vars(module).items():
-        if isinstance(value, int | bytes):
+        if isinstance(value, int | float | bytes):
             yield name, value
         elif isinstance(value, EnumMeta):
             members: dict[str, Any] = dict(value.__members__)

@@ -22,7 +22,9 @@ class Writer:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.stack: list[str] = []
+        self.beginning: list[str] = []
+        self.first: set[str] = set()
+        """Values that are known where the function begins."""
         self.is_open = True
         self.block = "entry"
         self._count = 0
@@ -62,7 +64,14 @@ class Writer:
     def alloca(self, type_: str, count: int = 1) -> str:
         """Return the address of memory on the stack."""
         name = f"%{self.fresh('stack')}"
-        self.stack.append(f"  {name} = alloca {type_}, i64 {count}, align 8")
+        self.beginning.append(f"  {name} = alloca {type_}, i64 {count}, align 8")
+        return name
+
+    def at_first(self, text: str) -> str:
+        """Write an instruction where the function begins; return the name of its value."""
+        name = f"%{self.fresh('first')}"
+        self.beginning.append(f"  {name} = {text}")
+        self.first.add(name)
         return name
 
     def move(self, base: str, nbytes: str | int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lowtide import compiler
-from lowtide.buffers.assignment import packing_problems
+from lowtide.buffers.packing import packing_problems
 from lowtide.ir import Module
 from lowtide.ir.buffer import AssignedValue
 from lowtide.options import DEFAULT_STAGE

@@ -29,7 +29,7 @@ from lowtide.pjrt.shared_calls import (
     check_devices,
     is_shared,
     place_results,
-    seated,
+    taking_part,
 )
 from lowtide.pjrt.signatures import with_tokens, without_tokens
 from lowtide.pjrt.storage import array_in, fill
@@ -177,7 +177,7 @@ def _run_job(queue: DeviceQueue, address: int) -> None:
             code.again(queue.address, address)
             return
         if launched.block.is_shared:
-            with seated(address, partial(_told, launched.program)), _at_home(launched, job):
+            with taking_part(address, partial(_told, launched.program)), _at_home(launched, job):
                 failure = code.failed(address)
                 if failure:
                     raise error_at(failure)

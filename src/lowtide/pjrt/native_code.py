@@ -17,6 +17,7 @@ from lowtide.llvm.objects import unit_object
 from lowtide.llvm.target import host_target
 from lowtide.native import NativeFunction, NativeUnit
 from lowtide.options import Options
+from lowtide.pjrt import native_answers as answers
 from lowtide.pjrt import native_calls as calls
 from lowtide.pjrt import native_errors as errors
 from lowtide.pjrt import native_events as events
@@ -32,9 +33,9 @@ _ASKED: Final[tuple[NativeFunction[..., Any], ...]] = (
     *(errors.destroy_error, errors.message, errors.code, events.is_ready, events.event_error),
     *(events.await_event, events.on_ready, events.destroy_event, events.ready_event),
     *(objects.destroy, objects.delete, objects.is_deleted, objects.share, objects.give_back),
-    *(objects.nothing, objects.yes, objects.no_list, objects.device, objects.memory),
-    *(objects.dimensions, objects.on_device_size, objects.element_type, objects.pointer),
-    *(objects.layout_of, objects.layout_text, objects.kind, objects.result_count, queue.execute),
+    *(answers.nothing, answers.yes, answers.no_list, answers.device, answers.memory),
+    *(answers.dimensions, answers.on_device_size, answers.element_type, answers.pointer),
+    *(answers.layout_of, answers.layout_text, answers.kind, answers.result_count, queue.execute),
 )
 """Functions of the table."""
 

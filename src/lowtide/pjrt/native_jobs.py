@@ -45,14 +45,7 @@ from lowtide.pjrt.blocks import (
 from lowtide.pjrt.native_events import EVERYBODY, complete, has_happened, release, retain, wake
 from lowtide.pjrt.native_homes import refill, take_over
 from lowtide.pjrt.native_idle import account
-from lowtide.pjrt.native_objects import (
-    ALIVE,
-    DELETED,
-    lock,
-    release_block,
-    storage_of,
-    unlock,
-)
+from lowtide.pjrt.native_objects import ALIVE, DELETED, lock, release_block, storage_of, unlock
 from lowtide.runtime.cpu.entry import Fill
 from lowtide.runtime.cpu.looking import monotonic_time
 

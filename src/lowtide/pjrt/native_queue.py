@@ -26,11 +26,11 @@ from lowtide.native import (
     the,
 )
 from lowtide.pjrt.blocks import Launch, PluginErrorBlock, Queue, QueuedCall, RunFrame
+from lowtide.pjrt.native_answers import release_python, take_python
 from lowtide.pjrt.native_calls import ExecuteCall, announce, claim
 from lowtide.pjrt.native_events import sleep_at, wait_for
 from lowtide.pjrt.native_idle import settle, signal, use_extent
 from lowtide.pjrt.native_jobs import finish, fits, give_frame, run_job, take_frame
-from lowtide.pjrt.native_objects import release_python, take_python
 from lowtide.pjrt.native_python import EXECUTE, python_of, run_nested, state
 
 MOST_JOBS: Final = 32

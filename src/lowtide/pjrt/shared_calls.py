@@ -18,7 +18,7 @@ from lowtide.pjrt.native_queue import BY_PYTHON
 from lowtide.pjrt.programs import PluginProgram
 from lowtide.pjrt.queues import is_worker, queue_of
 from lowtide.records import dataclass
-from lowtide.runtime.devices.meeting import Meeting, MeetingError
+from lowtide.runtime.devices.rendezvous import DeviceRendezvous, RendezvousError
 
 _LISTS: Final = ("argument_lists", "output_lists", "device_complete_events")
 
@@ -27,19 +27,19 @@ _LISTS: Final = ("argument_lists", "output_lists", "device_complete_events")
 class SharedCall:
     """One call of a program on all of its devices; `error` is that of the first one to fail."""
 
-    meeting: Meeting
+    rendezvous: DeviceRendezvous
     error: BaseException | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceSeat:
+class CallParticipant:
     """The place of a job among those of its call."""
 
     call: SharedCall
     number: int
 
 
-_seats: Final[dict[int, DeviceSeat]] = immortal({})
+_participants: Final[dict[int, CallParticipant]] = immortal({})
 """By the address of a job, until it runs."""
 
 _enqueuing: Final = Lock()
@@ -95,10 +95,10 @@ def call_together(program: PluginProgram, launch: int, calls: list[Any]) -> int 
         jobs.append((queue, job))
     for call, (_, job) in zip(calls, jobs, strict=True):
         code.announce(ctypes.addressof(call), job)
-    shared = SharedCall(Meeting(program.options.replicas, program.options.partitions))
+    shared = SharedCall(DeviceRendezvous(program.options.replicas, program.options.partitions))
     with _enqueuing:
         for number, (queue, job) in enumerate(jobs):
-            _seats[job] = DeviceSeat(shared, number)
+            _participants[job] = CallParticipant(shared, number)
             code.enqueue(queue, job)
     for queue, _ in jobs:
         code.back_pressure(queue)
@@ -107,27 +107,27 @@ def call_together(program: PluginProgram, launch: int, calls: list[Any]) -> int 
 
 def is_shared(job: int) -> bool:
     """Whether a job that has not run is one of a program that several devices run."""
-    return job in _seats
+    return job in _participants
 
 
 @contextmanager
-def seated(job: int, explain: Callable[[BaseException], BaseException]) -> Iterator[None]:
+def taking_part(job: int, explain: Callable[[BaseException], BaseException]) -> Iterator[None]:
     """Have this thread be the device of a job.
 
     An error inside, as explained, ends the call on all devices, and is what each of them raises.
     """
-    seat = _seats.pop(job)
-    call = seat.call
+    participant = _participants.pop(job)
+    call = participant.call
     try:
-        with call.meeting.device(seat.number):
+        with call.rendezvous.device(participant.number):
             try:
                 yield
-            except MeetingError:
+            except RendezvousError:
                 raise
             except BaseException as error:
                 call.error = call.error or explain(error)
                 raise call.error from None
-    except MeetingError:
+    except RendezvousError:
         if call.error is not None:
             raise call.error from None
         raise

@@ -90,6 +90,9 @@ _Callback: Final = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_v
 _served: Final[dict[str, Any]] = immortal({})
 """By name what is called: a callback of ctypes, or an address of machine code."""
 
+_arguments: Final[dict[str, dict[str, Any]]] = {}
+"""By name the fields of the arguments, of what Python answers for."""
+
 
 def serves(*names: str, **fields: Any) -> Callable[[Serve], Serve]:
     """Have a Python function answer for functions of the table whose arguments have these fields.
@@ -106,6 +109,7 @@ def serves(*names: str, **fields: Any) -> Callable[[Serve], Serve]:
         may_fail = not _MAY_FAIL.isdisjoint(names)
         callback = _Callback(_guarded(function, structure, may_fail=may_fail))
         _served.update(dict.fromkeys(names, callback))
+        _arguments.update(dict.fromkeys(names, fields))
         return function
 
     return register
@@ -113,18 +117,18 @@ def serves(*names: str, **fields: Any) -> Callable[[Serve], Serve]:
 
 Watch: TypeAlias = Callable[[Any, Callable[[], None]], None]
 
-_watches: Final[dict[str, tuple[Watch, dict[str, Any]]]] = {}
+_watches: Final[dict[str, Watch]] = {}
 
 
-def watches(name: str, **fields: Any) -> Callable[[Watch], Watch]:
-    """Have a Python function stand around one of the table whose arguments have these fields.
+def watches(*names: str) -> Callable[[Watch], Watch]:
+    """Have a Python function stand around some of the table that Python answers for.
 
     It takes the arguments, and what calls the function of the table and raises its error. It is
     called where the table is made for that.
     """
 
     def register(watch: Watch) -> Watch:
-        _watches[name] = (watch, fields)
+        _watches.update(dict.fromkeys(names, watch))
         return watch
 
     return register
@@ -132,7 +136,7 @@ def watches(name: str, **fields: Any) -> Callable[[Watch], Watch]:
 
 def _watched(name: str, address: int) -> int:
     """Return the address of a function of the table with what stands around it."""
-    watch, fields = _watches[name]
+    watch = _watches[name]
     inner = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(address)
 
     def around(arguments: Any) -> None:
@@ -144,7 +148,7 @@ def _watched(name: str, address: int) -> int:
         watch(arguments, call)
 
     own = f"watched {name}"
-    serves(own, **fields)(around)
+    serves(own, **_arguments[name])(around)
     return address_of(own)
 
 

@@ -1,4 +1,4 @@
-"""Writing the program of one device: operations, its position on the grid, moves of arrays."""
+"""Writing the program of one device: operations, its position on the grid, resharding."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from lowtide.ir.tilings.tiling import Tiling
 from lowtide.ops.infer import infer_shape
 from lowtide.passes.matching import identity_of
 from lowtide.records import dataclass
-from lowtide.spmd.resharding import Move, MoveKind, WholeArray
+from lowtide.spmd.resharding import ReshardingKind, ReshardingStep, WholeArray
 
 
 @dataclass(slots=True)
@@ -224,11 +224,13 @@ class Emitter:
         key = ("first", tuple(axes))
         return self.once(key, lambda: self.compare(self.position(axes), self.number(0), "EQ"))
 
-    # -- moves ---------------------------------------------------------------------------------
+    # -- resharding ----------------------------------------------------------------------------
 
-    def move(self, x: Instruction, array: WholeArray, before: Tiling, move: Move) -> Instruction:
+    def reshard(
+        self, x: Instruction, array: WholeArray, before: Tiling, step: ReshardingStep
+    ) -> Instruction:
         """Return an array moved by one step from the tiling `before`."""
-        return _MOVES[move.kind](self, x, array, before, move)
+        return _STEPS[step.kind](self, x, array, before, step)
 
     def _groups(self, axes: tuple[int, ...], dimension: int | None, *, by_id: bool) -> Collective:
         return Collective(
@@ -239,24 +241,24 @@ class Emitter:
         )
 
     def slice_step(
-        self, x: Instruction, array: WholeArray, before: Tiling, move: Move
+        self, x: Instruction, array: WholeArray, before: Tiling, step: ReshardingStep
     ) -> Instruction:
         """Return the own part along a dimension."""
         sizes = list(x.shape.dimensions)
-        k = move.dimension
-        sizes[k] //= self.grid.extent(move.axes)
+        k = step.dimension
+        sizes[k] //= self.grid.extent(step.axes)
         if x.opcode is Opcode.BROADCAST and not x.operands[0].shape.rank:
             return self.broadcast(x.operands[0], sizes)
         zero = self.number(0)
         starts = [zero] * len(sizes)
-        starts[k] = self.offset(move.axes, sizes[k])
+        starts[k] = self.offset(step.axes, sizes[k])
         return self.add(Opcode.DYNAMIC_SLICE, (x, *starts), DynamicSlice(tuple(sizes)))
 
     def mask_step(
-        self, x: Instruction, array: WholeArray, before: Tiling, move: Move
+        self, x: Instruction, array: WholeArray, before: Tiling, step: ReshardingStep
     ) -> Instruction:
         """Return the array on the first device along the axes, the identity on the others."""
-        return self.masked(x, move.axes, move.result.reduction)
+        return self.masked(x, step.axes, step.result.reduction)
 
     def masked(self, x: Instruction, axes: Sequence[int], reduction: Opcode) -> Instruction:
         """Return an array on the first device along axes, the identity on the others."""
@@ -268,27 +270,27 @@ class Emitter:
         return self.add(Opcode.SELECT, (first, x, neutral))
 
     def reduce_step(
-        self, x: Instruction, array: WholeArray, before: Tiling, move: Move
+        self, x: Instruction, array: WholeArray, before: Tiling, step: ReshardingStep
     ) -> Instruction:
         """Return the sum of the terms of all devices along the axes."""
         reducer = self.target.reducer(before.reduction, x.shape.element_type)
-        groups = self._groups(move.axes, None, by_id=True)
+        groups = self._groups(step.axes, None, by_id=True)
         return self.add(Opcode.ALL_REDUCE, (x,), groups, (reducer,), x.shape)
 
     def scatter_step(
-        self, x: Instruction, array: WholeArray, before: Tiling, move: Move
+        self, x: Instruction, array: WholeArray, before: Tiling, step: ReshardingStep
     ) -> Instruction:
         """Return the own part of the sum of all terms."""
         reducer = self.target.reducer(before.reduction, x.shape.element_type)
-        groups = self._groups(move.axes, move.dimension, by_id=True)
-        shape = _resized(x.shape, move.dimension, 1, self.grid.extent(move.axes))
+        groups = self._groups(step.axes, step.dimension, by_id=True)
+        shape = _resized(x.shape, step.dimension, 1, self.grid.extent(step.axes))
         return self.add(Opcode.REDUCE_SCATTER, (x,), groups, (reducer,), shape)
 
     def gather_step(
-        self, x: Instruction, array: WholeArray, before: Tiling, move: Move
+        self, x: Instruction, array: WholeArray, before: Tiling, step: ReshardingStep
     ) -> Instruction:
         """Return the parts of all devices along the axes."""
-        return self.gathered(x, move.axes, move.dimension)
+        return self.gathered(x, step.axes, step.dimension)
 
     def gathered(self, x: Instruction, axes: tuple[int, ...], dimension: int) -> Instruction:
         """Return what all devices along axes have, joined along a dimension."""
@@ -297,16 +299,16 @@ class Emitter:
         return self.add(Opcode.ALL_GATHER, (x,), groups, (), shape)
 
     def deal_step(
-        self, x: Instruction, array: WholeArray, before: Tiling, move: Move
+        self, x: Instruction, array: WholeArray, before: Tiling, step: ReshardingStep
     ) -> Instruction:
         """Return the array with its axes moved from the source to the dimension."""
-        to, source, g = move.dimension, move.source, self.grid.extent(move.axes)
+        to, source, g = step.dimension, step.source, self.grid.extent(step.axes)
         sizes = x.shape.dimensions
         cut = [*sizes[:to], g, sizes[to] // g, *sizes[to + 1 :]]
         dealt = self.add(
             Opcode.ALL_TO_ALL,
             (self.reshape(x, cut),),
-            self._groups(move.axes, to, by_id=False),
+            self._groups(step.axes, to, by_id=False),
         )
         # The pieces of the devices stand along dimension `to`, where the source has to have them.
         order = [i for i in range(len(cut)) if i != to]
@@ -318,10 +320,10 @@ class Emitter:
         return self.reshape(moved, joined)
 
     def permute_step(
-        self, x: Instruction, array: WholeArray, before: Tiling, move: Move
+        self, x: Instruction, array: WholeArray, before: Tiling, step: ReshardingStep
     ) -> Instruction:
         """Return the tile of another device."""
-        return self.exchanged(x, permutation(self.grid, array.sizes, before, move.result))
+        return self.exchanged(x, permutation(self.grid, array.sizes, before, step.result))
 
     def exchanged(self, x: Instruction, pairs: Sequence[tuple[int, int]]) -> Instruction:
         """Return what another device has, for all pairs (that device, this one)."""
@@ -329,16 +331,16 @@ class Emitter:
         return self.add(Opcode.COLLECTIVE_PERMUTE, (x,), attributes, (), x.shape)
 
 
-_Step = Callable[[Emitter, Instruction, WholeArray, Tiling, Move], Instruction]
+_Step = Callable[[Emitter, Instruction, WholeArray, Tiling, ReshardingStep], Instruction]
 
-_MOVES: Final[dict[MoveKind, _Step]] = {
-    MoveKind.SLICE: Emitter.slice_step,
-    MoveKind.MASK: Emitter.mask_step,
-    MoveKind.ALL_REDUCE: Emitter.reduce_step,
-    MoveKind.REDUCE_SCATTER: Emitter.scatter_step,
-    MoveKind.ALL_GATHER: Emitter.gather_step,
-    MoveKind.ALL_TO_ALL: Emitter.deal_step,
-    MoveKind.PERMUTE: Emitter.permute_step,
+_STEPS: Final[dict[ReshardingKind, _Step]] = {
+    ReshardingKind.SLICE: Emitter.slice_step,
+    ReshardingKind.MASK: Emitter.mask_step,
+    ReshardingKind.ALL_REDUCE: Emitter.reduce_step,
+    ReshardingKind.REDUCE_SCATTER: Emitter.scatter_step,
+    ReshardingKind.ALL_GATHER: Emitter.gather_step,
+    ReshardingKind.ALL_TO_ALL: Emitter.deal_step,
+    ReshardingKind.PERMUTE: Emitter.permute_step,
 }
 
 

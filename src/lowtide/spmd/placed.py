@@ -8,7 +8,7 @@ from lowtide.ir import Instruction, Shape
 from lowtide.ir.tilings.tiling import Tiling
 from lowtide.records import dataclass
 from lowtide.spmd.emitter import Emitter, array_of
-from lowtide.spmd.resharding import WholeArray, bytes_between, moves_between
+from lowtide.spmd.resharding import WholeArray, bytes_between, resharding_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +77,11 @@ class PlacedArray:
         grid, array = self.emitter.grid, self.array
         source = min(self.forms, key=lambda form: bytes_between(grid, array, form, tiling))
         made = self.forms[source]
-        for move in moves_between(grid, array, source, tiling):
-            if move.result in self.forms:
-                made = self.forms[move.result]
+        for step in resharding_steps(grid, array, source, tiling):
+            if step.result in self.forms:
+                made = self.forms[step.result]
             else:
-                made = self.emitter.move(made, array, source, move)
-                self.forms[move.result] = made
-            source = move.result
+                made = self.emitter.reshard(made, array, source, step)
+                self.forms[step.result] = made
+            source = step.result
         return made

@@ -16,7 +16,7 @@ from lowtide.ir.tilings.tiling import Tiling
 from lowtide.records import dataclass
 
 
-class MoveKind(StrEnum):
+class ReshardingKind(StrEnum):
     """How the devices of a group come from one tiling to the next."""
 
     SLICE = "dynamic-slice"
@@ -29,13 +29,13 @@ class MoveKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class ReshardingStep:
     """One step: along `axes`, on a dimension, from another one for all-to-all; what it makes.
 
     `nbytes` are those that one device sends on a ring of its group.
     """
 
-    kind: MoveKind
+    kind: ReshardingKind
     axes: tuple[int, ...]
     dimension: int
     source: int
@@ -59,16 +59,16 @@ _STEP: Final = 1e-3
 
 
 @lru_cache(maxsize=65536)
-def moves_between(
+def resharding_steps(
     grid: DeviceGrid, array: WholeArray, source: Tiling, target: Tiling
-) -> tuple[Move, ...]:
+) -> tuple[ReshardingStep, ...]:
     """Return the cheapest steps from one tiling to another; none where they are equal.
 
     Both have to divide the array. Axes that are partial in `target` but not in `source` get terms
     of which the first device of a group holds the value, the others the identity.
     """
     best: dict[Tiling, float] = {source: 0.0}
-    came: dict[Tiling, tuple[Tiling, Move]] = {}
+    came: dict[Tiling, tuple[Tiling, ReshardingStep]] = {}
     queue: list[tuple[float, int, Tiling]] = [(0.0, 0, source)]
     number = 0
     while queue and number < _EFFORT * 8:
@@ -77,18 +77,18 @@ def moves_between(
             break
         if cost > best[tiling]:
             continue
-        for move in _moves(grid, array, tiling, target):
-            total = cost + move.nbytes + _STEP
-            if total < best.get(move.result, math.inf):
-                best[move.result] = total
-                came[move.result] = (tiling, move)
+        for step in _steps(grid, array, tiling, target):
+            total = cost + step.nbytes + _STEP
+            if total < best.get(step.result, math.inf):
+                best[step.result] = total
+                came[step.result] = (tiling, step)
                 number += 1
-                heapq.heappush(queue, (total, number, move.result))
-    steps: list[Move] = []
+                heapq.heappush(queue, (total, number, step.result))
+    steps: list[ReshardingStep] = []
     at = target
     while at != source:
-        at, move = came[at]
-        steps.append(move)
+        at, step = came[at]
+        steps.append(step)
     return tuple(reversed(steps))
 
 
@@ -96,7 +96,7 @@ def bytes_between(grid: DeviceGrid, array: WholeArray, source: Tiling, target: T
     """Return the bytes that one device sends from one tiling to another."""
     if source == target:
         return 0.0
-    return sum([move.nbytes for move in moves_between(grid, array, source, target)])
+    return sum([step.nbytes for step in resharding_steps(grid, array, source, target)])
 
 
 def local_bytes(grid: DeviceGrid, array: WholeArray, tiling: Tiling) -> float:
@@ -104,7 +104,9 @@ def local_bytes(grid: DeviceGrid, array: WholeArray, tiling: Tiling) -> float:
     return math.prod(tiling.local(grid, array.sizes)) * array.item
 
 
-def _moves(grid: DeviceGrid, array: WholeArray, now: Tiling, target: Tiling) -> Iterator[Move]:
+def _steps(
+    grid: DeviceGrid, array: WholeArray, now: Tiling, target: Tiling
+) -> Iterator[ReshardingStep]:
     size = local_bytes(grid, array, now)
     yield from _reductions(grid, now, target, size)
     used = now.used
@@ -113,7 +115,9 @@ def _moves(grid: DeviceGrid, array: WholeArray, now: Tiling, target: Tiling) -> 
         if common == len(own) < len(wanted):
             free = _run(wanted[common:], tuple([a for a in wanted if a not in used]))
             if free:
-                yield Move(MoveKind.SLICE, free, k, k, _with(now, k, (*own, *free)), 0.0)
+                yield ReshardingStep(
+                    ReshardingKind.SLICE, free, k, k, _with(now, k, (*own, *free)), 0.0
+                )
             run = _run(wanted[common:], now.partial)
             if run:
                 g = grid.extent(run)
@@ -121,32 +125,36 @@ def _moves(grid: DeviceGrid, array: WholeArray, now: Tiling, target: Tiling) -> 
                 result = replace(_with(now, k, (*own, *run)), partial=rest)
                 if not rest:
                     result = result.whole()
-                yield _sent(MoveKind.REDUCE_SCATTER, run, (k, k), result, size, g)
+                yield _sent(ReshardingKind.REDUCE_SCATTER, run, (k, k), result, size, g)
         if common < len(own):
             yield from _leaving(grid, now, target, k, size)
     extents = [grid.extent(axes) for axes in now.axes]
     if now.partial == target.partial and now.reduction is target.reduction:
         goal = [grid.extent(axes) for axes in target.axes]
         if extents == goal and now != target:
-            yield _sent(MoveKind.PERMUTE, (), (0, 0), target, size, 1)
+            yield _sent(ReshardingKind.PERMUTE, (), (0, 0), target, size, 1)
 
 
-def _reductions(grid: DeviceGrid, now: Tiling, target: Tiling, size: float) -> Iterator[Move]:
+def _reductions(
+    grid: DeviceGrid, now: Tiling, target: Tiling, size: float
+) -> Iterator[ReshardingStep]:
     agrees = not now.partial or now.reduction is target.reduction
     kept = tuple([axis for axis in now.partial if agrees and axis in target.partial])
     extra = tuple([axis for axis in now.partial if axis not in kept])
     if extra:
         result = replace(now, partial=kept) if kept else now.whole()
         g = grid.extent(extra)
-        yield _sent(MoveKind.ALL_REDUCE, extra, (0, 0), result, size, g)
+        yield _sent(ReshardingKind.ALL_REDUCE, extra, (0, 0), result, size, g)
     missing = tuple([axis for axis in target.partial if axis not in now.partial])
     if missing and agrees and not now.used.intersection(missing):
         terms = tuple(sorted((*now.partial, *missing)))
         result = Tiling(now.axes, terms, target.reduction)
-        yield Move(MoveKind.MASK, missing, 0, 0, result, 0.0)
+        yield ReshardingStep(ReshardingKind.MASK, missing, 0, 0, result, 0.0)
 
 
-def _leaving(grid: DeviceGrid, now: Tiling, target: Tiling, k: int, size: float) -> Iterator[Move]:
+def _leaving(
+    grid: DeviceGrid, now: Tiling, target: Tiling, k: int, size: float
+) -> Iterator[ReshardingStep]:
     """Yield the ways in which minor axes leave dimension `k`: gathered, or dealt to another one."""
     own = now.axes[k]
     common = _common(own, target.axes[k])
@@ -154,24 +162,24 @@ def _leaving(grid: DeviceGrid, now: Tiling, target: Tiling, k: int, size: float)
         axes = own[start:]
         g = grid.extent(axes)
         left = _with(now, k, own[:start])
-        yield _sent(MoveKind.ALL_GATHER, axes, (k, k), left, size * g, g)
+        yield _sent(ReshardingKind.ALL_GATHER, axes, (k, k), left, size * g, g)
         for j, (theirs, wanted) in enumerate(zip(now.axes, target.axes, strict=True)):
             at = len(theirs)
             if j != k and wanted[:at] == theirs and wanted[at : at + len(axes)] == axes:
                 result = _with(left, j, (*theirs, *axes))
-                yield _sent(MoveKind.ALL_TO_ALL, axes, (j, k), result, size, g)
+                yield _sent(ReshardingKind.ALL_TO_ALL, axes, (j, k), result, size, g)
 
 
 def _sent(
-    kind: MoveKind,
+    kind: ReshardingKind,
     axes: tuple[int, ...],
     dimensions: tuple[int, int],
     result: Tiling,
     nbytes: float,
     group: int,
-) -> Move:
+) -> ReshardingStep:
     """Return a step between devices, with the bytes that one of them sends."""
-    return Move(kind, axes, *dimensions, result, ring_bytes(kind, nbytes, group))
+    return ReshardingStep(kind, axes, *dimensions, result, ring_bytes(kind, nbytes, group))
 
 
 def _with(tiling: Tiling, dimension: int, axes: tuple[int, ...]) -> Tiling:

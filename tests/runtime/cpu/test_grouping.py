@@ -9,12 +9,12 @@ from tests.counting import lines_run
 from tests.runtime.cpu.handmade import ADD, Draft, kernel
 
 from lowtide.ir.buffer import NO_BYTES, BufferSlice
-from lowtide.ir.thunk import ExchangeThunk, KernelEntry, KernelThunk, Phase
+from lowtide.ir.thunk import CollectiveThunk, KernelEntry, KernelThunk, Phase
 from lowtide.runtime.cpu.grouping import LARGEST_GROUP, Bytes, Stage, ThunkWork, groups
 from lowtide.runtime.cpu.table import PIECES, build_table
 from lowtide.runtime.cpu.team import MOST_PIECES
 from lowtide.runtime.cpu.walker import LOOK_WORDS, Step
-from lowtide.runtime.devices.exchange_block import ExchangeBlock
+from lowtide.runtime.devices.collective_block import CollectiveBlock
 
 SLICES = st.one_of(
     st.just(NO_BYTES),
@@ -27,7 +27,7 @@ SLICES = st.one_of(
 )
 
 
-def no_exchange(thunk: ExchangeThunk) -> ExchangeBlock:
+def no_exchange(thunk: CollectiveThunk) -> CollectiveBlock:
     raise AssertionError(thunk.name)
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.runtime.cpu.handmade import ARGUMENTS, Draft, kernel
 from tests.support import HANG_SECONDS
 
-from lowtide.ir.thunk import ExchangeThunk
+from lowtide.ir.thunk import CollectiveThunk
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.library import Library
 from lowtide.llvm.machine import KernelCompiler
@@ -22,7 +22,7 @@ from lowtide.runtime.cpu.grouping import Stage
 from lowtide.runtime.cpu.looking import CONTROL_WORDS
 from lowtide.runtime.cpu.native import RUNTIME, native
 from lowtide.runtime.cpu.pool import pool_of
-from lowtide.runtime.devices.exchange_block import ExchangeBlock
+from lowtide.runtime.devices.collective_block import CollectiveBlock
 
 LONG = 1e-3
 ROOT = Path(__file__).parents[3]
@@ -99,8 +99,8 @@ def test_each_unit_is_done_once_and_by_workers_too(members: int) -> None:
     found = np.zeros((members, 128), np.int64)
     from lowtide.runtime.cpu.table import _Builder  # the words of one stage
 
-    exchanges: dict[ExchangeThunk, ExchangeBlock] = {}
-    builder = _Builder((), lambda _: 0, 0, lambda _: 0, exchanges.__getitem__, 3, 0, False)
+    collectives: dict[CollectiveThunk, CollectiveBlock] = {}
+    builder = _Builder((), lambda _: 0, 0, lambda _: 0, collectives.__getitem__, 3, 0, False)
     stage = Stage(library["counts"], 50, LONG)
     slots = [int(row.ctypes.data) for row in found]
     builder.stage([(stage, x, members) for x in range(members)])

@@ -16,7 +16,11 @@ from tests.support import HANG_SECONDS
 
 import lowtide
 from lowtide.ir import InputError
-from lowtide.runtime.devices.meeting import Meeting, MeetingError, current_seat
+from lowtide.runtime.devices.rendezvous import (
+    DeviceRendezvous,
+    RendezvousError,
+    current_participant,
+)
 
 GLOBAL = "channel_id=1, use_global_device_ids=true, replica_groups={}"
 ADD = """
@@ -56,13 +60,15 @@ def compiled(text: str) -> lowtide.Executable:
     return lowtide.compile(lowtide.parse_hlo(text))
 
 
-def ended(meeting: Meeting, devices: dict[int, object]) -> dict[int, BaseException | None]:
+def ended(
+    rendezvous: DeviceRendezvous, devices: dict[int, object]
+) -> dict[int, BaseException | None]:
     """Return what the block of each device raised, each of which is called on its own thread."""
     raised: dict[int, BaseException | None] = {}
 
     def run(number: int, block: object) -> None:
         try:
-            with meeting.device(number):
+            with rendezvous.device(number):
                 block()
             raised[number] = None
         except BaseException as error:
@@ -84,30 +90,30 @@ def test_outside_of_a_meeting_a_call_is_refused() -> None:
 
 def test_a_meeting_of_other_devices_is_refused() -> None:
     run = compiled(SUM)
-    raised = ended(Meeting(2, 2), {0: lambda: run(X)})
+    raised = ended(DeviceRendezvous(2, 2), {0: lambda: run(X)})
     assert isinstance(raised[0], InputError)
-    assert "runs on 1 x 4 replicas and partitions, the meeting is one of 2 x 2" in str(raised[0])
+    assert "runs on 1 x 4 replicas and partitions, the rendezvous is one of 2 x 2" in str(raised[0])
 
 
 def test_numbers_of_devices_are_taken_once() -> None:
-    meeting = Meeting(1, 2)
-    with pytest.raises(InputError, match="device 2 is none of the 2"), meeting.device(2):
+    rendezvous = DeviceRendezvous(1, 2)
+    with pytest.raises(InputError, match="device 2 is none of the 2"), rendezvous.device(2):
         pass
-    with meeting.device(0):
-        seat = current_seat()
-        assert seat is not None
-        assert seat.number == 0
-        with pytest.raises(InputError, match="a device of a run already"), meeting.device(1):
+    with rendezvous.device(0):
+        participant = current_participant()
+        assert participant is not None
+        assert participant.number == 0
+        with pytest.raises(InputError, match="a device of a run already"), rendezvous.device(1):
             pass
-    assert current_seat() is None
-    with pytest.raises(InputError, match="has run already"), meeting.device(0):
+    assert current_participant() is None
+    with pytest.raises(InputError, match="has run already"), rendezvous.device(0):
         pass
 
 
 @pytest.mark.parametrize(("replicas", "seconds"), [(0, 1.0), (1, 0.0), (1, -1.0)])
 def test_meetings_that_cannot_be(replicas: int, seconds: float) -> None:
     with pytest.raises(InputError):
-        Meeting(replicas, 1, timeout_seconds=seconds)
+        DeviceRendezvous(replicas, 1, timeout_seconds=seconds)
 
 
 def test_the_number_of_argument_lists_is_that_of_devices() -> None:
@@ -128,29 +134,32 @@ def test_the_error_of_one_device_ends_the_others_by_name() -> None:
         raise ValueError("no more")
 
     raised = ended(
-        Meeting(1, 4), {0: lambda: run(X), 1: lambda: run(X), 2: fails, 3: lambda: run(X)}
+        DeviceRendezvous(1, 4), {0: lambda: run(X), 1: lambda: run(X), 2: fails, 3: lambda: run(X)}
     )
     assert isinstance(raised[2], ValueError)
     for number in (0, 1, 3):
-        assert isinstance(raised[number], MeetingError)
+        assert isinstance(raised[number], RendezvousError)
         assert str(raised[number]) == "device 2 failed: ValueError: no more"
 
 
 def test_who_comes_later_than_the_failure_ends_too() -> None:
     run = compiled(SUM)
-    meeting = Meeting(1, 4)
-    with pytest.raises(ValueError, match="early"), meeting.device(1):
+    rendezvous = DeviceRendezvous(1, 4)
+    with pytest.raises(ValueError, match="early"), rendezvous.device(1):
         raise ValueError("early")
-    with pytest.raises(MeetingError, match="device 1 failed: ValueError: early"), meeting.device(0):
+    with (
+        pytest.raises(RendezvousError, match="device 1 failed: ValueError: early"),
+        rendezvous.device(0),
+    ):
         run(X)
 
 
 def test_time_is_over_for_devices_that_never_come() -> None:
     run = compiled(SUM)
-    meeting = Meeting(1, 4, timeout_seconds=0.3)
-    raised = ended(meeting, {0: lambda: run(X), 3: lambda: run(X)})
+    rendezvous = DeviceRendezvous(1, 4, timeout_seconds=0.3)
+    raised = ended(rendezvous, {0: lambda: run(X), 3: lambda: run(X)})
     for number in (0, 3):
-        assert isinstance(raised[number], MeetingError)
+        assert isinstance(raised[number], RendezvousError)
         assert "devices waited for 0.3 s" in str(raised[number])
         # Which of the two comes first, and whether in time for the other, is the machine's.
         assert re.search(r"device \d waits at %sum\.1 for (0, )?1, 2(, 3)?", str(raised[number]))
@@ -159,7 +168,7 @@ def test_time_is_over_for_devices_that_never_come() -> None:
 def test_a_device_that_ends_early_is_not_waited_for() -> None:
     run = compiled(SUM)
     devices = {0: lambda: run(X), 1: lambda: run(X), 2: lambda: None, 3: lambda: run(X)}
-    raised = ended(Meeting(1, 4), devices)
+    raised = ended(DeviceRendezvous(1, 4), devices)
     assert raised.pop(2) is None
     for error in raised.values():
         assert "wait for others that never come" in str(error)
@@ -169,7 +178,7 @@ def test_a_device_that_ends_early_is_not_waited_for() -> None:
 def test_devices_at_different_operations_are_told_so() -> None:
     run = lowtide.compile(lowtide.parse_hlo(DIVERGING), stage="input")
     arguments = [[X, np.bool_(number != 2)] for number in range(4)]
-    with pytest.raises(MeetingError, match="never come") as raised:
+    with pytest.raises(RendezvousError, match="never come") as raised:
         lowtide.run_on_devices(run, arguments)
     assert "device 2 waits at %second.1 for 0, 1, 3" in str(raised.value)
     assert "device 0 waits at %first.1 for 2" in str(raised.value)
@@ -177,9 +186,9 @@ def test_devices_at_different_operations_are_told_so() -> None:
 
 def test_a_meeting_can_be_ended_from_outside() -> None:
     run = compiled(SUM)
-    meeting = Meeting(1, 4)
-    threading.Timer(0.2, lambda: meeting.fail("enough")).start()
-    raised = ended(meeting, {0: lambda: run(X)})
+    rendezvous = DeviceRendezvous(1, 4)
+    threading.Timer(0.2, lambda: rendezvous.fail("enough")).start()
+    raised = ended(rendezvous, {0: lambda: run(X)})
     assert str(raised[0]) == "enough"
 
 
@@ -188,14 +197,14 @@ import sys
 import time
 import numpy as np
 import lowtide
-from lowtide.runtime.devices.meeting import Meeting
+from lowtide.runtime.devices.rendezvous import DeviceRendezvous
 class Slow(list):
     def __iter__(self):
         time.sleep(600)
 
 run = lowtide.compile(lowtide.parse_hlo(sys.argv[1]), cache=False)
 x = np.ones(8, np.float32)
-meeting = Meeting(1, 4)
+rendezvous = DeviceRendezvous(1, 4)
 try:
     print("ready", flush=True)
     WAIT
@@ -204,7 +213,7 @@ except KeyboardInterrupt:
 """
 
 
-ALONE = "with meeting.device(0): run(x)"
+ALONE = "with rendezvous.device(0): run(x)"
 ALL = "lowtide.run_on_devices(run, [[x], [x], [x], Slow()])"
 
 

@@ -98,7 +98,7 @@ def test_a_loop_of_products() -> None:
     tiles = [cut(x, sharding, parts.grid) for x, sharding in pairs]
     given = [[tile[i] for tile in tiles] for i in range(4)]
     executable = lowtide.compile(parts.module)
-    assert executable.program.first_exchange
+    assert executable.program.first_collective
     found = lowtide.run_on_devices(executable, given, timeout_seconds=60)
     for one, other in zip(found, evaluate_on_devices(parts.module, given), strict=True):
         same(one, other)

@@ -172,14 +172,14 @@ def test_a_stored_program_runs() -> None:
 
 def test_profiles_name_the_exchanges() -> None:
     executable = lowtide.compile(lowtide.parse_hlo(HALVES))
-    from lowtide.runtime.devices.meeting import Meeting
+    from lowtide.runtime.devices.rendezvous import DeviceRendezvous
 
-    meeting = Meeting(1, 4)
+    rendezvous = DeviceRendezvous(1, 4)
     x = np.ones(8, np.float32)
     names: list[set[str]] = []
 
     def run(number: int) -> None:
-        with meeting.device(number):
+        with rendezvous.device(number):
             names.append({span.name for span in executable.profile(x)[1]})
 
     threads = [threading.Thread(target=run, args=(i,)) for i in range(4)]

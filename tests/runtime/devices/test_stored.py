@@ -1,4 +1,4 @@
-"""Exchanges in programs as bytes: those that cannot be are refused when they are read."""
+"""Collectives in programs as bytes: those that cannot be are refused when they are read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import lowtide
 from lowtide.client.executable.anew import compile_anew
 from lowtide.ir import InputError
-from lowtide.ir.thunk import ExchangeThunk, exchanges
+from lowtide.ir.thunk import CollectiveThunk, collective_thunks
 from lowtide.runtime.cpu.program import NativeProgram
 from lowtide.runtime.cpu.serial import deserialize, serialize
 
@@ -29,9 +29,9 @@ def program() -> NativeProgram:
 
 
 def changed(found: NativeProgram, number: int, **fields: Any) -> NativeProgram:
-    """Return a program in which an exchange is another one."""
-    thunk = exchanges(found.thunks)[number]
-    other = replace(thunk, exchange=replace(thunk.exchange, **fields))
+    """Return a program in which a collective is another one."""
+    thunk = collective_thunks(found.thunks)[number]
+    other = replace(thunk, collective=replace(thunk.collective, **fields))
     return replace(found, thunks=tuple([other if x == thunk else x for x in found.thunks]))
 
 
@@ -41,7 +41,7 @@ def test_equal_programs_are_equal_bytes_and_come_back() -> None:
     assert again.thunks == found.thunks
     assert (again.replicas, again.partitions) == (1, 4)
     assert serialize(again) == serialize(program())
-    assert all(isinstance(x, ExchangeThunk) for x in exchanges(again.thunks))
+    assert all(isinstance(x, CollectiveThunk) for x in collective_thunks(again.thunks))
 
 
 @pytest.mark.parametrize(
@@ -62,15 +62,15 @@ def test_exchanges_that_cannot_be_are_refused(
 
 
 @pytest.mark.parametrize("field", ["kernel", "slot"])
-def test_moves_of_nothing_are_refused(field: str) -> None:
+def test_steps_of_nothing_are_refused(field: str) -> None:
     found = program()
-    move = exchanges(found.thunks)[0].exchange.moves[0]
+    step = collective_thunks(found.thunks)[0].collective.steps[0]
     if field == "kernel":
-        wrong = replace(move, kernel=99)
+        wrong = replace(step, kernel=99)
     else:
-        wrong = replace(move, buffers=(replace(move.buffers[0], slot=7), *move.buffers[1:]))
+        wrong = replace(step, buffers=(replace(step.buffers[0], slot=7), *step.buffers[1:]))
     with pytest.raises(InputError, match="no kernel or of no buffer"):
-        deserialize(serialize(changed(found, 0, moves=(wrong,))))
+        deserialize(serialize(changed(found, 0, steps=(wrong,))))
 
 
 def test_a_program_runs_on_one_device_at_least() -> None:

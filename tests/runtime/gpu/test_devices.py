@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from tests.runtime.devices.judging import arguments_of, same
-from tests.runtime.devices.test_exchanges import (
+from tests.runtime.devices.test_collectives import (
     GLOBAL,
     MODES,
     MODES_OF_PARTITIONS,
@@ -19,7 +19,7 @@ from lowtide.client.executable.on_devices import on_threads
 from lowtide.client.gpu import DevicesExecutable, compile_for_device
 from lowtide.evaluator.on_devices import evaluate_on_devices
 from lowtide.ir.errors import InputError, UnsupportedOpError
-from lowtide.runtime.devices.meeting import current_seat
+from lowtide.runtime.devices.rendezvous import current_participant
 from lowtide.runtime.gpu.emulator.device import EmulatedDriver, emulated_devices
 from lowtide.runtime.gpu.execution import LoadedGpuProgram
 
@@ -47,7 +47,7 @@ def test_all_reduce_in_each_kind_of_groups(mode: str) -> None:
     module = text(one("all-reduce", "f32[5,3]", "f32[5,3]", f"{groups}, to_apply=add"))
     if mode == "alone":
         found = build(lowtide.parse_hlo(module), GpuBackend("cuda:sm_90")).program
-        assert not found.first_exchange
+        assert not found.first_collective
     else:
         judge(module)
 
@@ -173,7 +173,7 @@ def test_devices_that_do_not_wait_for_their_own_kernels_are_found(monkeypatch) -
 
 def _agrees(loaded, program, arguments, wanted) -> bool:
     def call(*arrays):
-        device = loaded[current_seat().number]
+        device = loaded[current_participant().number]
         device.place(*arrays)
         device.run()
         for stream in device._sequences.streams:

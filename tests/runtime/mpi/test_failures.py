@@ -63,12 +63,12 @@ if rank == 1:
     collectives.combine = combine
 """
 LATE = """
-from lowtide.runtime.mpi import meeting
+from lowtide.runtime.mpi import rendezvous
 if rank == 1:
     def begin(*given):
         print(time.time(), file=open("FAILED_AT", "w"))
         time.sleep(200)
-    meeting.begin = begin
+    rendezvous.begin = begin
 """
 
 

@@ -16,7 +16,7 @@ from lowtide.files.object_cache import ObjectCache
 from lowtide.fusion.target_record import CPU_ALONE, TargetRecord
 from lowtide.ir import Instruction, Module
 from lowtide.ir.errors import LowtideError, UnsupportedOpError
-from lowtide.ir.thunk import KernelThunk, Thunk, all_thunks, exchanges, host_calls
+from lowtide.ir.thunk import KernelThunk, Thunk, all_thunks, collective_thunks, host_calls
 from lowtide.llvm.elf import undefined_symbols
 from lowtide.llvm.lapack import routines_called
 from lowtide.llvm.machine import KernelCompiler
@@ -107,7 +107,7 @@ class AheadKernels:
         """
         assert plan.module.schedule is not None
         kernels, backend = self._kernels, self._backend
-        ways = kernels.number, kernels.host_call, kernels.exchange
+        ways = kernels.number, kernels.host_call, kernels.collective
         thunks = thunks_of(plan.assignment, plan.module.schedule.sequences, *ways)
         written = kernels.write()
         _check_alone(plan.module.name, thunks, written.texts)
@@ -156,8 +156,8 @@ def _check_alone(module: str, thunks: Sequence[Thunk], texts: Sequence[str]) -> 
     for call in host_calls(thunks):
         what = f"calls {call.call.target!r}, a function of the process that runs it"
         raise _refused(module, call.name, what)
-    for exchange in exchanges(thunks):
-        raise _refused(module, exchange.name, "exchanges values with other devices")
+    for collective in collective_thunks(thunks):
+        raise _refused(module, collective.name, "exchanges values with other devices")
     routines = [routines_called(x) for x in texts]
     for thunk in all_thunks(thunks):
         if isinstance(thunk, KernelThunk) and routines[thunk.kernel]:

@@ -67,8 +67,8 @@ class Executable:
     """A program in native code, which several threads may call at once.
 
     One that was given partitioned is called on all devices by `lowtide.run_on_devices`, or by a
-    thread for each within a `Meeting`. One that lowtide partitioned takes and returns whole arrays,
-    and runs on all devices itself; figures of memory are those of one device.
+    thread for each within a `DeviceRendezvous`. One that lowtide partitioned takes and returns
+    whole arrays, and runs on all devices itself; figures of memory are those of one device.
     """
 
     def __init__(

@@ -11,11 +11,11 @@ from lowtide.client.executable.executable import Executable
 from lowtide.evaluator.values import value_leaves
 from lowtide.ir.errors import InputError
 from lowtide.runtime.cpu.program import NativeProgram, nested
-from lowtide.runtime.devices.meeting import (
+from lowtide.runtime.devices.rendezvous import (
     TIMEOUT_SECONDS,
-    Meeting,
-    MeetingError,
-    MeetingProgram,
+    DeviceRendezvous,
+    ProgramOfDevices,
+    RendezvousError,
 )
 
 
@@ -28,8 +28,8 @@ def run_on_devices(
     """Return what each device computes: replica 0 with its partitions, then replica 1, ...
 
     `arguments` are those of each device, in the same order, each as the executable takes them.
-    Raises what the first device to fail raises, which ends all others, and MeetingError where one
-    waits for others longer than `timeout_seconds` (None: any time), or all wait for one another.
+    Raises what the first device to fail raises, which ends all others, and RendezvousError where
+    one waits for others longer than `timeout_seconds` (None: any time), or all for one another.
     """
     program = executable.program
     if executable.takes_whole_arrays:
@@ -46,7 +46,7 @@ def run_on_devices(
 
 
 def on_threads(
-    program: MeetingProgram,
+    program: ProgramOfDevices,
     call: Callable[..., Any],
     arguments: Sequence[Sequence[Any]],
     timeout_seconds: float | None = TIMEOUT_SECONDS,
@@ -55,13 +55,15 @@ def on_threads(
 
     Each is called on a thread of its own. Raises what `run_on_devices` raises.
     """
-    meeting = Meeting(program.replicas, program.partitions, timeout_seconds=timeout_seconds)
+    rendezvous = DeviceRendezvous(
+        program.replicas, program.partitions, timeout_seconds=timeout_seconds
+    )
     results: list[Any] = [None] * program.devices
     errors: list[BaseException] = []
 
     def run(number: int) -> None:
         try:
-            with meeting.device(number):
+            with rendezvous.device(number):
                 results[number] = call(*arguments[number])
         except BaseException as error:
             errors.append(error)
@@ -76,10 +78,10 @@ def on_threads(
         for thread in threads:
             thread.join()
     except BaseException as error:
-        meeting.fail(f"the run was ended: {type(error).__name__}")
+        rendezvous.fail(f"the run was ended: {type(error).__name__}")
         raise
     if errors:
-        raise next((x for x in errors if not isinstance(x, MeetingError)), errors[0])
+        raise next((x for x in errors if not isinstance(x, RendezvousError)), errors[0])
     return results
 
 

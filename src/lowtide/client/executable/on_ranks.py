@@ -25,9 +25,9 @@ from lowtide.ir.errors import InputError
 from lowtide.ir.module import Module
 from lowtide.options import Options
 from lowtide.runtime.cpu.program import nested
-from lowtide.runtime.devices.meeting import TIMEOUT_SECONDS, MeetingError
-from lowtide.runtime.mpi.meeting import RankMeeting
+from lowtide.runtime.devices.rendezvous import TIMEOUT_SECONDS, RendezvousError
 from lowtide.runtime.mpi.rank_thunks import RankThunks
+from lowtide.runtime.mpi.rendezvous import RankRendezvous
 from lowtide.runtime.mpi.world import Document, World, world_of
 
 
@@ -47,11 +47,11 @@ class RankProgram:
         program = executable.program
         self._given = instructions_named(parts.module)
         self._scheduled = instructions_named(executable.module)
-        self._meeting = RankMeeting(world, program.replicas, program.partitions, seconds)
+        self._rendezvous = RankRendezvous(world, program.replicas, program.partitions, seconds)
         collectives = collectives_of(program.thunks, self._scheduled, self._given)
         before = names_before(executable.module)
-        self._thunks = RankThunks(program, self._meeting, collectives, before)
-        self._exchanges = [(x.name, x.groups) for x in collectives.values()]
+        self._thunks = RankThunks(program, self._rendezvous, collectives, before)
+        self._collectives = [(x.name, x.groups) for x in collectives.values()]
         self._linked = linked(self._thunks.program, Options())
 
     @property
@@ -62,17 +62,17 @@ class RankProgram:
     def __call__(self, *arrays: Any) -> Any:
         """Return the results of the own device for its own arrays, one for each leaf.
 
-        Raises MeetingError where another rank fails or does not come, and what the own device
+        Raises RendezvousError where another rank fails or does not come, and what the own device
         raises, which ends the runs of all ranks.
         """
-        self._meeting.check()
+        self._rendezvous.check()
         self._thunks.failed_at = ""
         try:
             return self._linked(*arrays)
-        except MeetingError:
+        except RendezvousError:
             raise
         except BaseException as error:
-            self._meeting.fail(f"{self.failed_at()}{type(error).__name__}: {error}")
+            self._rendezvous.fail(f"{self.failed_at()}{type(error).__name__}: {error}")
             raise
 
     def failed_at(self) -> str:
@@ -107,18 +107,18 @@ class RankProgram:
         With `rank` that rank alone gets them, and the others an empty list.
         """
         own = [np.asarray(x, order="C") for x in value_leaves(result)]
-        found = self._meeting.gathered(own, rank)
+        found = self._rendezvous.gathered(own, rank)
         structure = self.executable.program.interface.structure
         return [nested(structure, arrays) for arrays in found]
 
     def fingerprint(self, module: Module, options: Options) -> Document:
         """Return what has to be equal on all ranks, by what another value is called."""
-        exchanges = hashlib.sha256(repr(self._exchanges).encode()).hexdigest()
+        collectives = hashlib.sha256(repr(self._collectives).encode()).hexdigest()
         return {
             "another version of lowtide": package_digest(),
             "another module": module_digest(module),
             "other options": repr(options),
-            "other exchanges in its compiled program": exchanges,
+            "other collectives in its compiled program": collectives,
         }
 
 
@@ -137,7 +137,7 @@ def compile_for_ranks(
     (None: any time) fails, which ends all.
 
     Raises MissingMpiError without MPI, InputError where the ranks are not as many as devices or
-    differ in what they compile, MeetingError where this fails on another rank, and what
+    differ in what they compile, RendezvousError where this fails on another rank, and what
     `compile_module` and the partitioner raise.
     """
     world = world_of(comm)
@@ -170,12 +170,12 @@ def _check_equal(found: Sequence[Document | None], world: World) -> None:
     """Raise an error, the same on all ranks, unless all are ready to run the same."""
     missing = [rank for rank, x in enumerate(found) if x is None]
     if missing:
-        raise MeetingError(f"rank {missing[0]} does not come to the start of the program")
+        raise RendezvousError(f"rank {missing[0]} does not come to the start of the program")
     own = found[0]
     assert own is not None
     for rank, other in enumerate(found):
         if other is not None and "error" in other:
-            raise MeetingError(f"rank {rank} failed: {other['error']}")
+            raise RendezvousError(f"rank {rank} failed: {other['error']}")
     for rank, other in enumerate(found):
         for what, value in own.items():
             if other is not None and other[what] != value:

@@ -1,4 +1,4 @@
-"""Exchanges of a compiled program as ranks run them, read from its scheduled module."""
+"""Collectives of a compiled program as ranks run them, read from its scheduled module."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lowtide.ir.errors import place_of
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.module import Module
 from lowtide.ir.opcode import Opcode
-from lowtide.ir.thunk import Thunk, exchanges
+from lowtide.ir.thunk import Thunk, collective_thunks
 from lowtide.runtime.mpi.link import RankCollective
 
 _WHOLE: Final[Mapping[Opcode, Opcode]] = {
@@ -49,20 +49,20 @@ def collectives_of(
     scheduled: Mapping[str, Instruction],
     given: Mapping[str, Instruction],
 ) -> dict[str, RankCollective]:
-    """Return the exchanges of a program by the names of their instructions in `scheduled`."""
+    """Return the collectives of a program by the names of their instructions in `scheduled`."""
     found = {}
-    for thunk in exchanges(thunks):
-        instruction, exchange = scheduled[thunk.name], thunk.exchange
+    for thunk in collective_thunks(thunks):
+        instruction, collective = scheduled[thunk.name], thunk.collective
         attributes = instruction.attributes
         called = instruction.called_computations
         found[thunk.name] = RankCollective(
             thunk.name,
             place_in(given, instruction),
             _WHOLE.get(instruction.opcode, instruction.opcode),
-            exchange.operands,
-            exchange.results,
-            exchange.groups,
-            exchange.pairs,
+            collective.operands,
+            collective.results,
+            collective.groups,
+            collective.pairs,
             attributes.dimension if isinstance(attributes, Collective) else None,
             called[0].root.opcode if called else None,
         )

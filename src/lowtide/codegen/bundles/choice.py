@@ -8,9 +8,9 @@ from typing import Final
 from lowtide.cost.machine import X86_SERVER
 from lowtide.ir.thunk import (
     BundleThunk,
+    CollectiveThunk,
     ConditionalThunk,
     CopyThunk,
-    ExchangeThunk,
     HostCallThunk,
     KernelEntry,
     KernelThunk,
@@ -117,7 +117,7 @@ class _Choice:
         if self.costs.lines_of(thunk) > self.most_lines:
             return False
         inner = list(all_thunks([thunk]))
-        if any(isinstance(x, HostCallThunk | ExchangeThunk) for x in inner):
+        if any(isinstance(x, HostCallThunk | CollectiveThunk) for x in inner):
             return False
         works = (x for x in inner if isinstance(x, KernelThunk | CopyThunk))
         return all(self.costs.of(x) < X86_SERVER.launch_seconds for x in works)

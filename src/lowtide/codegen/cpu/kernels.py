@@ -9,7 +9,7 @@ from lowtide.codegen.cpu.select import kernel_plan
 from lowtide.codegen.kernel import KernelPlan
 from lowtide.codegen.likeness import AlikePlans, likeness
 from lowtide.ir import Instruction
-from lowtide.ir.exchange import Exchange
+from lowtide.ir.collective import DeviceCollective
 from lowtide.ir.thunk import HostCall, KernelEntry, Phase
 from lowtide.llvm.function import module_text
 from lowtide.llvm.objects import with_unique_names
@@ -46,15 +46,15 @@ class Kernels(AlikePlans[KernelPlan]):
         """Return the call of a function outside of the program that runs an instruction, if any."""
         return self.plan(instruction).call
 
-    def exchange(self, instruction: Instruction) -> Exchange | None:
+    def collective(self, instruction: Instruction) -> DeviceCollective | None:
         """Return what an instruction exchanges with other devices, if it does."""
-        plan = self.plan(instruction).exchange
+        plan = self.plan(instruction).collective
         if plan is None:
             return None
         key = likeness(instruction)
         numbers = [self._number((key, place), part.plan) for place, part in enumerate(plan.parts)]
-        moves = [replace(x, kernel=numbers[x.kernel]) for x in plan.exchange.moves]
-        return replace(plan.exchange, moves=tuple(moves))
+        steps = [replace(x, kernel=numbers[x.kernel]) for x in plan.collective.steps]
+        return replace(plan.collective, steps=tuple(steps))
 
     def number(self, instruction: Instruction) -> int:
         """Return the number of the kernel of an instruction."""

@@ -12,7 +12,7 @@ from lowtide.codegen.elements.operands import members
 from lowtide.codegen.elements.parts import no_rule
 from lowtide.codegen.elements.table import has_rule
 from lowtide.codegen.kernel import KernelPlan
-from lowtide.codegen.program import EXCHANGED
+from lowtide.codegen.program import BETWEEN_DEVICES
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.errors import unsupported
 from lowtide.llvm.target import Target
@@ -68,8 +68,8 @@ def _general(instruction: Instruction, target: Target) -> KernelPlan | None:
 TEMPLATES: Final[Mapping[Opcode, tuple[Template, ...]]] = {
     **dict.fromkeys(PASSING, (plan_passing,)),
     **dict.fromkeys(
-        [x for x in PASSING if x in EXCHANGED],
-        (LateTemplate("library.exchange", "plan_exchange"), plan_passing),
+        [x for x in PASSING if x in BETWEEN_DEVICES],
+        (LateTemplate("library.collective", "plan_collective"), plan_passing),
     ),
     Opcode.CHOLESKY: (LateTemplate("library.cholesky", "plan_cholesky"),),
     Opcode.CONCATENATE: (LateTemplate("library.joining", "plan_joining"),),
@@ -89,8 +89,8 @@ TEMPLATES: Final[Mapping[Opcode, tuple[Template, ...]]] = {
         LateTemplate("library.updates", "plan_update", (Opcode.SCATTER,)),
     ),
     Opcode.RAGGED_ALL_TO_ALL: (
-        LateTemplate("library.exchange", "plan_exchange"),
-        LateTemplate("library.ragged_exchange", "plan_ragged_exchange"),
+        LateTemplate("library.collective", "plan_collective"),
+        LateTemplate("library.ragged_all_to_all", "plan_ragged_all_to_all"),
     ),
     Opcode.REDUCE: (LateTemplate("reduction.template", "plan_reduction"),),
     Opcode.REDUCE_WINDOW: (LateTemplate("convolution.reduce_window", "plan_reduce_window"),),

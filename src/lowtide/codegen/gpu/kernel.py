@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from lowtide.codegen.elements.operands import leaves
 from lowtide.ir import Instruction
+from lowtide.ir.collective import DeviceCollective
 from lowtide.ir.errors import unsupported
-from lowtide.ir.exchange import Exchange
 from lowtide.ir.thunk import GridLaunch
 from lowtide.llvm.callee import FunctionParameter
 from lowtide.llvm.function import Function
@@ -34,23 +34,23 @@ class GpuPlan:
     """How an instruction will run, decided before buffers are assigned and code is written.
 
     `template` is the name of what writes it, and `scratch_bytes` is how much scratch it needs.
-    `exchange` is what it exchanges with other devices, if it does: it has no code of its own then.
+    `collective` is what it does with other devices, if it does: it has no code of its own then.
     """
 
     template: str
     emit: Callable[[], GpuCode]
     scratch_bytes: int = 0
-    exchange: GpuExchange | None = None
+    collective: GpuCollective | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class GpuExchange:
-    """What an instruction exchanges with other devices.
+class GpuCollective:
+    """What an instruction does with other devices.
 
-    Its moves number the kernels in `parts`: a fusion each, and how it runs.
+    Its steps number the kernels in `parts`: a fusion each, and how it runs.
     """
 
-    exchange: Exchange
+    collective: DeviceCollective
     parts: tuple[tuple[Instruction, GpuPlan], ...]
 
 

@@ -9,7 +9,7 @@ from lowtide.codegen.gpu.kernel import GpuPlan, buffer_count
 from lowtide.codegen.gpu.select import gpu_plan
 from lowtide.codegen.likeness import AlikePlans, likeness
 from lowtide.ir import Instruction
-from lowtide.ir.exchange import Exchange
+from lowtide.ir.collective import DeviceCollective
 from lowtide.ir.thunk import LaunchedKernel
 from lowtide.llvm.function import module_text
 from lowtide.llvm.objects import with_unique_names
@@ -38,15 +38,16 @@ class GpuKernels(AlikePlans[GpuPlan]):
         """Return the number of the kernel of an instruction."""
         return self._number(likeness(instruction), instruction, self.plan(instruction))
 
-    def exchange(self, instruction: Instruction) -> Exchange | None:
-        """Return what an instruction exchanges with other devices, if it does."""
-        plan = self.plan(instruction).exchange
+    def collective(self, instruction: Instruction) -> DeviceCollective | None:
+        """Return what an instruction does with other devices, if it does."""
+        plan = self.plan(instruction).collective
         if plan is None:
             return None
         key = likeness(instruction)
         numbers = [self._number((key, i), *part) for i, part in enumerate(plan.parts)]
-        moves = [replace(x, kernel=numbers[x.kernel]) for x in plan.exchange.moves]
-        return replace(plan.exchange, moves=tuple(moves))
+        collective = plan.collective
+        steps = [replace(x, kernel=numbers[x.kernel]) for x in collective.steps]
+        return replace(collective, steps=tuple(steps))
 
     def _number(self, key: Hashable, instruction: Instruction, plan: GpuPlan) -> int:
         number = self._numbers.get(key)

@@ -7,7 +7,7 @@ from typing import Final
 
 from lowtide.codegen.elements.operands import leaves, members
 from lowtide.codegen.elements.table import has_rule
-from lowtide.codegen.gpu.exchange import plan_gpu_exchange
+from lowtide.codegen.gpu.collective import plan_gpu_collective
 from lowtide.codegen.gpu.ffma import plan_ffma
 from lowtide.codegen.gpu.kernel import GpuPlan
 from lowtide.codegen.gpu.points import SUMS, plan_points
@@ -28,7 +28,7 @@ def gpu_plan(instruction: Instruction, target: Target) -> GpuPlan:
     if any(x.shape.is_dynamic for x in (instruction, *instruction.operands)):
         reason = "kernels have no dynamic sizes; the evaluator runs it (lowtide run --reference)"
         raise unsupported(instruction, reason)
-    meeting = plan_gpu_exchange(instruction, target, lambda fusion: gpu_plan(fusion, target))
+    meeting = plan_gpu_collective(instruction, target, lambda fusion: gpu_plan(fusion, target))
     if meeting is not None:
         return meeting
     for template in TEMPLATES:

@@ -15,7 +15,8 @@ from lowtide.evaluator.in_arena.watch import overlap
 from lowtide.ir.attributes import Aliasing, Async, CustomCall, Fusion
 from lowtide.ir.buffer import Allocation, BufferSlice
 from lowtide.ir.instruction import Instruction
-from lowtide.ops.in_place import in_place_pairs, may_share
+from lowtide.ops.in_place import in_place_pairs
+from lowtide.ops.may_share import may_share
 
 Pair = tuple[int, int, int]
 """Operand number, leaf of the operand, leaf of the result."""

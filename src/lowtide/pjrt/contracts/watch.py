@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from ctypes import c_int, c_size_t, c_void_p
 from typing import Any
 
 from lowtide.pjrt.buffers import numbers
@@ -30,17 +29,7 @@ from lowtide.pjrt.table import watches
 Call = Callable[[], None]
 
 
-@watches(
-    "LoadedExecutable_Execute",
-    executable=c_void_p,
-    options=c_void_p,
-    argument_lists=c_void_p,
-    num_devices=c_size_t,
-    num_args=c_size_t,
-    output_lists=c_void_p,
-    device_complete_events=c_void_p,
-    execute_device=c_void_p,
-)
+@watches("LoadedExecutable_Execute")
 def _execute(arguments: Any, call: Call) -> None:
     raise_noted()
     calls = device_calls(arguments)
@@ -61,14 +50,7 @@ def _execute(arguments: Any, call: Call) -> None:
         raise
 
 
-@watches(
-    "Client_Compile",
-    client=c_void_p,
-    program=c_void_p,
-    compile_options=c_void_p,
-    compile_options_size=c_size_t,
-    executable=c_void_p,
-)
+@watches("Client_Compile")
 def _compile(arguments: Any, call: Call) -> None:
     raise_noted()
     call()
@@ -78,22 +60,7 @@ def _compile(arguments: Any, call: Call) -> None:
     check_program(value_of(arguments.executable), form, code)
 
 
-@watches(
-    "Client_BufferFromHostBuffer",
-    client=c_void_p,
-    data=c_void_p,
-    type=c_int,
-    dims=c_void_p,
-    num_dims=c_size_t,
-    byte_strides=c_void_p,
-    num_byte_strides=c_size_t,
-    semantics=c_int,
-    device=c_void_p,
-    memory=c_void_p,
-    layout=c_void_p,
-    done_with_host_buffer=c_void_p,
-    buffer=c_void_p,
-)
+@watches("Client_BufferFromHostBuffer")
 def _from_host(arguments: Any, call: Call) -> None:
     """What was noted is not raised here: JAX answers an error by another try, and drops it."""
     sizes = tuple(numbers(arguments.dims, arguments.num_dims))
@@ -105,6 +72,7 @@ def _from_host(arguments: Any, call: Call) -> None:
     require(bool(arguments.done_with_host_buffer), "nothing says when the host's memory is free")
 
 
+@watches("Buffer_CopyToDevice", "Buffer_CopyToMemory")
 def _copy(arguments: Any, call: Call) -> None:
     raise_noted()
     source = facts_of(arguments.buffer)
@@ -115,18 +83,7 @@ def _copy(arguments: Any, call: Call) -> None:
     require_equal(facts_of(arguments.copy), wanted, "the copy of an array")
 
 
-for _name in ("Buffer_CopyToDevice", "Buffer_CopyToMemory"):
-    watches(_name, buffer=c_void_p, place=c_void_p, copy=c_void_p)(_copy)
-
-
-@watches(
-    "Buffer_ToHostBuffer",
-    buffer=c_void_p,
-    host_layout=c_void_p,
-    dst=c_void_p,
-    dst_size=c_size_t,
-    event=c_void_p,
-)
+@watches("Buffer_ToHostBuffer")
 def _to_host(arguments: Any, call: Call) -> None:
     raise_noted()
     asks = not arguments.dst

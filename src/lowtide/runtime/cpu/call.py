@@ -19,12 +19,12 @@ from lowtide.runtime.cpu.frame import Frame
 from lowtide.runtime.cpu.general import opened, prepared, run
 from lowtide.runtime.cpu.handover import Recycled, refill, taken_over
 from lowtide.runtime.cpu.launch import LaunchPlan, launch_plan
-from lowtide.runtime.cpu.looking import SEAT
+from lowtide.runtime.cpu.looking import PARTICIPANT
 from lowtide.runtime.cpu.profile import Span, new_record, spans
 from lowtide.runtime.cpu.program import NativeProgram, Structure, nested
 from lowtide.runtime.cpu.results import Made, reshaped
-from lowtide.runtime.devices.meeting import meeting_error, seat_for
-from lowtide.runtime.devices.native_meeting import UNMET
+from lowtide.runtime.devices.native_rendezvous import UNMET
+from lowtide.runtime.devices.rendezvous import participant_for, rendezvous_error
 
 _empty = np.empty
 _REFUSED: Final = object()
@@ -80,7 +80,7 @@ class LinkedExecutable:
         self._idle: list[Frame] = []
         self._arenas: Arenas | None = None
         self._program = program
-        self._meets = bool(program.first_exchange)
+        self._meets = bool(program.first_collective)
         self._recycled = Recycled(self._most_idle)
         self._structure = binding.interface.structure
         arguments = binding.interface.arguments
@@ -97,7 +97,7 @@ class LinkedExecutable:
 
         Raises InputError where an argument does not fit its parameter or cannot be consumed, and
         OutOfMemoryError where the system has not the memory for the call. A program of several
-        devices is called by each of them within a meeting; where that fails, MeetingError is
+        devices is called by each of them within a rendezvous; where that fails, RendezvousError is
         raised. What the handler of a
         signal raises, such as KeyboardInterrupt, ends the run between two of its steps; consumed
         arguments then hold anything.
@@ -106,7 +106,7 @@ class LinkedExecutable:
         if pool is not None and not pool.alive:
             pool.start()
         if self._meets:
-            seat_for(self._program)
+            participant_for(self._program)
         kind = self._consuming if consume else self._plain
         found = self._quick(arguments, kind) if self._direct else _REFUSED
         if found is not _REFUSED:
@@ -129,7 +129,7 @@ class LinkedExecutable:
         million events the last ones are returned.
         """
         if self._meets:
-            seat_for(self._program)
+            participant_for(self._program)
         table = self._binding.linked.stamped
         record = new_record()
         arrays = prepared(self._binding, opened(self._binding, arguments), self._binding.made)
@@ -172,7 +172,7 @@ class LinkedExecutable:
         if status:
             self._release(frame)
             if status == UNMET:
-                raise meeting_error(self._program, self._binding.linked.exchanges)
+                raise rendezvous_error(self._program, self._binding.linked.collectives)
             return _REFUSED
         if kind.single or kind.flat:
             self._release(frame)
@@ -191,7 +191,7 @@ class LinkedExecutable:
                     begin = int(frame.bases[x.allocation]) + x.offset
                     refill(begin, x, self._arenas.recycled)
         if self._meets:
-            frame.control[SEAT] = seat_for(self._program).address
+            frame.control[PARTICIPANT] = participant_for(self._program).address
         return frame
 
     def _new_frame(self, workspace: int) -> Frame:
@@ -202,7 +202,7 @@ class LinkedExecutable:
             arena = self._arenas.take(nbytes)
         frame = Frame(self._binding.frames, arena, workspace)
         if self._meets:
-            frame.control[SEAT] = seat_for(self._program).address
+            frame.control[PARTICIPANT] = participant_for(self._program).address
         return frame
 
     def _release(self, frame: Frame) -> None:

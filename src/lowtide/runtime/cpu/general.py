@@ -15,8 +15,8 @@ from lowtide.runtime.cpu.binding import Binding
 from lowtide.runtime.cpu.entry import Fill
 from lowtide.runtime.cpu.frame import Frame
 from lowtide.runtime.cpu.results import Made
-from lowtide.runtime.devices.meeting import meeting_error
-from lowtide.runtime.devices.native_meeting import UNMET
+from lowtide.runtime.devices.native_rendezvous import UNMET
+from lowtide.runtime.devices.rendezvous import rendezvous_error
 
 
 def opened(binding: Binding, arguments: Sequence[Any]) -> tuple[Array, ...]:
@@ -42,14 +42,14 @@ def prepared(binding: Binding, opened: Sequence[Array], made: Sequence[Made]) ->
 def run(binding: Binding, frame: Frame, arrays: Sequence[Array], made: Sequence[Made]) -> list[Any]:
     """Run on prepared arguments; return results, None where they are pages or arguments.
 
-    Raises what the handler of a signal raises, and MeetingError where other devices do not come.
+    Raises what the handler of a signal raises, and RendezvousError where other devices do not come.
     """
     for argument, array in zip(binding.interface.arguments, arrays, strict=True):
         if argument.allocation >= 0:
             frame.bases[argument.allocation] = array.ctypes.data
     results = [_begun(x, frame) for x in made]
     if binding.native.run_alone(*frame.run_words()) == UNMET:
-        raise meeting_error(binding.program, binding.linked.exchanges)
+        raise rendezvous_error(binding.program, binding.linked.collectives)
     for x, result in zip(made, results, strict=True):
         if x.fill is Fill.COPY:
             source = int(frame.bases[x.allocation]) + x.offset

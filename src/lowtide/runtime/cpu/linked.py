@@ -12,7 +12,7 @@ from lowtide.ir.thunk import (
     BundleThunk,
     HostCall,
     all_thunks,
-    exchanges,
+    collective_thunks,
     host_calls,
 )
 from lowtide.llvm.lapack import MissingRoutineError
@@ -21,8 +21,8 @@ from lowtide.llvm.machine import KernelCompiler
 from lowtide.runtime.cpu.native import Native
 from lowtide.runtime.cpu.program import NativeProgram
 from lowtide.runtime.cpu.table import Table, build_table
-from lowtide.runtime.devices.exchange_block import ExchangeBlock
-from lowtide.runtime.devices.meeting import current_seat
+from lowtide.runtime.devices.collective_block import CollectiveBlock
+from lowtide.runtime.devices.rendezvous import current_participant
 
 
 class Linked:
@@ -71,14 +71,14 @@ class Linked:
         return self._runners[call]
 
     @cached_property
-    def exchanges(self) -> dict[str, ExchangeBlock]:
-        """The exchanges with other devices by name, which several places may call."""
+    def collectives(self) -> dict[str, CollectiveBlock]:
+        """The collectives with other devices by name, which several places may call."""
         program = self._program
         return {
-            x.name: ExchangeBlock(
+            x.name: CollectiveBlock(
                 x, program.kernels, self.address, program.replicas, program.partitions
             )
-            for x in exchanges(program.thunks)
+            for x in collective_thunks(program.thunks)
         }
 
     def _table(self, *, stamped: bool) -> Table:
@@ -88,7 +88,7 @@ class Linked:
             self.address,
             self.native.copy,
             lambda call: id(self._runners[call]),
-            lambda thunk: self.exchanges[thunk.name],
+            lambda thunk: self.collectives[thunk.name],
             threads=self.threads,
             allocations=self._allocations,
             stamped=stamped,
@@ -106,6 +106,6 @@ class Linked:
 
 
 def _device() -> int:
-    """The number of the device that the calling thread is; 0 outside of meetings."""
-    seat = current_seat()
-    return 0 if seat is None else seat.number
+    """The number of the device that the calling thread is; 0 outside of rendezvous."""
+    participant = current_participant()
+    return 0 if participant is None else participant.number

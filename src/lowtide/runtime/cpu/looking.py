@@ -17,7 +17,7 @@ from lowtide.native import (
     on_stack,
 )
 from lowtide.runtime.cpu.team import TeamRecord
-from lowtide.runtime.devices.block import SeatRecord
+from lowtide.runtime.devices.block import ParticipantRecord
 
 LOOK_WORK: Final = 500_000
 """Nanoseconds of estimated work after which the clock is read."""
@@ -54,7 +54,7 @@ class ControlRecord(NativeRecord):
     once; how to release and to take Python's lock (null where it is kept) and to see to signals,
     the number of the thread that does so, and the state of the thread while the lock is released,
     else null; how to make a Python number of an address, to call an object with one argument and to
-    let go of one (null where nothing is called); the seat of the device, if it meets others.
+    let go of one (null where nothing is called); the participant of the device, if it meets others.
     """
 
     team: TeamRecord | None
@@ -69,14 +69,14 @@ class ControlRecord(NativeRecord):
     number: _Number
     call: _Call
     let_go: _LetGo
-    seat: SeatRecord
+    participant: ParticipantRecord
 
 
 CONTROL_WORDS: Final = ctypes.sizeof(ControlRecord) // 8
 RELEASE: Final = offset(ControlRecord, "release") // 8
 TAKE: Final = offset(ControlRecord, "take") // 8
 THREAD_STATE: Final = offset(ControlRecord, "thread_state") // 8
-SEAT: Final = offset(ControlRecord, "seat") // 8
+PARTICIPANT: Final = offset(ControlRecord, "participant") // 8
 """Words of the block of a run."""
 
 

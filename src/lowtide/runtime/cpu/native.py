@@ -19,11 +19,25 @@ from lowtide.runtime.cpu.entry import entry, unlocked
 from lowtide.runtime.cpu.looking import STATE_WORDS, THREAD_STATE
 from lowtide.runtime.cpu.team import dismiss, take, worker
 from lowtide.runtime.cpu.walker import copy
-from lowtide.runtime.devices.native_meeting import exchange, fail_meeting, leave_meeting
+from lowtide.runtime.devices.native_rendezvous import (
+    fail_rendezvous,
+    leave_rendezvous,
+    run_collective,
+)
 
 RUNTIME: Final = NativeUnit(
     "runtime",
-    [worker, unlocked, entry, copy, take, dismiss, exchange, fail_meeting, leave_meeting],
+    [
+        worker,
+        unlocked,
+        entry,
+        copy,
+        take,
+        dismiss,
+        run_collective,
+        fail_rendezvous,
+        leave_rendezvous,
+    ],
 )
 """The runtime's functions that are called from elsewhere."""
 
@@ -40,20 +54,20 @@ class Native:
         unlocked = self.library["unlocked"]
         self.run_alone: Any = ctypes.PYFUNCTYPE(ctypes.c_int64, one, one, one)(unlocked)
         self.dismiss: Any = ctypes.CFUNCTYPE(None, one)(self.library["dismiss"])
-        self.fail_meeting: Any = ctypes.CFUNCTYPE(None, one)(self.library["fail_meeting"])
-        self.leave_meeting: Any = ctypes.CFUNCTYPE(None, one)(self.library["leave_meeting"])
-        self._exchange: Any = ctypes.CFUNCTYPE(ctypes.c_int64, one, one, one, one)(
-            self.library["exchange"]
+        self.fail_rendezvous: Any = ctypes.CFUNCTYPE(None, one)(self.library["fail_rendezvous"])
+        self.leave_rendezvous: Any = ctypes.CFUNCTYPE(None, one)(self.library["leave_rendezvous"])
+        self._collective: Any = ctypes.CFUNCTYPE(ctypes.c_int64, one, one, one, one)(
+            self.library["run_collective"]
         )
         three = (ctypes.py_object, ctypes.py_object, ctypes.c_void_p)
         self.entry: Any = ctypes.PYFUNCTYPE(ctypes.c_int64, *three)(self.library["entry"])
 
-    def meet(self, exchange: int, words: npt.NDArray[np.uint64], seat: int) -> bool:
+    def meet(self, collective: int, words: npt.NDArray[np.uint64], participant: int) -> bool:
         """Meet other devices outside of a run, given a workspace; return whether they came."""
         state = np.zeros(STATE_WORDS + THREAD_STATE + 1, np.uint64)
         state[1] = state.ctypes.data + 8 * STATE_WORDS  # No words about Python's lock are needed.
-        given = exchange, words.ctypes.data, seat, state.ctypes.data
-        return bool(self._exchange(*given) == 0)
+        given = collective, words.ctypes.data, participant, state.ctypes.data
+        return bool(self._collective(*given) == 0)
 
 
 _lock: Final = Lock()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lowtide.ir.buffer import NO_BYTES, BufferSlice
-from lowtide.ir.exchange import NUMBERS, Exchange, Whose
+from lowtide.ir.collective import NUMBERS, DeviceCollective, Whose
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.thunk import (
-    ExchangeThunk,
+    CollectiveThunk,
     HostCallThunk,
     KernelThunk,
     all_thunks,
@@ -43,35 +43,35 @@ def check_places(program: NativeProgram) -> None:
             0 <= thunk.kernel < len(program.kernels) and 0 <= thunk.results <= len(thunk.buffers)
         ):
             raise ValueError("a step is of no kernel")
-        if isinstance(thunk, HostCallThunk | ExchangeThunk) and not _fits(thunk):
+        if isinstance(thunk, HostCallThunk | CollectiveThunk) and not _fits(thunk):
             raise ValueError("a call has other buffers than arrays")
-        if isinstance(thunk, ExchangeThunk):
-            _check_exchange(thunk.exchange, program)
+        if isinstance(thunk, CollectiveThunk):
+            _check_collective(thunk.collective, program)
     _check_numbers(program)
 
 
-def _fits(thunk: HostCallThunk | ExchangeThunk) -> bool:
+def _fits(thunk: HostCallThunk | CollectiveThunk) -> bool:
     """Whether each array of a call has a buffer of its size, and a token one of no bytes."""
-    called = thunk.call if isinstance(thunk, HostCallThunk) else thunk.exchange
+    called = thunk.call if isinstance(thunk, HostCallThunk) else thunk.collective
     shapes = [*called.operands, *called.results]
     sizes = [x.element_count * DTYPES[x.element_type].itemsize if x.is_array else 0 for x in shapes]
     return [x.nbytes for x in thunk.buffers] == sizes
 
 
-def _check_exchange(exchange: Exchange, program: NativeProgram) -> None:
+def _check_collective(collective: DeviceCollective, program: NativeProgram) -> None:
     """Raise ValueError for a device, a place, a kernel or a buffer that there is not."""
-    named = sorted([x for group in exchange.groups for x in group])
+    named = sorted([x for group in collective.groups for x in group])
     if named and named != list(range(program.devices)):
         raise ValueError("a device is in no group, or in two")
-    least = min(map(len, exchange.groups), default=1)
-    if not all(0 <= x < least for pair in exchange.pairs for x in pair):
+    least = min(map(len, collective.groups), default=1)
+    if not all(0 <= x < least for pair in collective.pairs for x in pair):
         raise ValueError("a place of a group is none")
-    count = len(exchange.operands) + len(exchange.results)
-    for move in exchange.moves:
-        slots = [x.slot for x in move.buffers if x.whose not in NUMBERS]
-        if not 0 <= move.kernel < len(program.kernels) or not all(0 <= x < count for x in slots):
-            raise ValueError("a move is of no kernel or of no buffer")
-        dealt = [x.slot for x in move.buffers if x.whose is Whose.DEALT]
+    count = len(collective.operands) + len(collective.results)
+    for step in collective.steps:
+        slots = [x.slot for x in step.buffers if x.whose not in NUMBERS]
+        if not 0 <= step.kernel < len(program.kernels) or not all(0 <= x < count for x in slots):
+            raise ValueError("a step is of no kernel or of no buffer")
+        dealt = [x.slot for x in step.buffers if x.whose is Whose.DEALT]
         if not all(x < least for x in dealt):
             raise ValueError("a place of a group is none")
 

@@ -12,7 +12,7 @@ from lowtide.host_calls.functions import TARGET
 from lowtide.ir.buffer import AllocationKind, BufferAssignment, BufferSlice
 from lowtide.ir.errors import InputError, UnsupportedOpError
 from lowtide.ir.shape import Shape, ShapeIndex
-from lowtide.ir.thunk import KernelEntry, Thunk, exchanges, host_calls
+from lowtide.ir.thunk import KernelEntry, Thunk, collective_thunks, host_calls
 from lowtide.llvm.target import Target, host_target
 from lowtide.records import dataclass
 from lowtide.runtime.cpu.arguments import Argument, major_to_minor
@@ -86,9 +86,9 @@ class NativeProgram:
         return self.replicas * self.partitions
 
     @property
-    def first_exchange(self) -> str:
-        """The name of the first instruction that needs a meeting of all devices, or ""."""
-        return next((x.name for x in exchanges(self.thunks)), "")
+    def first_collective(self) -> str:
+        """The name of the first instruction that needs a rendezvous of all devices, or ""."""
+        return next((x.name for x in collective_thunks(self.thunks)), "")
 
     @property
     def python_call(self) -> str:

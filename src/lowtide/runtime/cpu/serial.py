@@ -16,9 +16,9 @@ from lowtide.ir.errors import InputError, LowtideError
 from lowtide.ir.shape import TOKEN, Layout, Shape, array_shape
 from lowtide.ir.thunk import (
     BundleThunk,
+    CollectiveThunk,
     ConditionalThunk,
     CopyThunk,
-    ExchangeThunk,
     HostCallThunk,
     KernelEntry,
     KernelThunk,
@@ -36,7 +36,7 @@ from lowtide.runtime.cpu.program import (
 )
 
 MARK: Final = b"lowtide program\n"
-VERSION: Final = 5
+VERSION: Final = 6
 """Raised with each change of what is written here, of thunks, or of what kernels are given."""
 
 ALIGNMENT: Final = 64
@@ -176,7 +176,7 @@ _FORMS: Final = RowForms(
         WhileThunk: "while",
         ConditionalThunk: "conditional",
         HostCallThunk: "host",
-        ExchangeThunk: "exchange",
+        CollectiveThunk: "collective",
         BundleThunk: "bundle",
     },
 )

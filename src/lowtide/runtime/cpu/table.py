@@ -14,9 +14,9 @@ from lowtide.cost.machine import X86_SERVER
 from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.thunk import (
     BundleThunk,
+    CollectiveThunk,
     ConditionalThunk,
     CopyThunk,
-    ExchangeThunk,
     HostCall,
     HostCallThunk,
     KernelEntry,
@@ -30,7 +30,7 @@ from lowtide.records import dataclass
 from lowtide.runtime.cpu.grouping import Stage, ThunkWork, groups
 from lowtide.runtime.cpu.team import MOST_PIECES
 from lowtide.runtime.cpu.walker import COPY_BYTES, LOOK_WORDS, Step
-from lowtide.runtime.devices.exchange_block import ExchangeBlock
+from lowtide.runtime.devices.collective_block import CollectiveBlock
 
 ALONE_SECONDS: Final = 3e-6
 """Work below that runs on the caller alone. Sharing out costs 0.2 to 0.5 us where the workers are
@@ -90,7 +90,7 @@ def build_table(
     address: Callable[[str], int],
     copy: int,
     host: Callable[[HostCall], int],
-    exchanges: Callable[[ExchangeThunk], ExchangeBlock],
+    collectives: Callable[[CollectiveThunk], CollectiveBlock],
     *,
     threads: int,
     allocations: int,
@@ -99,12 +99,12 @@ def build_table(
     """Return the table of a program.
 
     `address` gives the addresses of functions, `copy` is that of the function of copies, `host`
-    gives those of the Python objects that make calls of functions outside, `exchanges` the blocks
-    of exchanges with other devices. There are `allocations` bases; the run gets two more, for
+    gives those of the Python objects that make calls of functions outside, `collectives` the blocks
+    of collectives with other devices. There are `allocations` bases; the run gets two more, for
     slices without bytes and, of value 0, for numbers. With `stamped` each thunk runs by itself,
     those in bundles too, and its begin and end are noted.
     """
-    builder = _Builder(kernels, address, copy, host, exchanges, threads, allocations, stamped)
+    builder = _Builder(kernels, address, copy, host, collectives, threads, allocations, stamped)
     builder.sequence(unbundled(thunks) if stamped else thunks)
     builder.end()
     return Table(
@@ -124,7 +124,7 @@ class _Builder:
         address: Callable[[str], int],
         copy: int,
         host: Callable[[HostCall], int],
-        exchanges: Callable[[ExchangeThunk], ExchangeBlock],
+        collectives: Callable[[CollectiveThunk], CollectiveBlock],
         threads: int,
         allocations: int,
         stamped: bool,
@@ -134,7 +134,7 @@ class _Builder:
         self.address = address
         self.copy = copy
         self.host = host
-        self.exchanges = exchanges
+        self.collectives = collectives
         self.threads = threads
         self.nothing, self.zero = allocations, allocations + 1
         self.stamped = stamped
@@ -166,7 +166,7 @@ class _Builder:
         controls: dict[type, Callable[[Any], None]] = {
             WhileThunk: self.loop,
             ConditionalThunk: self.conditional,
-            ExchangeThunk: self.exchange,
+            CollectiveThunk: self.collective,
             HostCallThunk: self.host_call,
             BundleThunk: self.bundle,
         }
@@ -237,13 +237,13 @@ class _Builder:
         self.seconds += HOST_SECONDS
         self.unseen += HOST_SECONDS
 
-    def exchange(self, thunk: ExchangeThunk) -> None:
+    def collective(self, thunk: CollectiveThunk) -> None:
         """Meet other devices, for any time, with room for the buffers of all behind the own."""
         scratch = (self.zero, 0) if thunk.scratch is None else self.place(thunk.scratch)
         self.bind([*[self.place(x) for x in thunk.buffers], scratch])
-        block = self.exchanges(thunk)
+        block = self.collectives(thunk)
         self.workspace = max(self.workspace, block.workspace)
-        self.words += [Step.EXCHANGE.value, block.address, 0]
+        self.words += [Step.COLLECTIVE.value, block.address, 0]
         self.ends.append(len(self.words) - 1)
         self.seconds = inf
 

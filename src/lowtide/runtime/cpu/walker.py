@@ -52,8 +52,8 @@ from lowtide.runtime.cpu.team import (
     member_of,
     work,
 )
-from lowtide.runtime.devices.block import ExchangeRecord
-from lowtide.runtime.devices.native_meeting import exchange
+from lowtide.runtime.devices.block import CollectiveRecord
+from lowtide.runtime.devices.native_rendezvous import run_collective
 
 
 class Step(IntEnum):
@@ -84,8 +84,8 @@ class Step(IntEnum):
     BUNDLE = 10
     """The address of the function of a bundle, and the end of the table, where the run goes on if
     the function returns other than 0."""
-    EXCHANGE = 11
-    """The address of an exchange, and the end of the table: the device meets others."""
+    COLLECTIVE = 11
+    """The address of a collective, and the end of the table: the device meets others."""
 
 
 LOOK_WORDS: Final = 4
@@ -199,10 +199,10 @@ def follow(walk: WalkRecord) -> None:
                 position = table[position + 3] if ended else table[position + 2]
             case Step.HOST:
                 position = host(walk, position)
-            case Step.EXCHANGE:
+            case Step.COLLECTIVE:
                 control = walk.control
-                place = at(ExchangeRecord, table[position + 1])
-                ended = exchange(place, control.workspace, control.seat, walk.state)
+                place = at(CollectiveRecord, table[position + 1])
+                ended = run_collective(place, control.workspace, control.participant, walk.state)
                 position = table[position + 2] if ended else position + 3
             case _:
                 return

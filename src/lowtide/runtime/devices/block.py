@@ -1,4 +1,4 @@
-"""Memory of a meeting and of its exchanges, which machine code and Python share."""
+"""Memory of a rendezvous and of its collectives, which machine code and Python share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COME, DONE = 1, 2
 """How far a device is let go: all have come, or all have done what they share."""
 
 BY_PYTHON, BY_TIME, BY_DEADLOCK = 1, 2, 3
-"""Why a meeting failed: something else did, nobody came in time, or all wait for one another."""
+"""Why a rendezvous failed: something else did, nobody came in time, or all wait for one another."""
 
 NOBODY: Final = -1
 """In place of a device: what follows is an address."""
@@ -31,8 +31,8 @@ Kernel: TypeAlias = Callable[[NativeItems[Address], Address, int, int, int], Non
 """A kernel, given its buffers, its scratch, the units that it does, and the thread."""
 
 
-class MeetingRecord(NativeRecord):
-    """A meeting, whose seats lie behind it: 128 bytes each, as it has, so that no two share a line.
+class RendezvousRecord(NativeRecord):
+    """A rendezvous, behind which its participants lie: 128 bytes each, so that no two share a line.
 
     It has its lock, why it failed (0: not), how many devices there are, the nanoseconds that one
     waits for others, how many devices wait for others to come, and how many have ended.
@@ -47,27 +47,27 @@ class MeetingRecord(NativeRecord):
     unused: NativeItems[int] = inline(10)
 
 
-class SeatRecord(NativeRecord):
-    """The seat of a device.
+class ParticipantRecord(NativeRecord):
+    """A device that takes part.
 
-    It has how far those that it met have let the device go, its buffers, the exchange at which it
+    It has how far those that it met have let the device go, its buffers, the collective at which it
     waits for others to come, how many devices of the group have not done their part (that of the
-    first one counts), the meeting, the number of the device, and the exchange at which it waited
-    when the meeting failed.
+    first one counts), the rendezvous, the number of the device, and the collective at which it
+    waited when the rendezvous failed.
     """
 
     released: Atomic[I32]
     workspace: NativeItems[Address]
-    waits_at: ExchangeRecord | None
+    waits_at: CollectiveRecord | None
     pending: Atomic[I32]
-    meeting: MeetingRecord
+    rendezvous: RendezvousRecord
     number: int
-    waited_at: ExchangeRecord | None
+    waited_at: CollectiveRecord | None
     unused: NativeItems[int] = inline(9)
 
 
-class ExchangeRecord(NativeRecord):
-    """An exchange, behind which lies what each device has to do.
+class CollectiveRecord(NativeRecord):
+    """A collective, behind which lies what each device has to do.
 
     It has the word of the workspace from which on there is room for the buffers of a kernel, the
     word with the scratch, and whether each device does its part (0: the last one to come does all).
@@ -108,15 +108,15 @@ class BufferPick(NativeRecord):
 
 
 @native
-def seat_of(meeting: MeetingRecord, number: int) -> SeatRecord:
-    """Return the seat of a device."""
-    return at(SeatRecord, behind(meeting) + number * size_of(SeatRecord))
+def participant_of(rendezvous: RendezvousRecord, number: int) -> ParticipantRecord:
+    """Return a device by its number."""
+    return at(ParticipantRecord, behind(rendezvous) + number * size_of(ParticipantRecord))
 
 
 @native
-def work_of(exchange: ExchangeRecord, number: int) -> DeviceWork:
-    """Return what a device has to do in an exchange."""
-    return at(DeviceWork, behind(exchange) + number * size_of(DeviceWork))
+def work_of(collective: CollectiveRecord, number: int) -> DeviceWork:
+    """Return what a device has to do in a collective."""
+    return at(DeviceWork, behind(collective) + number * size_of(DeviceWork))
 
 
 @native

@@ -17,18 +17,18 @@ from lowtide.ir.errors import InputError
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.shape import Shape
 from lowtide.ir.thunk import (
+    CollectiveThunk,
     ConditionalThunk,
     CopyThunk,
-    ExchangeThunk,
     KernelThunk,
     Thunk,
     WhileThunk,
 )
 from lowtide.runtime.cpu.arguments import as_array, in_memory_order, major_to_minor
 from lowtide.runtime.cpu.program import Bytes, nested
+from lowtide.runtime.gpu.collectives import DeviceCollectives
 from lowtide.runtime.gpu.device_array import DeviceArray, Resident, resident
 from lowtide.runtime.gpu.driver import DeviceMemoryError, Driver
-from lowtide.runtime.gpu.exchanges import DeviceExchanges
 from lowtide.runtime.gpu.program import GpuProgram
 from lowtide.runtime.gpu.sequences import DeviceStep, PlannedSteps, Sequences
 from lowtide.runtime.gpu.streams import Touched
@@ -64,7 +64,7 @@ class LoadedGpuProgram:
         """Of each result the bytes on the host, or the address on the device, that it goes to."""
         self._seen: Seen | None = None
         self._lock = Lock()
-        self._exchanges: DeviceExchanges | None = None
+        self._collectives: DeviceCollectives | None = None
         try:
             self._allocate()
         except DeviceMemoryError:
@@ -89,9 +89,9 @@ class LoadedGpuProgram:
     def _allocate(self) -> None:
         for memory in self.program.interface.memories:
             self._bases.append(self.driver.allocate(memory.nbytes) if memory.nbytes else 0)
-        if self.program.first_exchange:
+        if self.program.first_collective:
             functions, first = self._functions, self._first
-            self._exchanges = DeviceExchanges(self.program, self.driver, functions, first)
+            self._collectives = DeviceCollectives(self.program, self.driver, functions, first)
 
     @property
     def _first(self) -> int:
@@ -103,8 +103,8 @@ class LoadedGpuProgram:
         for base in filter(None, self._bases):
             self.driver.free(base)
         self._bases = []
-        if self._exchanges is not None:
-            self._exchanges.close()
+        if self._collectives is not None:
+            self._collectives.close()
 
     def __call__(self, *arrays: Any, keep: bool = False) -> Any:
         """Run the program; raises InputError for arguments that do not fit, DriverError.
@@ -198,10 +198,10 @@ class LoadedGpuProgram:
                         self._run(thunk.condition)
                 case ConditionalThunk():
                     self._run(thunk.branches[self._branch(thunk)])
-                case ExchangeThunk():
+                case CollectiveThunk():
                     self.wait()
-                    assert self._exchanges is not None
-                    self._exchanges.run(thunk, self._address)
+                    assert self._collectives is not None
+                    self._collectives.run(thunk, self._address)
                 case None:
                     pass
                 case _:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowtide.ir.thunk import LaunchedKernel, Thunk, exchanges
+from lowtide.ir.thunk import LaunchedKernel, Thunk, collective_thunks
 from lowtide.llvm.ptx import joined, ptx_of
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
@@ -35,9 +35,9 @@ class GpuProgram:
         return self.replicas * self.partitions
 
     @property
-    def first_exchange(self) -> str:
+    def first_collective(self) -> str:
         """The name of the first instruction that needs a meeting of all devices, or ""."""
-        return next((x.name for x in exchanges(self.thunks)), "")
+        return next((x.name for x in collective_thunks(self.thunks)), "")
 
     def ptx(self) -> str:
         """Return all kernels in PTX, "" where there are none."""

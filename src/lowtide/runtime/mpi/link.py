@@ -1,4 +1,4 @@
-"""One exchange between the ranks of a group: who takes part, and arrays as bytes, in pieces."""
+"""One collective between the ranks of a group: who takes part, and arrays as bytes, in pieces."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ Requests: TypeAlias = "list[Any]"
 
 @final
 class Link:
-    """What one rank sends to and receives from its group in one exchange.
+    """What one rank sends to and receives from its group in one collective.
 
     Ranks are named by their places in the group. Messages of two ranks arrive in the order in which
     they are sent, and those of different instructions have different tags as a rule.
@@ -100,7 +100,7 @@ class Link:
         return requests
 
     def wait(self, requests: Requests) -> None:
-        """Wait until they are done; raises MeetingError where others fail or do not come."""
+        """Wait until they are done; raises RendezvousError where others fail or do not come."""
         self._wait(self.collective, requests)
 
 

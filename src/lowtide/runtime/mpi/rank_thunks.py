@@ -1,4 +1,4 @@
-"""The program of several devices as one rank runs it: exchanges are calls of its meeting."""
+"""The program of several devices as one rank runs it: collectives are calls of its rendezvous."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from lowtide.host_calls.calls import Runner, runner
 from lowtide.host_calls.memory_calls import MemoryCallee
 from lowtide.ir.thunk import (
     BundleThunk,
-    ExchangeThunk,
+    CollectiveThunk,
     HostCallThunk,
     Thunk,
     all_thunks,
-    exchanges,
+    collective_thunks,
     host_calls,
 )
 from lowtide.runtime.cpu.program import NativeProgram
 from lowtide.runtime.mpi.link import RankCollective
-from lowtide.runtime.mpi.meeting import RankMeeting
+from lowtide.runtime.mpi.rendezvous import RankRendezvous
 
 
 class RankThunks:
     """Makes the program of a rank, which runs as long as this is held.
 
-    `collectives` are the exchanges by name. `before` has for each that is only begun there the
-    names of the instructions that run before it has to be finished. `failed_at` is the name of the
-    instruction at which the last run ended, "" where none did.
+    `collectives` are those of the program by name. `before` has for each that is only begun there
+    the names of the instructions that run before it has to be finished. `failed_at` is the name of
+    the instruction at which the last run ended, "" where none did.
     """
 
     def __init__(
         self,
         program: NativeProgram,
-        meeting: RankMeeting,
+        rendezvous: RankRendezvous,
         collectives: Mapping[str, RankCollective],
         before: Mapping[str, frozenset[str]],
     ) -> None:
         self.failed_at = ""
         self._before = before
         self._callees: dict[str, MemoryCallee] = {}
-        for thunk in exchanges(program.thunks):
+        for thunk in collective_thunks(program.thunks):
             collective = collectives[thunk.name]
             waits = thunk.name in before
-            self._add(thunk.name, thunk.name, meeting.runner(collective, waits=waits))
+            self._add(thunk.name, thunk.name, rendezvous.runner(collective, waits=waits))
             if waits:
-                self._add(_end(thunk.name), thunk.name, meeting.waiter(collective))
+                self._add(_end(thunk.name), thunk.name, rendezvous.waiter(collective))
         for call in host_calls(program.thunks):
             self._add(call.name, call.name, runner(call.call))
         self.program = replace(
@@ -62,7 +62,7 @@ class RankThunks:
         self._callees[key] = MemoryCallee(noted)
 
     def _sequence(self, thunks: Sequence[Thunk]) -> tuple[Thunk, ...]:
-        """The same with calls for exchanges; nests as loops and branches do."""
+        """The same with calls for collectives; nests as loops and branches do."""
         found: list[Thunk] = []
         begun: list[str] = []
         for thunk in thunks:
@@ -71,7 +71,7 @@ class RankThunks:
                 begun.remove(name)
                 found.append(self._wait(name))
             found.append(self._called(thunk))
-            if isinstance(thunk, ExchangeThunk) and thunk.name in self._before:
+            if isinstance(thunk, CollectiveThunk) and thunk.name in self._before:
                 begun.append(thunk.name)
         return (*found, *[self._wait(x) for x in begun])
 
@@ -80,14 +80,14 @@ class RankThunks:
 
     def _called(self, thunk: Thunk) -> Thunk:
         match thunk:
-            case ExchangeThunk(name, exchange, buffers):
-                call = self._callees[name].call(exchange.operands, exchange.results)
+            case CollectiveThunk(name, collective, buffers):
+                call = self._callees[name].call(collective.operands, collective.results)
                 return HostCallThunk(name, call, buffers)
             case HostCallThunk(name, call, _):
                 callee = self._callees[name]
                 return replace(thunk, call=callee.call(call.operands, call.results))
             case BundleThunk():
-                assert not exchanges(thunk.parts)
+                assert not collective_thunks(thunk.parts)
                 return thunk
         return thunk.map_sequences(self._sequence)
 

@@ -1,6 +1,6 @@
-"""Hot loops in a small subset of Python, compiled with LLVM on first use."""
+"""Hot loops of searches: native functions that Python calls as machine code."""
 
+from lowtide.native.frozen import Array, FloatArray, Record
 from lowtide.search.kernels.kernel import Kernel, in_python, kernel
-from lowtide.search.kernels.records import Array, FloatArray, KernelError, Record
 
-__all__ = ["Array", "FloatArray", "Kernel", "KernelError", "Record", "in_python", "kernel"]
+__all__ = ["Array", "FloatArray", "Kernel", "Record", "in_python", "kernel"]

@@ -11,7 +11,7 @@ from typing import Any, Final
 import llvmlite
 import llvmlite.binding as llvm
 
-from lowtide.search.kernels.identity import identity
+from lowtide.native.unit import NativeUnit
 from lowtide.search.kernels.kernel import Kernel
 from lowtide.search.kernels.objects import kept_object
 
@@ -39,15 +39,22 @@ def compiled(kernel: Kernel[..., Any]) -> int:
     return address
 
 
+def text_of(kernel: Kernel[..., Any]) -> str:
+    """Return the LLVM module of a kernel and of all that it calls."""
+    from lowtide.native.module import module_text  # What is kept needs no compiler.
+
+    return module_text([kernel], llvm.get_process_triple())
+
+
 def _key(kernel: Kernel[..., Any]) -> str:
-    parts = (identity(kernel), llvm.get_host_cpu_name(), _features(), llvmlite.__version__)
+    """What machine code is kept by: by the sources, since their text need not be written then."""
+    sources = NativeUnit(kernel.name, [kernel]).sources
+    parts = (sources, llvm.get_host_cpu_name(), _features(), llvmlite.__version__)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 def _compiled_object(kernel: Kernel[..., Any], machine: Any) -> bytes:
-    from lowtide.search.kernels.lowering import lower
-
-    module = llvm.parse_assembly(str(lower(kernel)))
+    module = llvm.parse_assembly(text_of(kernel))
     module.verify()
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options())
     passes = llvm.create_new_module_pass_manager()

@@ -12,7 +12,7 @@ from typing import Final, final
 
 from lowtide.ir import Computation, Instruction, LowtideError, Module, Opcode
 from lowtide.ir.schedule import PartialOrder, Schedule
-from lowtide.ops.in_place import may_share
+from lowtide.ops.may_share import may_share
 from lowtide.xla.analysis.execution_order import (
     BEFORE,
     Constraint,

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from lowtide.analysis.call_graph import CallRole, executed_callees
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.schedule import PartialOrder, Schedule
-from lowtide.ops.in_place import may_share
+from lowtide.ops.may_share import may_share
 from lowtide.records import dataclass
 from lowtide.xla.analysis.bit_rows import Bytes, packed, transposed
 from lowtide.xla.analysis.call_tree import ControlFlowCall, end_of

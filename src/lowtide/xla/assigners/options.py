@@ -8,7 +8,8 @@ from enum import StrEnum
 from typing import Final, Protocol, final
 
 from lowtide.ir import Instruction, LowtideError, Opcode, Shape, ShapeIndex
-from lowtide.ops.in_place import Pair, may_share
+from lowtide.ops.in_place import Pair
+from lowtide.ops.may_share import may_share
 from lowtide.planning.heap import (
     HeapAlgorithm,
     PlacingOrder,

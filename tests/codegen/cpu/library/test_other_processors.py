@@ -45,7 +45,7 @@ ROOTS = {
     "unit_diagonal=false, transpose_a=NO_TRANSPOSE",
     "threefry": "(u64[2], u32[5,7]) rng-bit-generator(k), algorithm=rng_three_fry",
     "philox": "(u64[2], u8[35]) rng-bit-generator(k), algorithm=rng_philox",
-    "exchange": "f32[3,200] all-reduce(x), replica_groups={}, to_apply=add",
+    "collective": "f32[3,200] all-reduce(x), replica_groups={}, to_apply=add",
 }
 
 

@@ -67,7 +67,7 @@ class _Draft:
     """A fusion that is being written."""
 
     def __init__(self, given: Shape, count: int, *, in_parts: bool = False) -> None:
-        self.module = Module("exchange")
+        self.module = Module("collective")
         self.body = self.module.add_computation("body")
         start = array_shape(ElementType.S32, ())
         self.given = [given] * count + [start] * (2 * in_parts)

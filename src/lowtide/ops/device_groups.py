@@ -99,7 +99,7 @@ def _check(instruction: Instruction, groups: Groups) -> None:
     )
 
 
-def has_meetings(module: Module) -> bool:
+def meets_devices(module: Module) -> bool:
     """Return whether an instruction needs other devices, or asks for the number of its own."""
     return any(
         isinstance(x.attributes, Collective | CollectivePermute) or x.opcode in _NUMBERS

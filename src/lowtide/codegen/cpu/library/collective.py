@@ -18,20 +18,20 @@ from lowtide.codegen.cpu.library.collective_loops import (
     scattered,
 )
 from lowtide.codegen.cpu.library.copies import Copy, copies_code
-from lowtide.codegen.cpu.library.ragged_exchange import plan_ragged_fetch
+from lowtide.codegen.cpu.library.ragged_all_to_all import plan_ragged_fetch
 from lowtide.codegen.cpu.loop import plan_loop
 from lowtide.codegen.elements.operands import leaves
 from lowtide.codegen.elements.reducers import monoid_of
-from lowtide.codegen.kernel import ExchangePart, ExchangePlan, KernelCode, KernelPlan
+from lowtide.codegen.kernel import CollectivePart, CollectivePlan, KernelCode, KernelPlan
 from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import Collective, CollectivePermute
+from lowtide.ir.collective import CollectiveBuffer, CollectiveStep, DeviceCollective, Whose
 from lowtide.ir.errors import unsupported
-from lowtide.ir.exchange import Exchange, ExchangeBuffer, ExchangeMove, Whose
 from lowtide.llvm.target import Target
-from lowtide.ops.meetings import Groups, devices_of, groups_of
+from lowtide.ops.device_groups import Groups, devices_of, groups_of
 
 
-def plan_exchange(instruction: Instruction, target: Target) -> KernelPlan | None:
+def plan_collective(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Return the plan of a collective operation, None where each device is alone in it.
 
     Raises UnsupportedOpError for a group that leaves a device out, and a form that is not run.
@@ -48,7 +48,7 @@ def plan_exchange(instruction: Instruction, target: Target) -> KernelPlan | None
 
 
 class _Writer:
-    """The moves of an instruction, as they are found, and their kernels.
+    """The steps of an instruction, as they are found, and their kernels.
 
     `given` and `received` are the arrays that a device brings and receives.
     """
@@ -63,8 +63,8 @@ class _Writer:
             self.received = self.received[len(self.given) :]
         self.sizes = sorted({len(group) for group in groups})
         self.pairs: tuple[tuple[int, int], ...] = ()
-        self.moves: list[ExchangeMove] = []
-        self.parts: list[ExchangePart] = []
+        self.steps: list[CollectiveStep] = []
+        self.parts: list[CollectivePart] = []
 
     @property
     def attributes(self) -> Collective:
@@ -89,47 +89,47 @@ class _Writer:
         """The error to raise."""
         return unsupported(self.instruction, reason)
 
-    def own(self, result: int) -> ExchangeBuffer:
+    def own(self, result: int) -> CollectiveBuffer:
         """The own buffer of a result."""
-        return ExchangeBuffer(Whose.OWN, len(self.given) + result)
+        return CollectiveBuffer(Whose.OWN, len(self.given) + result)
 
-    def every(self, operand: int) -> ExchangeBuffer:
+    def every(self, operand: int) -> CollectiveBuffer:
         """The buffers of an operand on all devices of the group."""
-        return ExchangeBuffer(Whose.EVERY, operand)
+        return CollectiveBuffer(Whose.EVERY, operand)
 
-    def move(
+    def step(
         self,
-        part: ExchangePart,
-        *buffers: ExchangeBuffer,
+        part: CollectivePart,
+        *buffers: CollectiveBuffer,
         size: int = 0,
         sent: bool | None = None,
         shared: bool = False,
     ) -> None:
-        """Add a move."""
-        self.moves.append(ExchangeMove(len(self.parts), buffers, size, sent, shared))
+        """Add a step."""
+        self.steps.append(CollectiveStep(len(self.parts), buffers, size, sent, shared))
         self.parts.append(part)
 
-    def loop(self, fusion: Instruction) -> ExchangePart:
+    def loop(self, fusion: Instruction) -> CollectivePart:
         """What a fusion does, as a loop over its elements."""
-        return ExchangePart(plan_loop(fusion, self.target), fusion)
+        return CollectivePart(plan_loop(fusion, self.target), fusion)
 
     def copy(
-        self, source: ExchangeBuffer, given: Shape, result: int, sent: bool | None = None
+        self, source: CollectiveBuffer, given: Shape, result: int, sent: bool | None = None
     ) -> None:
         """Add a copy to a result of what is as large."""
         shape = self.received[result]
         if given.dimensions != shape.dimensions:
             raise self.refusal(f"{given} cannot become {shape} by moving it")
         copies = [Copy(0, given, 1, shape)]
-        part = ExchangePart(KernelPlan(lambda: copies_code(copies)), moved(given, shape))
-        self.move(part, source, self.own(result), sent=sent)
+        part = CollectivePart(KernelPlan(lambda: copies_code(copies)), moved(given, shape))
+        self.step(part, source, self.own(result), sent=sent)
 
     def clear(self, result: int, sent: bool | None = None) -> None:
         """Add zeros in the place of a result."""
         shape = self.received[result]
         copies = [Copy(None, None, 0, shape)]
-        part = ExchangePart(KernelPlan(lambda: copies_code(copies)), cleared(shape))
-        self.move(part, self.own(result), sent=sent)
+        part = CollectivePart(KernelPlan(lambda: copies_code(copies)), cleared(shape))
+        self.step(part, self.own(result), sent=sent)
 
     def check_sizes(self, whole: Shape, part: Shape, size: int) -> None:
         """Raise UnsupportedOpError unless an array is `size` times another along the dimension."""
@@ -141,10 +141,10 @@ class _Writer:
 
 def _planned(writer: _Writer, rule: Callable[[_Writer], None]) -> KernelPlan:
     rule(writer)
-    exchange = Exchange(
+    collective = DeviceCollective(
         tuple(writer.given),
         tuple(writer.received),
-        tuple(writer.moves),
+        tuple(writer.steps),
         writer.groups,
         writer.pairs,
     )
@@ -152,7 +152,7 @@ def _planned(writer: _Writer, rule: Callable[[_Writer], None]) -> KernelPlan:
         lambda: KernelCode((), ()),
         max([x.plan.shared_bytes for x in writer.parts], default=0),
         max([x.plan.thread_bytes for x in writer.parts], default=0),
-        exchange=ExchangePlan(exchange, tuple(writer.parts)),
+        collective=CollectivePlan(collective, tuple(writer.parts)),
     )
 
 
@@ -162,7 +162,7 @@ def _planned(writer: _Writer, rule: Callable[[_Writer], None]) -> KernelPlan:
 def _number(writer: _Writer) -> None:
     is_partition = writer.instruction.opcode is Opcode.PARTITION_ID
     whose = Whose.PARTITION if is_partition else Whose.REPLICA
-    writer.copy(ExchangeBuffer(whose), writer.received[0], 0)
+    writer.copy(CollectiveBuffer(whose), writer.received[0], 0)
 
 
 def _all_reduce(writer: _Writer) -> None:
@@ -170,8 +170,8 @@ def _all_reduce(writer: _Writer) -> None:
     for size in writer.sizes:
         for i, (given, result) in enumerate(zip(writer.given, writer.received, strict=True)):
             part = writer.loop(reduced(given, result, size, reducer))
-            everywhere = ExchangeBuffer(Whose.EVERY, len(writer.given) + i)
-            writer.move(part, writer.every(i), everywhere, size=size, shared=True)
+            everywhere = CollectiveBuffer(Whose.EVERY, len(writer.given) + i)
+            writer.step(part, writer.every(i), everywhere, size=size, shared=True)
 
 
 def _reduce_scatter(writer: _Writer) -> None:
@@ -180,9 +180,9 @@ def _reduce_scatter(writer: _Writer) -> None:
         for i, (given, result) in enumerate(zip(writer.given, writer.received, strict=True)):
             writer.check_sizes(given, result, size)
             part = writer.loop(scattered(given, result, size, dimension, reducer))
-            start = ExchangeBuffer(Whose.PLACE, result.dimensions[dimension])
-            zero = ExchangeBuffer(Whose.PLACE, 0)
-            writer.move(part, writer.every(i), start, zero, writer.own(i), size=size)
+            start = CollectiveBuffer(Whose.PLACE, result.dimensions[dimension])
+            zero = CollectiveBuffer(Whose.PLACE, 0)
+            writer.step(part, writer.every(i), start, zero, writer.own(i), size=size)
 
 
 def _all_gather(writer: _Writer) -> None:
@@ -190,7 +190,7 @@ def _all_gather(writer: _Writer) -> None:
         for i, (given, result) in enumerate(zip(writer.given, writer.received, strict=True)):
             writer.check_sizes(result, given, size)
             part = writer.loop(gathered(given, result, size, writer.dimension))
-            writer.move(part, writer.every(i), writer.own(i), size=size)
+            writer.step(part, writer.every(i), writer.own(i), size=size)
 
 
 def _all_to_all(writer: _Writer) -> None:
@@ -203,9 +203,9 @@ def _all_to_all(writer: _Writer) -> None:
             if given.dimensions[dimension] % size:
                 raise writer.refusal(f"{given} is not cut in {size} equal parts")
             part = writer.loop(all_to_all(given, result, size, dimension))
-            start = ExchangeBuffer(Whose.PLACE, given.dimensions[dimension] // size)
-            zero = ExchangeBuffer(Whose.PLACE, 0)
-            writer.move(part, writer.every(i), start, zero, writer.own(i), size=size)
+            start = CollectiveBuffer(Whose.PLACE, given.dimensions[dimension] // size)
+            zero = CollectiveBuffer(Whose.PLACE, 0)
+            writer.step(part, writer.every(i), start, zero, writer.own(i), size=size)
 
 
 def _deal(writer: _Writer) -> None:
@@ -216,7 +216,7 @@ def _deal(writer: _Writer) -> None:
     if len({*writer.given}) > 1:
         raise writer.refusal("its operands differ in type, sizes or layout")
     for i, given in enumerate(writer.given):
-        writer.copy(ExchangeBuffer(Whose.DEALT, i), given, i)
+        writer.copy(CollectiveBuffer(Whose.DEALT, i), given, i)
 
 
 def _ragged(writer: _Writer) -> None:
@@ -225,17 +225,17 @@ def _ragged(writer: _Writer) -> None:
     for size in writer.sizes:
         if any(x.dimensions != (numbers,) for x in writer.given[2:]) or numbers % size:
             raise writer.refusal(f"{numbers} slices are not as many for each of {size} devices")
-        part = ExchangePart(plan_ragged_fetch(writer.instruction, size, writer.target))
+        part = CollectivePart(plan_ragged_fetch(writer.instruction, size, writer.target))
         every = [writer.every(i) for i in (0, 2, 3, 4)]
-        first = ExchangeBuffer(Whose.PLACE, numbers // size)
-        writer.move(part, *every, first, writer.own(0), size=size)
+        first = CollectiveBuffer(Whose.PLACE, numbers // size)
+        writer.step(part, *every, first, writer.own(0), size=size)
 
 
 def _broadcast(writer: _Writer) -> None:
     if writer.attributes.has_dynamic_root:
         raise writer.refusal("no form with a root chosen by a value is run; the plain one is")
     for i, given in enumerate(writer.given):
-        writer.copy(ExchangeBuffer(Whose.FIRST, i), given, i)
+        writer.copy(CollectiveBuffer(Whose.FIRST, i), given, i)
 
 
 def _permute(writer: _Writer) -> None:
@@ -247,7 +247,7 @@ def _permute(writer: _Writer) -> None:
         raise writer.refusal(f"device {most} of its pairs is none of {min(writer.sizes)}")
     writer.pairs = how.source_target_pairs
     for i, given in enumerate(writer.given):
-        writer.copy(ExchangeBuffer(Whose.SOURCE, i), given, i, sent=True)
+        writer.copy(CollectiveBuffer(Whose.SOURCE, i), given, i, sent=True)
         writer.clear(i, sent=False)
     for context in range(len(writer.given), len(writer.received)):
         writer.clear(context)

@@ -1,4 +1,4 @@
-"""Meetings that go on after others, which failure is told, and the words of exchanges."""
+"""Meetings that go on after others, which failure is told, and the words of collectives."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from ctypes import sizeof
 
 import numpy as np
 import pytest
-from tests.runtime.devices.test_exchanges import MODES, SIZES, UNEVEN, one, text
+from tests.runtime.devices.test_collectives import MODES, SIZES, UNEVEN, one, text
 from tests.runtime.devices.test_failures import SUM, X, compiled, ended
 
 import lowtide
 from lowtide.runtime.devices import block
-from lowtide.runtime.devices.exchange_block import ExchangeBlock
-from lowtide.runtime.devices.meeting import Meeting, MeetingError
+from lowtide.runtime.devices.collective_block import CollectiveBlock
+from lowtide.runtime.devices.rendezvous import DeviceRendezvous, RendezvousError
 
 TWO = SUM.replace("ROOT sum.1 = f32[8] all-reduce(x)", "first = f32[8] all-reduce(x)").replace(
     "to_apply=add\n}\n",
@@ -37,30 +37,32 @@ def test_a_device_that_ends_after_meetings_is_not_waited_for() -> None:
         for _ in range(3):
             short(X)
 
-    raised = ended(Meeting(1, 4), {0: all_of_it, 1: all_of_it, 2: ends_early, 3: all_of_it})
+    raised = ended(
+        DeviceRendezvous(1, 4), {0: all_of_it, 1: all_of_it, 2: ends_early, 3: all_of_it}
+    )
     assert raised.pop(2) is None
     for error in raised.values():
-        assert isinstance(error, MeetingError)
+        assert isinstance(error, RendezvousError)
         assert "wait for others that never come" in str(error)
 
 
 def test_of_several_failures_the_first_is_told() -> None:
     run = compiled(SUM)
-    meeting = Meeting(1, 4)
+    rendezvous = DeviceRendezvous(1, 4)
     for number, words in ((2, "the cause"), (0, "what followed")):
-        with pytest.raises(ValueError, match=words), meeting.device(number):
+        with pytest.raises(ValueError, match=words), rendezvous.device(number):
             raise ValueError(words)
-    meeting.fail("from outside")
+    rendezvous.fail("from outside")
     cause = "device 2 failed: ValueError: the cause"
-    with pytest.raises(MeetingError, match=cause), meeting.device(1):
+    with pytest.raises(RendezvousError, match=cause), rendezvous.device(1):
         run(X)
 
 
 def most_buffers(words: np.ndarray, devices: int) -> int:
-    """The most buffers of a kernel in the words of an exchange, by a walk over all runs."""
+    """The most buffers of a kernel in the words of a collective, by a walk over all runs."""
     most = 0
     for device in range(devices):
-        entry = (sizeof(block.ExchangeRecord) + device * sizeof(block.DeviceWork)) // 8
+        entry = (sizeof(block.CollectiveRecord) + device * sizeof(block.DeviceWork)) // 8
         at = int(words[entry + 1] - words.ctypes.data) // 8
         count = int(words[at])
         at += 1
@@ -82,17 +84,17 @@ def most_buffers(words: np.ndarray, devices: int) -> int:
         ],
     ],
 )
-def test_each_kernel_of_an_exchange_has_room_for_its_buffers(
+def test_each_kernel_of_a_collective_has_room_for_its_buffers(
     opcode: str, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[ExchangeBlock] = []
-    begin = ExchangeBlock.__init__
+    made: list[CollectiveBlock] = []
+    begin = CollectiveBlock.__init__
 
-    def noted(self: ExchangeBlock, *given: object) -> None:
+    def noted(self: CollectiveBlock, *given: object) -> None:
         begin(self, *given)
         made.append(self)
 
-    monkeypatch.setattr(ExchangeBlock, "__init__", noted)
+    monkeypatch.setattr(CollectiveBlock, "__init__", noted)
     size = SIZES.get(mode, 2)
     given = f"f32[{3 * size},5]" if opcode == "reduce-scatter" else "f32[3,5]"
     result = f"f32[{3 * size},5]" if opcode == "all-gather" else "f32[3,5]"

@@ -1,4 +1,4 @@
-"""The meetings of one rank with others: exchanges are begun, finished, and watched."""
+"""The rendezvous of one rank with others: collectives are begun, finished, and watched."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from lowtide.host_calls.memory_calls import memory_at, write_array
 from lowtide.ir.literal import Array
 from lowtide.ir.opcode import Opcode
-from lowtide.runtime.devices.meeting import MeetingError
+from lowtide.runtime.devices.rendezvous import RendezvousError
 from lowtide.runtime.mpi.collectives import Finish, begin
 from lowtide.runtime.mpi.link import Link, RankCollective, Requests
 from lowtide.runtime.mpi.world import QUICK_SECONDS, Document, World
@@ -22,11 +22,11 @@ FAILED, WAITS, GOES_ON = "failed", "waits", "goes on"
 
 
 @final
-class RankMeeting:
-    """What one rank does at the exchanges of a program, whose device it is.
+class RankRendezvous:
+    """What one rank does at the collectives of a program, whose device it is.
 
     A rank that waits for others longer than `timeout_seconds` (None: any time) fails. Where one
-    fails, those that wait, or come to wait, raise MeetingError.
+    fails, those that wait, or come to wait, raise RendezvousError.
     """
 
     def __init__(
@@ -70,9 +70,9 @@ class RankMeeting:
         return lambda _: self._begun[collective.name].popleft()()
 
     def check(self) -> None:
-        """Raise MeetingError where this run is over since a rank failed."""
+        """Raise RendezvousError where this run is over since a rank failed."""
         if self._failure:
-            raise MeetingError(self._failure)
+            raise RendezvousError(self._failure)
 
     def fail(self, why: str) -> None:
         """End the run because of this rank, and tell all others."""
@@ -80,7 +80,7 @@ class RankMeeting:
             self._failure = f"rank {self.world.rank} failed: {why}"
             self.world.notify({"kind": FAILED, "why": why})
 
-    # -- exchanges ---------------------------------------------------------------------------------
+    # -- collectives -------------------------------------------------------------------------------
 
     def _number(self, collective: RankCollective, place: int) -> None:
         (address,) = (ctypes.c_size_t * 1).from_address(place)
@@ -142,7 +142,7 @@ class RankMeeting:
             self._waiting.pop(rank, None)
 
     def _missing(self, collective: RankCollective) -> list[str]:
-        """The ranks of the group that do not wait at this exchange, and what is known of them."""
+        """The ranks of the group that do not wait at this collective, and what is known of them."""
         found = []
         for rank in collective.group_of(self.world.rank):
             at = self._waiting.get(rank)

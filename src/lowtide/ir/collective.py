@@ -33,15 +33,15 @@ NUMBERS: Final = frozenset({Whose.PLACE, Whose.PARTITION, Whose.REPLICA})
 
 
 @dataclass(frozen=True, slots=True)
-class ExchangeBuffer:
-    """A buffer of a kernel: number `slot` of those that a device has at the exchange."""
+class CollectiveBuffer:
+    """A buffer of a kernel: number `slot` of those that a device has at the collective."""
 
     whose: Whose
     slot: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class ExchangeMove:
+class CollectiveStep:
     """One kernel that a device runs when all have met.
 
     It is for groups of `size` devices (0: of any), and for devices that are `sent` something or
@@ -49,14 +49,14 @@ class ExchangeMove:
     """
 
     kernel: int
-    buffers: tuple[ExchangeBuffer, ...]
+    buffers: tuple[CollectiveBuffer, ...]
     size: int = 0
     sent: bool | None = None
     shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class DeviceCollective:
     """What the devices of a group do together at one instruction.
 
     `operands` are the shapes of what a device brings, `results` of what it receives; its buffers
@@ -67,7 +67,7 @@ class Exchange:
 
     operands: tuple[Shape, ...]
     results: tuple[Shape, ...]
-    moves: tuple[ExchangeMove, ...]
+    steps: tuple[CollectiveStep, ...]
     groups: tuple[tuple[int, ...], ...] = ()
     pairs: tuple[tuple[int, int], ...] = ()
 

@@ -1,4 +1,4 @@
-"""Exchanges of a program with those on other graphics processors of this process.
+"""Collectives of a program with those on other graphics processors of this process.
 
 ```
  device 0   ▇▇▇ kernels ┃ meet ┃▇▇ reads the memory of 1 ┃ meet ┃▇▇▇ kernels
@@ -6,7 +6,7 @@
 ```
 
 Each device has a thread. When all of a group have come, nothing of theirs runs; each starts the
-kernels of its moves, which are given addresses of the others' memory; when all have done that, each
+kernels of its steps, which are given addresses of the others' memory; when all have done that, each
 goes on. What is shared among processors, an all-reduce, the first device of a group does: it writes
 the result of all, so that a result may lie over what was brought.
 """
@@ -20,16 +20,16 @@ from typing import Final, final
 import numpy as np
 
 from lowtide.ir.buffer import BufferSlice
-from lowtide.ir.thunk import ExchangeThunk, exchanges
+from lowtide.ir.thunk import CollectiveThunk, collective_thunks
 from lowtide.runtime.cpu.native import native
 from lowtide.runtime.devices.block import NOBODY
-from lowtide.runtime.devices.exchange_block import (
-    ExchangeBlock,
+from lowtide.runtime.devices.collective_block import (
+    CollectiveBlock,
     Pick,
-    moves_of,
     numbers_of,
+    steps_of,
 )
-from lowtide.runtime.devices.meeting import Seat, seat_for
+from lowtide.runtime.devices.rendezvous import Participant, participant_for
 from lowtide.runtime.gpu.driver import Driver
 from lowtide.runtime.gpu.program import GpuProgram
 
@@ -41,8 +41,8 @@ Address = Callable[[BufferSlice], int]
 
 
 @final
-class DeviceExchanges:
-    """What one device of a program does in its exchanges; `functions` are its kernels', by symbol.
+class DeviceCollectives:
+    """What one device of a program does in collectives; `functions` are its kernels', by symbol.
 
     Numbers that kernels are given lie in memory of the device, some bytes for a program, which no
     plan counts.
@@ -53,7 +53,7 @@ class DeviceExchanges:
     ) -> None:
         self.program, self.driver = program, driver
         self._functions, self._stream = functions, stream
-        found = {x.name: x for x in exchanges(program.thunks)}
+        found = {x.name: x for x in collective_thunks(program.thunks)}
         numbers = [_numbers(x, program) for x in found.values()]
         self._numbers = np.unique(np.concatenate(numbers)) if numbers else np.zeros(0, np.int32)
         self._base = 0
@@ -69,30 +69,30 @@ class DeviceExchanges:
             self.driver.free(self._base)
         self._base = 0
 
-    def run(self, thunk: ExchangeThunk, address: Address) -> None:
+    def run(self, thunk: CollectiveThunk, address: Address) -> None:
         """Meet the others, and do what is this device's; nothing of it runs before and after.
 
-        Raises InputError where the thread is no device of a run, and MeetingError.
+        Raises InputError where the thread is no device of a run, and RendezvousError.
         """
-        seat = seat_for(self.program)
-        place = seat.meeting.place(thunk.name, lambda: _place(thunk, self.program))
-        shown = seat.meeting.shown
-        shown[seat.number] = tuple([address(x) for x in thunk.buffers])
+        participant = participant_for(self.program)
+        place = participant.rendezvous.place(thunk.name, lambda: _place(thunk, self.program))
+        shown = participant.rendezvous.shown
+        shown[participant.number] = tuple([address(x) for x in thunk.buffers])
         scratch = 0 if thunk.scratch is None else address(thunk.scratch)
-        self._meet(place, seat)
-        group = thunk.exchange.group_of(seat.number)
-        for move, picks in moves_of(thunk.exchange, seat.number, self.program.partitions):
-            if not move.shared or seat.number == group[0]:
+        self._meet(place, participant)
+        group = thunk.collective.group_of(participant.number)
+        for step, picks in steps_of(thunk.collective, participant.number, self.program.partitions):
+            if not step.shared or participant.number == group[0]:
                 addresses = [self._address(x, shown) for x in picks]
-                self._launch(move.kernel, [*addresses, scratch])
+                self._launch(step.kernel, [*addresses, scratch])
         self.driver.synchronize(self._stream)
-        self._meet(place, seat)
+        self._meet(place, participant)
 
-    def _meet(self, place: ExchangeBlock, seat: Seat) -> None:
+    def _meet(self, place: CollectiveBlock, participant: Participant) -> None:
         """Wait for the others of the group."""
         words = np.zeros(place.workspace, np.uint64)
-        if not native().meet(place.address, words, seat.address):
-            raise seat.meeting.error({place.address: place})
+        if not native().meet(place.address, words, participant.address):
+            raise participant.rendezvous.error({place.address: place})
 
     def _address(self, pick: Pick, shown: Sequence[tuple[int, ...]]) -> int:
         device, slot = pick
@@ -106,14 +106,14 @@ class DeviceExchanges:
             self.driver.launch(self._functions[launch.function], grid, addresses, self._stream)
 
 
-def _place(thunk: ExchangeThunk, program: GpuProgram) -> ExchangeBlock:
-    """Where the devices of an exchange wait for one another; nothing else is done there."""
-    alone = replace(thunk, exchange=replace(thunk.exchange, moves=(), operands=(), results=()))
-    return ExchangeBlock(alone, (), lambda symbol: 0, program.replicas, program.partitions)
+def _place(thunk: CollectiveThunk, program: GpuProgram) -> CollectiveBlock:
+    """Where the devices of a collective wait for one another; nothing else is done there."""
+    alone = replace(thunk, collective=replace(thunk.collective, steps=(), operands=(), results=()))
+    return CollectiveBlock(alone, (), lambda symbol: 0, program.replicas, program.partitions)
 
 
 def _numbers(
-    thunk: ExchangeThunk, program: GpuProgram
+    thunk: CollectiveThunk, program: GpuProgram
 ) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-    groups = [thunk.exchange.group_of(x) for x in range(program.devices)]
-    return numbers_of(thunk.exchange, program.devices, max(map(len, groups)))
+    groups = [thunk.collective.group_of(x) for x in range(program.devices)]
+    return numbers_of(thunk.collective, program.devices, max(map(len, groups)))

@@ -1,4 +1,4 @@
-"""Blocks of exchanges: what each device does there, as words for machine code."""
+"""Blocks of collectives: what each device does there, as words for machine code."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.ir.exchange import Exchange, ExchangeBuffer, ExchangeMove, Whose
+from lowtide.ir.collective import CollectiveBuffer, CollectiveStep, DeviceCollective, Whose
 from lowtide.ir.literal import DTYPES
-from lowtide.ir.thunk import ExchangeThunk, KernelEntry
-from lowtide.runtime.devices.block import NOBODY, DeviceWork, ExchangeRecord
+from lowtide.ir.thunk import CollectiveThunk, KernelEntry
+from lowtide.runtime.devices.block import NOBODY, CollectiveRecord, DeviceWork
 
 DIVIDED_BYTES: Final = 1 << 17
 """Arrays of a group of so many bytes together are worked on by all of its devices at once; for
@@ -24,8 +24,8 @@ Pick: TypeAlias = "tuple[int, int]"
 of 32 bits that lies in no buffer."""
 
 
-class ExchangeBlock:
-    """The words of one exchange, in memory for as long as this.
+class CollectiveBlock:
+    """The words of one collective, in memory for as long as this.
 
     `workspace` is how many words of it a run needs. `address` gives that of a kernel's function;
     devices are numbered through `replicas` and `partitions`.
@@ -33,46 +33,46 @@ class ExchangeBlock:
 
     def __init__(
         self,
-        thunk: ExchangeThunk,
+        thunk: CollectiveThunk,
         kernels: Sequence[KernelEntry],
         address: Callable[[str], int],
         replicas: int,
         partitions: int,
     ) -> None:
         self.name = thunk.name
-        self.exchange = thunk.exchange
+        self.collective = thunk.collective
         self._kernels = kernels
         self._function = address
         self._partitions = partitions
         area = len(thunk.buffers) + 1
         devices = replicas * partitions
-        groups = [self.exchange.group_of(x) for x in range(devices)]
-        self._numbers = numbers_of(self.exchange, devices, max(map(len, groups)))
+        groups = [self.collective.group_of(x) for x in range(devices)]
+        self._numbers = numbers_of(self.collective, devices, max(map(len, groups)))
         found = [self._runs(device, group) for device, group in enumerate(groups)]
         self.workspace = area + max([count for _, count in found])
-        head = [area, area - 1, int(_is_divided(self.exchange, groups))]
+        head = [area, area - 1, int(_is_divided(self.collective, groups))]
         self._words = _laid_out(head, groups, [runs for runs, _ in found])
         self.address = int(self._words.ctypes.data)
 
     def _runs(self, device: int, group: tuple[int, ...]) -> tuple[list[int], int]:
         """The words of what a device does, and the most buffers that a kernel gets."""
         words, count, most = [0], 0, 0
-        for move, picks in moves_of(self.exchange, device, self._partitions):
+        for step, picks in steps_of(self.collective, device, self._partitions):
             found = [x for pick in picks for x in self._words_of(pick)]
-            for begin, end, function in self._parts(move, len(group), group.index(device)):
+            for begin, end, function in self._parts(step, len(group), group.index(device)):
                 words += [function, begin, end, len(picks), *found]
                 count += 1
             most = max(most, len(picks))
         words[0] = count
         return words, most
 
-    def _parts(self, move: ExchangeMove, size: int, place: int) -> list[tuple[int, int, int]]:
+    def _parts(self, step: CollectiveStep, size: int, place: int) -> list[tuple[int, int, int]]:
         """Of each phase of a kernel the units that a device does, and the function."""
-        phases = self._kernels[move.kernel].phases
+        phases = self._kernels[step.kernel].phases
         found = []
         for phase in phases:
             begin, end = 0, phase.units
-            if move.shared:
+            if step.shared:
                 begin, end = end * place // size, end * (place + 1) // size
             found.append((begin, end, self._function(phase.function)))
         return found
@@ -85,26 +85,28 @@ class ExchangeBlock:
         return NOBODY, int(self._numbers.ctypes.data) + self._numbers.itemsize * at
 
 
-def moves_of(
-    exchange: Exchange, device: int, partitions: int
-) -> Iterator[tuple[ExchangeMove, list[Pick]]]:
+def steps_of(
+    collective: DeviceCollective, device: int, partitions: int
+) -> Iterator[tuple[CollectiveStep, list[Pick]]]:
     """Yield what a device does once its group has met, and the buffers that each kernel is given.
 
     Devices are numbered through replicas, each of so many partitions.
     """
-    group = exchange.group_of(device)
+    group = collective.group_of(device)
     place = group.index(device)
-    source = {target: source for source, target in exchange.pairs}.get(place)
-    for move in exchange.moves:
-        if move.size in (0, len(group)) and move.sent in (None, source is not None):
-            yield (
-                move,
-                [x for y in move.buffers for x in _picks(y, group, place, source, partitions)],
-            )
+    source = {target: source for source, target in collective.pairs}.get(place)
+    for step in collective.steps:
+        if step.size in (0, len(group)) and step.sent in (None, source is not None):
+            picks = [_picks(x, group, place, source, partitions) for x in step.buffers]
+            yield step, [x for found in picks for x in found]
 
 
 def _picks(
-    buffer: ExchangeBuffer, group: tuple[int, ...], place: int, source: int | None, partitions: int
+    buffer: CollectiveBuffer,
+    group: tuple[int, ...],
+    place: int,
+    source: int | None,
+    partitions: int,
 ) -> list[Pick]:
     device, slot = group[place], buffer.slot
     match buffer.whose:
@@ -127,20 +129,20 @@ def _picks(
     return [(NOBODY, values[buffer.whose])]
 
 
-def numbers_of(exchange: Exchange, devices: int, most: int) -> npt.NDArray[np.int32]:
-    """Return all numbers of 32 bits that kernels of an exchange may be given, in order.
+def numbers_of(collective: DeviceCollective, devices: int, most: int) -> npt.NDArray[np.int32]:
+    """Return all numbers of 32 bits that kernels of a collective may be given, in order.
 
     Its groups have `most` devices at most.
     """
     found = set(range(devices))
-    for move in exchange.moves:
-        steps = [x.slot for x in move.buffers if x.whose is Whose.PLACE]
-        found.update([step * place for step in steps for place in range(most)])
+    for step in collective.steps:
+        strides = [x.slot for x in step.buffers if x.whose is Whose.PLACE]
+        found.update([stride * place for stride in strides for place in range(most)])
     return np.array(sorted(found), np.int32)
 
 
-def _is_divided(exchange: Exchange, groups: Sequence[tuple[int, ...]]) -> bool:
-    shapes = (*exchange.operands, *exchange.results)
+def _is_divided(collective: DeviceCollective, groups: Sequence[tuple[int, ...]]) -> bool:
+    shapes = (*collective.operands, *collective.results)
     nbytes = sum([x.element_count * DTYPES[x.element_type].itemsize for x in shapes])
     return nbytes * max(map(len, groups)) >= DIVIDED_BYTES
 
@@ -149,7 +151,7 @@ def _laid_out(
     head: Sequence[int], groups: Sequence[tuple[int, ...]], runs: Sequence[Sequence[int]]
 ) -> npt.NDArray[np.int64]:
     """The words of a block; equal groups are there once."""
-    start = (sizeof(ExchangeRecord) + sizeof(DeviceWork) * len(groups)) // 8
+    start = (sizeof(CollectiveRecord) + sizeof(DeviceWork) * len(groups)) // 8
     tail: list[int] = []
     places: dict[tuple[int, ...], int] = {}
     for group in groups:

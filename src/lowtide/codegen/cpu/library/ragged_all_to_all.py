@@ -26,7 +26,7 @@ from lowtide.llvm.target import Target
 from lowtide.records import dataclass
 
 
-def plan_ragged_exchange(instruction: Instruction, target: Target) -> KernelPlan | None:
+def plan_ragged_all_to_all(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Return the plan of a ragged-all-to-all whose group has one device.
 
     Rows that would be read or written outside of the arrays are left out.
@@ -46,7 +46,7 @@ def plan_ragged_fetch(instruction: Instruction, size: int, target: Target) -> Ke
 
 
 def _code(instruction: Instruction, target: Target) -> KernelCode:
-    fn = Function("exchange", ARGUMENTS)
+    fn = Function("collective", ARGUMENTS)
     elements = scalar_elements(fn, target)
     bound = bind(fn, instruction)
     arrays = [bound.frame.arrays[x] for x in instruction.operands]
@@ -56,7 +56,7 @@ def _code(instruction: Instruction, target: Target) -> KernelCode:
 
 
 def _fetching_code(instruction: Instruction, size: int, target: Target) -> KernelCode:
-    fn = Function("exchange", ARGUMENTS)
+    fn = Function("collective", ARGUMENTS)
     elements = scalar_elements(fn, target)
     shapes = [instruction.operands[i].shape for i in (0, 2, 3, 4)]
     numbers = [[_buffer(fn, size * i + j) for j in range(size)] for i in range(4)]
