@@ -10,10 +10,10 @@ empty cache, with a full one, ONNX Runtime's), growth of resident memory until t
 with a full cache, ONNX Runtime's), and the greatest difference of an element from ONNX Runtime's,
 as a share of the greatest element.
 
-With `--starts` ONNX Runtime does not run: each model starts in a process of its own with an empty
-cache and with a full one. Columns: seconds of the processor from the import of lowtide.onnx to the
-first result, those of the process that compiles included, growth of resident memory meanwhile in
-MB, weights and arenas in MB.
+With `--starts` each model starts in a process of its own with an empty cache, with a full one, and
+in ONNX Runtime. Columns: seconds of the processor from the import of lowtide.onnx (onnxruntime) to
+the first result, those of the process that compiles included, growth of resident memory meanwhile
+in MB, weights and arenas in MB. Modules have their bytecode, as pip writes it.
 
 With `--shapes` models with a free size get other sizes one after the other, with an empty cache.
 Columns: seconds of the processor as above for the first size, and the mean for each of the others;
@@ -27,6 +27,7 @@ for code without AVX-512 (which ONNX Runtime uses in any case).
 from __future__ import annotations
 
 import argparse
+import atexit
 import json
 import math
 import os
@@ -38,7 +39,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, Final
@@ -335,6 +336,18 @@ def start(model: RealModel, path: Path) -> dict[str, Any]:
     return {**figures, "needed": (memory["weight_bytes"] + memory["arena_bytes"]) / 1e6}
 
 
+def start_theirs(model: RealModel, path: Path) -> dict[str, Any]:
+    """Return what a first result of ONNX Runtime takes in this process, from the import on."""
+    before, begin = _resident(), _processor_time()
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads, settings.log_severity_level = 2, 3
+    session = onnxruntime.InferenceSession(path, settings, ["CPUExecutionProvider"])
+    session.run(None, feeds_of(model, session.get_inputs()))
+    return {"seconds": _processor_time() - begin, "resident": _resident() - before}
+
+
 def _processor_time() -> float:
     """Seconds of this process and of those that it began and that still run."""
     total = process_time()
@@ -373,7 +386,8 @@ def shapes(model: RealModel, path: Path) -> dict[str, Any]:
 
 def _child(model: RealModel, path: Path, cache: str, kind: str = "one") -> dict[str, Any]:
     code = [sys.executable, __file__, f"--{kind}", f"{MODELS.index(model)}", "--path", str(path)]
-    environment = {**os.environ, "XDG_CACHE_HOME": cache}
+    environment = {**os.environ, "XDG_CACHE_HOME": cache, "PYTHONPYCACHEPREFIX": _bytecode()}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     try:
         done = subprocess.run(
             code, capture_output=True, text=True, timeout=CHILD_SECONDS, env=environment
@@ -384,6 +398,14 @@ def _child(model: RealModel, path: Path, cache: str, kind: str = "one") -> dict[
         return {"error": done.stderr.strip().splitlines()[-1][:200]}
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
+
+
+@cache
+def _bytecode() -> str:
+    """A folder for the bytecode of modules, which pip writes where it installs packages."""
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    return folder.name
 
 
 def _row(model: RealModel, path: Path) -> list[str]:
@@ -405,7 +427,7 @@ def _row(model: RealModel, path: Path) -> list[str]:
 
 def _starts(model: RealModel, path: Path) -> list[str]:
     with tempfile.TemporaryDirectory() as cache:
-        found = [_child(model, path, cache, "start") for _ in range(2)]
+        found = [_child(model, path, cache, x) for x in ("start", "start", "their-start")]
     errors = [x["error"] for x in found if "error" in x]
     if errors:
         return [model.name, *errors[:1]]
@@ -448,7 +470,10 @@ _SPEEDS_HEADER: Final = [
 _SHAPES_HEADER: Final = [
     "model", "s, first", "s, others", "behind, first", "others", "ONNX Runtime, first", "others"
 ]  # fmt: skip
-_STARTS_HEADER: Final = ["model", "s, empty", "s, full", "MB, empty", "MB, full", "needed MB"]
+_STARTS_HEADER: Final = [
+    "model", "s, empty", "s, full", "s, ONNX Runtime",
+    "MB, empty", "MB, full", "MB, ONNX Runtime", "needed MB"
+]  # fmt: skip
 _HEADER: Final = ["model", "ms", "speed", "first s", "resident MB", "difference"]
 
 
@@ -464,6 +489,7 @@ def main() -> None:
     parser.add_argument("--shape", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--start", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--their-start", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one is not None:
@@ -478,6 +504,9 @@ def main() -> None:
     if given.start is not None:
         print(json.dumps(start(MODELS[given.start], given.path)))
         return
+    if given.their_start is not None:
+        print(json.dumps(start_theirs(MODELS[given.their_start], given.path)))
+        return
     if given.fetch is None:
         parser.error("--fetch FOLDER says where the packages are kept")
     chosen = [x for x in MODELS if re.search(given.only, x.name)]
@@ -491,19 +520,28 @@ def main() -> None:
     rows_of, header = ways.get(kind, (_row, _HEADER))
     rows = [header, ["---"] * len(header)]
     print(*["| " + " | ".join(x) + " |" for x in rows], sep="\n")
-    means = []
-    for model in chosen:
-        row = rows_of(model, next(folders[model.package].rglob(model.file)))
+    rows_made = []
+    for number, model in enumerate(chosen):
+        path = next(folders[model.package].rglob(model.file))
+        if given.starts and number == 0:
+            _starts(model, path)  # Has the bytecode of modules written.
+        row = rows_of(model, path)
         print("| " + " | ".join(row) + " |", flush=True)
-        means += [float(row[3 if given.speeds else 2])] if len(row) > 2 else []
+        rows_made += [row] if len(row) > 2 else []
     if given.shapes:
         return
-    if means and given.starts:
-        mean = math.exp(sum([math.log(x) for x in means]) / len(means))
-        print(f"\n{len(means)} of {len(chosen)} models ran; {mean:.2f} s with a full cache")
-    elif means:
-        mean = math.exp(sum([math.log(max(x, 1e-9)) for x in means]) / len(means))
-        print(f"\n{len(means)} of {len(chosen)} models ran; geometric mean of speeds {mean:.2f}")
+    count = f"{len(rows_made)} of {len(chosen)} models ran"
+    if given.starts:
+        columns = [[float(row[i]) for row in rows_made] for i in range(1, len(_STARTS_HEADER))]
+        figures = [f"{_geometric_mean(x):.2f}" for x in columns]
+        print("| geometric mean | " + " | ".join(figures) + " |\n\n" + count)
+    else:
+        column = [float(row[3 if given.speeds else 2]) for row in rows_made]
+        print(f"\n{count}; geometric mean of speeds {_geometric_mean(column):.2f}")
+
+
+def _geometric_mean(figures: Sequence[float]) -> float:
+    return math.exp(sum([math.log(max(x, 1e-9)) for x in figures]) / max(len(figures), 1))
 
 
 if __name__ == "__main__":
