@@ -82,7 +82,7 @@ def feeds_of(model: RealModel, inputs: Sequence[Any]) -> dict[str, Any]:
         if given.name in model.values:
             found[given.name] = np.full(_scalar(sizes), model.values[given.name], dtype)
         elif dtype.kind == "f":
-            found[given.name] = random.normal(size=sizes).astype(dtype)
+            found[given.name] = (model.scale * random.normal(size=sizes)).astype(dtype)
         else:
             most = 2 if dtype.kind == "b" else model.most
             found[given.name] = random.integers(0, most, sizes).astype(dtype)

@@ -15,7 +15,7 @@ from typing import Any, Final
 class RealModel:
     """A file of a wheel; sizes of inputs whose dimensions are free, and values of some inputs.
 
-    Whole numbers that are fed are below `most`.
+    Whole numbers that are fed are below `most`, others normal with a deviation of `scale`.
     """
 
     package: str
@@ -24,6 +24,7 @@ class RealModel:
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     values: Mapping[str, int] = field(default_factory=dict)
     most: int = 40
+    scale: float = 1.0
 
     @property
     def name(self) -> str:
@@ -187,7 +188,8 @@ MODELS: Final = [
                 "sizes": {
                     "feature_input": (1, 529),
                     **{f"{x}_input": (1, 40, 101) for x in ("line", "value", "variable")},
-                }
+                },
+                "scale": 0.1,
             }
         },
     ),
