@@ -12,11 +12,12 @@ import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from functools import cached_property
 from typing import Any, Final, TypeAlias, final
 
 import numpy as np
 
-from lowtide.backends.kept import environment_of, kept
+from lowtide.backends.kept import environment_of, is_environment_known, kept
 from lowtide.client.executable.code_version import code_version
 from lowtide.client.executable.executable import Executable, kept_executable
 from lowtide.frontend.onnx.interface import ModelInterface
@@ -88,8 +89,7 @@ class KnownSteps:
         self._weights = shown.weights
         self._outputs = [x.name for x in shown.outputs]
         self._most = most
-        said = f"{digest}\n{options} {options.thread_count}\n{environment_of(options)}\n"
-        self._decides = f"{said}{code_version()}\n"
+        self._digest = digest
         self._fixed: OrderedDict[Signature, tuple[str, ...] | None] = OrderedDict()
         self._programs: OrderedDict[tuple[Any, ...], KnownProgram | None] = OrderedDict()
 
@@ -131,7 +131,16 @@ class KnownSteps:
         store.put(self._key(_STEP, key), written(header, step.constants))
         store.put(self._key(_VALUES, signature), json.dumps(step.fixed).encode())
 
+    @cached_property
+    def _decides(self) -> str:
+        """What besides the feeds decides about programs."""
+        options = self._options
+        said = f"{self._digest}\n{options} {options.thread_count}\n"
+        return f"{said}{environment_of(options)}\n{code_version()}\n"
+
     def _kept_names(self, signature: Signature) -> tuple[str, ...] | None:
+        if not is_environment_known():
+            return None  # There can be no program, and LLVM is not to be loaded.
         data = kept(KIND, self._options).get(self._key(_VALUES, signature))
         return None if data is None else tuple(json.loads(data))
 
