@@ -64,7 +64,9 @@ def test_the_folder_stays_about_as_large_as_it_may_be(tmp_path: Path) -> None:
     cache = ObjectCache(tmp_path, most_bytes=20_000)
     for number in range(3 * SWEEP_EVERY):
         cache.put(f"key{number}", bytes(500))
-    assert sum(x.stat().st_size for x in files(tmp_path)) < 20_000 + SWEEP_EVERY * (500 + ALIGNMENT + CHECKSUM_BYTES)
+    assert sum(x.stat().st_size for x in files(tmp_path)) < 20_000 + SWEEP_EVERY * (
+        500 + ALIGNMENT + CHECKSUM_BYTES
+    )
 
 
 HAMMER = """
