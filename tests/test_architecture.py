@@ -215,7 +215,17 @@ ROOMS: dict[str, list[str]] = {
         "reduce",
         "client",
     ],
-    "onnx": ["ir", "options", "evaluator", "verifier", "report", "frontend", "compiler", "client"],
+    "onnx": [
+        "ir",
+        "options",
+        "evaluator",
+        "verifier",
+        "report",
+        "frontend",
+        "compiler",
+        "backends",
+        "client",
+    ],
     "pjrt": [
         "files",
         "ir",

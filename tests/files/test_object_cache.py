@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.support import HANG_SECONDS
 
-from lowtide.files.object_cache import SWEEP_EVERY, ObjectCache
+from lowtide.files.object_cache import ALIGNMENT, CHECKSUM_BYTES, SWEEP_EVERY, ObjectCache
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.objects import compile_modules, with_unique_names
@@ -52,7 +52,7 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
 def test_the_files_used_least_recently_go_first(tmp_path: Path) -> None:
     cache = ObjectCache(tmp_path, most_bytes=3000)
     for number in range(5):
-        cache.put(f"key{number}", bytes(979))
+        cache.put(f"key{number}", bytes(1000 - ALIGNMENT - CHECKSUM_BYTES))
     for number, path in enumerate(files(tmp_path)):
         os.utime(path, ns=(number, number))
     assert cache.get("key0") is not None
@@ -64,13 +64,15 @@ def test_the_folder_stays_about_as_large_as_it_may_be(tmp_path: Path) -> None:
     cache = ObjectCache(tmp_path, most_bytes=20_000)
     for number in range(3 * SWEEP_EVERY):
         cache.put(f"key{number}", bytes(500))
-    assert sum(x.stat().st_size for x in files(tmp_path)) < 20_000 + SWEEP_EVERY * 516
+    assert sum(x.stat().st_size for x in files(tmp_path)) < 20_000 + SWEEP_EVERY * (
+        500 + ALIGNMENT + CHECKSUM_BYTES
+    )
 
 
 HAMMER = """
 import sys
 from pathlib import Path
-from lowtide.files.object_cache import ObjectCache
+from lowtide.files.object_cache import ALIGNMENT, CHECKSUM_BYTES, ObjectCache
 cache, seed = ObjectCache(Path(sys.argv[1])), int(sys.argv[2])
 for turn in range(200):
     key = f"key{(turn * seed) % 7}"

@@ -33,10 +33,10 @@ class Gate:
         self.open, self.begun = Event(), []
         self.compile, session._compile = session._compile, self
 
-    def __call__(self, module, options):
+    def __call__(self, module):
         self.begun.append(module.name)
         assert self.open.wait(HANG_SECONDS)
-        return self.compile(module, options)
+        return self.compile(module)
 
 
 def natives(session: InferenceSession) -> list[object]:
@@ -81,7 +81,7 @@ def test_a_graph_with_nodes_on_the_host_is_compiled_behind_too():
 def test_what_a_compilation_refuses_is_raised_by_the_next_run():
     session = InferenceSession(perceptron(), **QUICK)
 
-    def refuse(module, options):
+    def refuse(module):
         raise LowtideError("it cannot be")
 
     session._compile = refuse

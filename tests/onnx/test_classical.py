@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from tests.onnx.beside import HAS_RUNTIME, check, kind_of, one_node, ours, reference, runtime
-from tests.onnx.models import helper
+from tests.onnx.models import helper, numpy_helper, tensor
 
 import lowtide.onnx
 from lowtide.ir.errors import LowtideError
@@ -353,3 +353,74 @@ def test_scores_of_a_classifier_are_a_module():
     module = lowtide.onnx.read_module(model, {"n": 4})
     assert module.entry.parameters[0].shape.dimensions == (4, 2)
     assert InferenceSession(model, threads=1).run(None, {"x": ROWS})[0].shape == (5, 3)
+
+
+def _comb(trees: int, depth: int, shared: bool = False):
+    """Trees whose inner nodes have a leaf on one side; each tree is one step deeper than the last.
+
+    With `shared` both sides of the last inner node lead to one leaf.
+    """
+    nodes: dict[str, list] = {
+        x: [] for x in ("feature", "split", "true", "true_leaf", "false", "false_leaf")
+    }
+    roots, weights = [], []
+    for tree in range(trees):
+        roots.append(len(nodes["feature"]))
+        for level in range(depth + tree):
+            is_last = level == depth + tree - 1
+            here = len(nodes["feature"])
+            leaf = len(weights)
+            weights.append(float(leaf % 7) - 3.0)
+            if is_last and not shared:
+                weights.append(0.5 * leaf)
+            nodes["feature"].append((tree + level) % 3)
+            nodes["split"].append(np.sin(here) / 2)
+            nodes["true"].append(leaf)
+            nodes["true_leaf"].append(1)
+            nodes["false"].append((leaf + (not shared)) if is_last else here + 1)
+            nodes["false_leaf"].append(int(is_last))
+    return nodes, roots, weights
+
+
+def _walked(nodes, roots, weights, x):
+    """What the trees come to for a row, one node after the other."""
+    total = 0.0
+    for root in roots:
+        at, is_leaf = root, False
+        while not is_leaf:
+            side = "true" if x[nodes["feature"][at]] <= nodes["split"][at] else "false"
+            at, is_leaf = nodes[side][at], bool(nodes[f"{side}_leaf"][at])
+        total += weights[at]
+    return total
+
+
+@pytest.mark.parametrize(
+    ("trees", "depth", "shared"), [(1, 1, False), (40, 3, False), (30, 2, True)]
+)
+def test_trees_of_many_depths_are_walked_as_deep_as_each_is(trees, depth, shared):
+    nodes, roots, weights = _comb(trees, depth, shared)
+    node = helper.make_node(
+        "TreeEnsemble",
+        ["x"],
+        ["y"],
+        domain="ai.onnx.ml",
+        n_targets=1,
+        nodes_featureids=nodes["feature"],
+        nodes_splits=numpy_helper.from_array(np.array(nodes["split"])),
+        nodes_modes=numpy_helper.from_array(np.zeros(len(nodes["feature"]), np.uint8)),
+        nodes_truenodeids=nodes["true"],
+        nodes_trueleafs=nodes["true_leaf"],
+        nodes_falsenodeids=nodes["false"],
+        nodes_falseleafs=nodes["false_leaf"],
+        leaf_targetids=[0] * len(weights),
+        leaf_weights=numpy_helper.from_array(np.array(weights)),
+        tree_roots=roots,
+    )
+    graph = helper.make_graph([node], "graph", [tensor("x", 11, [9, 3])], [tensor("y", 11, [9, 1])])
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 5)]
+    proto = helper.make_model(graph, opset_imports=imports, ir_version=10)
+    x = np.random.default_rng(trees).normal(size=(9, 3))
+    x[0, 0], x[1] = np.nan, [np.inf, -np.inf, np.inf]
+    found = InferenceSession(proto, effort="fast", cache=False, threads=1).run(None, {"x": x})[0]
+    expected = [[_walked(nodes, roots, weights, row)] for row in x]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from lowtide.files.object_cache import ObjectCache
-from lowtide.llvm.host import keep_facts
+from lowtide.llvm.host import are_facts_kept, keep_facts
 from lowtide.llvm.objects import environment, unit_object
 from lowtide.llvm.target import Target, host_target, restricted
 from lowtide.native import NativeUnit
@@ -23,6 +23,11 @@ def target_of(options: Options) -> Target:
 def environment_of(options: Options) -> str:
     """Return what besides a module and its options decides about a program."""
     return environment(target_of(options))
+
+
+def is_environment_known() -> bool:
+    """Whether `environment_of` tells without that LLVM is loaded."""
+    return are_facts_kept()
 
 
 def kept(kind: str, options: Options) -> ObjectCache:

@@ -12,12 +12,16 @@ import os
 import warnings
 from collections.abc import Callable
 from itertools import count
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Final
+from typing import IO, Any, Final
 
 from lowtide.files.writing import PRIVATE_MODE, stranger, write_bytes
 
 CHECKSUM_BYTES: Final = 16
+
+ALIGNMENT: Final = 64
+"""The bytes of a key begin at a multiple of it, within its file."""
 
 SWEEP_EVERY: Final = 64
 """After so many new files the size of the folder is looked at."""
@@ -38,30 +42,37 @@ class ObjectCache:
 
     def get(self, key: str) -> bytes | None:
         """Return the bytes of a key, None where there are none or they are damaged."""
+        found = self._body(key, lambda file: file.read())
+        return None if found is None else bytes(found)
+
+    def mapped(self, key: str) -> memoryview | None:
+        """Return the bytes of a key as `get` does, mapped: they stay in the file."""
+        return self._body(key, lambda file: mmap(file.fileno(), 0, access=ACCESS_READ))
+
+    def _body(self, key: str, read: Callable[[IO[bytes]], Any]) -> memoryview | None:
         if self.folder is None:
             return None
-        path = self._path(key)
         try:
-            data = self._read(path)
-        except OSError:
+            data = self._read(self._path(key), read)
+        except (OSError, ValueError):  # The latter where an empty file is mapped.
             return None
         if data is None:
             return None
-        body, checksum = data[:-CHECKSUM_BYTES], data[-CHECKSUM_BYTES:]
-        head = _head(key)
-        if _checksum(body) != checksum or not body.startswith(head):
+        view, head = memoryview(data), _head(key)
+        checksum, view = view[-CHECKSUM_BYTES:], view[:-CHECKSUM_BYTES]
+        if _checksum(view) != checksum or view[: len(head)] != head:
             return None
-        return body[len(head) :]
+        return view[len(head) :]
 
-    def _read(self, path: Path) -> bytes | None:
-        """The bytes of a file, None where another user may have written them."""
+    def _read(self, path: Path, read: Callable[[IO[bytes]], Any]) -> Any:
+        """What `read` makes of a file, None where another user may have written it."""
         if not self._is_ours(path.parent):
             return None
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
             if not self._is_private(path, os.fstat(file.fileno())):
                 return None
             os.utime(file.fileno())
-            return file.read()
+            return read(file)
 
     def put(self, key: str, body: bytes) -> None:
         """Keep bytes under a key, which always stands for the same bytes."""
@@ -132,8 +143,10 @@ class ObjectCache:
 
 
 def _head(key: str) -> bytes:
-    return f"{key}\n".encode()
+    """What a file begins with: of such a length that what follows is aligned as the file is."""
+    head = f"{key}\n".encode()
+    return head + b"\n" * (-len(head) % ALIGNMENT)
 
 
-def _checksum(body: bytes) -> bytes:
+def _checksum(body: bytes | memoryview) -> bytes:
     return hashlib.blake2b(body, digest_size=CHECKSUM_BYTES).digest()

@@ -1,10 +1,12 @@
 """ONNX models as programs: `InferenceSession` runs one, `read_module` gives its module.
 
 `Backend` is for ONNX's own tests. The names of ONNX Runtime's that its callers use are here too.
+What takes the package onnx is imported when it is first asked for.
 """
 
-from lowtide.frontend.onnx.module import read_module
-from lowtide.onnx.backend import OnnxBackend as Backend
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
 from lowtide.onnx.binding import IOBinding
 from lowtide.onnx.description import ModelMetadata, NodeArg
 from lowtide.onnx.session import InferenceSession
@@ -15,6 +17,10 @@ from lowtide.onnx.settings import (
     RunOptions,
     SessionOptions,
 )
+
+if TYPE_CHECKING:
+    from lowtide.frontend.onnx.module import read_module
+    from lowtide.onnx.backend import OnnxBackend as Backend
 
 __all__ = [
     "Backend",
@@ -40,3 +46,18 @@ def get_available_providers() -> list[str]:
 def get_device() -> str:
     """Return the device that models run on."""
     return "CPU"
+
+
+_LATE: Final = {
+    "Backend": ("lowtide.onnx.backend", "OnnxBackend"),
+    "read_module": ("lowtide.frontend.onnx.module", "read_module"),
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Return a late name; raises AttributeError for one that there is not."""
+        if name not in _LATE:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        home, wanted = _LATE[name]
+        return getattr(import_module(home), wanted)

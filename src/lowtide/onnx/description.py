@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from lowtide.frontend.onnx.model import OnnxModel, ValueType
+from lowtide.frontend.onnx.interface import ModelInterface, ValueType
 from lowtide.records import dataclass
 
 
@@ -38,7 +38,7 @@ def node_arg(value: ValueType) -> NodeArg:
     return NodeArg(value.name, value.text, list(value.sizes or ()))
 
 
-def metadata_of(model: OnnxModel) -> ModelMetadata:
+def metadata_of(model: ModelInterface) -> ModelMetadata:
     """Return what a model says about itself."""
     labels = model.labels
     return ModelMetadata(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lowtide.frontend.onnx.model import ValueType
+from lowtide.frontend.onnx.interface import ValueType
 from lowtide.ir.errors import InputError
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.suggestions import nearest

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from lowtide.frontend.graphs.graph import GraphNode
 from lowtide.frontend.onnx.stretch import Stretch, reads_of
 from lowtide.records import dataclass
 
 Program: TypeAlias = Callable[..., Any]
-
-KEPT_STEPS: Final = 16
-"""As many steps are kept at a place, by default: those used last."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

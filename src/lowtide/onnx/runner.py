@@ -26,7 +26,8 @@ from lowtide.ir import Module, Shape, array_shape
 from lowtide.ir.errors import LowtideError
 from lowtide.ir.literal import ELEMENT_TYPES, Array
 from lowtide.onnx.host.registry import NodeCall, host_kernels, stands_in
-from lowtide.onnx.places import KEPT_STEPS, Place, PlannedStep, Program, kept_values, place_of
+from lowtide.onnx.known_steps import KEPT_STEPS
+from lowtide.onnx.places import Place, PlannedStep, Program, kept_values, place_of
 from lowtide.onnx.values import Value, is_tensor
 from lowtide.records import dataclass
 
@@ -73,6 +74,8 @@ class GraphRunner:
         native = set(op_names(DOMAIN))
         self._on_host = {x.name for x in graph.nodes if x.op in self._host and x.op not in native}
         self._has_only_tensors = all(map(is_tensor, self._constants.values()))
+        self.made = 0
+        """How many steps were made so far."""
 
     def run(self, given: Mapping[str, Value]) -> list[Value]:
         """Return the outputs of the graph; raises LowtideError, which names the node."""
@@ -100,6 +103,24 @@ class GraphRunner:
             waiting += place.after_host.values()
         for inner in self._inner.values():
             yield from inner.runner.programs()
+
+    def whole_step(self, given: Mapping[str, Value]) -> tuple[tuple[str, ...], PlannedStep] | None:
+        """Return the step that computed the whole graph, None where there was more or less.
+
+        Before it stand those of the given values that decided about it, sorted.
+        """
+        place = self._start.get(tuple(given))
+        if (
+            place is None
+            or place.after_host
+            or place.free
+            or not all(map(is_tensor, given.values()))
+        ):
+            return None
+        step = place.steps.get(self._key(place, {**self._constants, **given}))
+        if step is None or step.following.nodes:
+            return None
+        return tuple(sorted({*place.fixed, *place.cases}.intersection(given))), step
 
     def forget(self) -> None:
         """Let go of all that is compiled."""
@@ -209,6 +230,7 @@ class GraphRunner:
                 [x.name for x in stretch.postponed]
             )
             place.keep(key, PlannedStep(stretch, program, place.without(done)), self._most)
+            self.made += 1
 
     def _stretch(self, place: Place, values: Mapping[str, Value]) -> Stretch:
         return make_stretch(

@@ -5,39 +5,35 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
-from onnx import ModelProto
 
-from lowtide.client.executable.apart import compile_apart, known_without_compiler
-from lowtide.client.executable.compiling import compile_module
 from lowtide.client.executable.executable import Executable
-from lowtide.evaluator import evaluate
-from lowtide.frontend.onnx.model import OnnxModel, load_model
-from lowtide.frontend.onnx.module import module_of
-from lowtide.frontend.onnx.sizes import Shapes, Sizes, input_sizes
-from lowtide.frontend.onnx.stretch import Stretch
-from lowtide.ir import Module
+from lowtide.frontend.onnx.interface import ModelInterface
 from lowtide.ir.errors import InputError
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.suggestions import nearest
 from lowtide.onnx import settings
-from lowtide.onnx.behind import BehindProgram
 from lowtide.onnx.binding import IOBinding
 from lowtide.onnx.description import ModelMetadata, NodeArg, metadata_of, node_arg
 from lowtide.onnx.feeds import checked_feeds
-from lowtide.onnx.integer_weights import with_integer_weights_prepared
-from lowtide.onnx.places import KEPT_STEPS, Program
+from lowtide.onnx.known_models import known_interface, may_be_known
+from lowtide.onnx.known_steps import KEPT_STEPS, KnownSteps, WholeStep
+from lowtide.onnx.model_bytes import ModelBytes
 from lowtide.onnx.progress import shown_on_terminal
-from lowtide.onnx.runner import Compile, GraphRunner
 from lowtide.onnx.values import Value
-from lowtide.onnx.weights import with_weights_prepared
 from lowtide.options import Options, options_with
-from lowtide.verifier import verify
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
+
+    from lowtide.frontend.onnx.sizes import Shapes, Sizes
+    from lowtide.ir import Module
+    from lowtide.onnx.loaded import LoadedModel
+    from lowtide.onnx.places import Program
+    from lowtide.onnx.runner import Compile, GraphRunner
     from lowtide.report.memory import MemoryReport
 
 
@@ -83,63 +79,133 @@ class InferenceSession:
         self._settings = sess_options if sess_options is not None else settings.SessionOptions()
         own.options.setdefault("threads", settings.threads_of(sess_options))
         self._options = options_with(Options(), own.options, _Own.NAMES)
-        self._compile = compile_apart if own.compiler == "child" else compile_module
-        model = with_weights_prepared(load_model(path_or_bytes))
-        self._model: OnnxModel = with_integer_weights_prepared(model)
-        self._overridable = frozenset([x.name for x in self._model.overridable])
-        self._inputs = {x.name: x for x in self._model.inputs}
-        self._outputs = [x.name for x in self._model.outputs]
+        self._own = own
+        self._source = path_or_bytes
         self._has_run = False
-        compile_ = self._ways(own)
-        model = self._model
-        self._runner = GraphRunner(model.graph, compile_, model.initializers, own.kept)
+        self._waits_for_native = False
+        self._digest = ""
+        self._shown = self._interface()
+        self._known: KnownSteps | None = None
+        if self._digest:
+            self._known = KnownSteps(self._digest, self._options, self._shown, own.kept)
+        self._overridable = frozenset([x.name for x in self._shown.overridable])
+        self._inputs = {x.name: x for x in self._shown.inputs}
+        self._outputs = [x.name for x in self._shown.outputs]
+        if own.compile == "behind" and self._options.memory is not None:
+            raise ValueError('the evaluator keeps to no memory: compile="behind" goes without it')
         if own.compile == "ahead":
             dimensions = {**settings.free_dimensions_of(sess_options), **own.sizes}
-            self._runner.run(_zeros(model, dimensions, own.shapes))
+            self._results(_zeros(self._shown, dimensions, own.shapes))
 
-    def _ways(self, own: _Own) -> Compile:
+    # -- what is known, and what is loaded otherwise ----------------------------------------------
+
+    def _interface(self) -> ModelInterface:
+        """What the model shows, as it is known or as it is read."""
+        is_given = isinstance(self._source, str | bytes | os.PathLike)
+        if not is_given or self._own.engine != "native" or not may_be_known(self._options):
+            return self._loaded.shown
+        source = ModelBytes(self._source)
+        known = known_interface(source, self._options)
+        if known is not None:
+            shown, self._digest = known
+            return shown
+        self._digest = self._loaded.keep(source, self._options)
+        return self._loaded.shown
+
+    @cached_property
+    def _loaded(self) -> LoadedModel:
+        """The model with its nodes, which known programs run without."""
+        from lowtide.onnx.loaded import LoadedModel
+
+        if not self._digest:
+            return LoadedModel(self._source, {}, self._ways(), self._own.kept)
+        weights = self._shown.weights
+        loaded = LoadedModel(self._source, weights, self._ways(), self._own.kept)
+        if self._digest != ModelBytes(self._source).digest(loaded.model.other_files):
+            message = "has changed since the session was made from it"
+            raise InputError(message, file=str(self._source))
+        return loaded
+
+    def _results(self, values: dict[str, Value]) -> list[Value]:
+        program = self._known.program(values) if self._known is not None else None
+        if program is not None:
+            return program(values)
+        runner = self._loaded.runner
+        made = runner.made
+        results = runner.run(values)
+        if self._known is not None and (runner.made > made or self._waits_for_native):
+            self._keep(values)
+        return results
+
+    def _keep(self, values: dict[str, Value]) -> None:
+        """Keep the program that computed the whole model for values, once it is native."""
+        assert self._known is not None
+        found = self._loaded.runner.whole_step(values)
+        self._waits_for_native = False
+        if found is None:
+            return
+        fixed, step = found
+        program = _native(step.program)
+        self._waits_for_native = program is None and step.program is not None
+        if program is not None:
+            made = step.stretch
+            parts = made.parameters, made.results, fixed, made.constants
+            self._known.keep(values, WholeStep(program, *parts))
+
+    def _ways(self) -> Compile:
         """What makes programs of modules."""
-        if own.engine == "reference":
+        if self._own.engine == "reference":
             return _evaluated
-        if own.compile != "behind":
-            return self._compiled
-        if self._options.memory is not None:
-            raise ValueError('the evaluator keeps to no memory: compile="behind" goes without it')
-        return self._compiled_behind
+        return self._compiled_behind if self._own.compile == "behind" else self._compiled
 
     def _compiled(self, module: Module) -> Executable:
-        with shown_on_terminal(f"lowtide: compiling {self._model.name}"):
+        from lowtide.verifier import verify
+
+        with shown_on_terminal(f"lowtide: compiling {module.name}"):
             verify(module)
-            made = self._compile(module, self._options)
+            made = self._compile(module)
         if not made.making.was_cached:
             give_back_free_memory()
         return made
 
     def _compiled_behind(self, module: Module) -> Program:
+        from lowtide.client.executable.apart import known_without_compiler
+        from lowtide.onnx.behind import BehindProgram
+        from lowtide.verifier import verify
+
         verify(module)
         known = known_without_compiler(module, self._options)
         if known is not None:
             return known
         begin_at = 2 if self._has_run else 1
-        return BehindProgram(module, lambda x: self._compile(x, self._options), begin_at)
+        return BehindProgram(module, self._compile, begin_at)
+
+    def _compile(self, module: Module) -> Executable:
+        if self._own.compiler == "here":
+            from lowtide.client.executable.compiling import compile_module
+
+            return compile_module(module, self._options)
+        from lowtide.client.executable.apart import compile_apart
+
+        return compile_apart(module, self._options)
 
     # -- what there is -----------------------------------------------------------------------------
 
     def get_inputs(self) -> list[NodeArg]:
         """Return the inputs that have to be fed."""
-        return [node_arg(x) for x in self._model.inputs]
+        return [node_arg(x) for x in self._shown.inputs]
 
     def get_outputs(self) -> list[NodeArg]:
         """Return the outputs."""
-        return [node_arg(x) for x in self._model.outputs]
+        return [node_arg(x) for x in self._shown.outputs]
 
     def get_overridable_initializers(self) -> list[NodeArg]:
         """Return the inputs that the model has values for, which may be fed."""
-        return [node_arg(x) for x in self._model.overridable]
+        return [node_arg(x) for x in self._shown.overridable]
 
     def get_modelmeta(self) -> ModelMetadata:
         """Return what the model says about itself."""
-        return metadata_of(self._model)
+        return metadata_of(self._shown)
 
     def get_providers(self) -> list[str]:
         """Return the providers that run the model."""
@@ -179,19 +245,19 @@ class InferenceSession:
         values, and its `memory` in the schema "lowtide.memory/1"; `arena_bytes` is the greatest
         need of one of them beyond its arguments, `weight_bytes` that of initializers.
         """
-        weights = {id(x): x for x in self._model.initializers.values()}.values()
-        found = [(x, y) for x, y in self._executables() if y is not None]
+        weights = {id(x): x for x in self._shown.weights.values()}.values()
+        found = [*self._executables()]
         return {
             "schema": "lowtide.session_memory/1",
             "weight_bytes": sum([x.nbytes for x in weights]),
-            "arena_bytes": max([x.arena_bytes for _, x in found], default=0),
+            "arena_bytes": max([x.arena_bytes for _, _, x in found], default=0),
             "programs": [
                 {
-                    "parameters": list(stretch.parameters),
-                    "results": list(stretch.results),
+                    "parameters": list(parameters),
+                    "results": list(results),
                     "memory": program.memory,
                 }
-                for stretch, program in found
+                for parameters, results, program in found
             ],
         }
 
@@ -201,33 +267,44 @@ class InferenceSession:
         `sizes` are those of named dimensions, `shapes` those of inputs. `str` of it is the screen
         of `lowtide explain`. Raises InputError, GraphError and UnsupportedOpError as `read_module`.
         """
-        from lowtide import compiler  # Models that are kept are run without it.
+        from lowtide import compiler  # Models that are kept are run without these.
+        from lowtide.frontend.onnx.module import module_of
+        from lowtide.verifier import verify
 
-        module = module_of(self._model, sizes, shapes)
+        module = module_of(self._loaded.model, sizes, shapes)
         verify(module)
         return compiler.plan(module, compiler.PlanOptions.of(self._options)).report
 
     def release_memory(self) -> None:
         """Give back what is compiled, and the memory kept for later runs; the next run compiles."""
-        for _, program in self._executables():
-            if program is not None:
-                program.release_memory()
-        self._runner.forget()
+        for _, _, program in self._executables():
+            program.release_memory()
+        if self._known is not None:
+            self._known.forget()
+        if self._runner is not None:
+            self._runner.forget()
         give_back_free_memory()
 
     def wait_compiled(self) -> None:
         """Return once all compilations that have begun are done: with `compile` "behind"."""
-        for _, program in self._runner.programs():
-            if isinstance(program, BehindProgram):
+        for _, program in [] if self._runner is None else self._runner.programs():
+            if hasattr(program, "wait"):
                 program.wait()
 
-    def _executables(self) -> Iterator[tuple[Stretch, Executable | None]]:
-        """The stretches with their native code, None where it is not there yet."""
-        for stretch, program in self._runner.programs():
-            if isinstance(program, BehindProgram):
-                yield stretch, program.native
-            elif isinstance(program, Executable):
-                yield stretch, program
+    @property
+    def _runner(self) -> GraphRunner | None:
+        """What runs the nodes of the model, None where it was not needed so far."""
+        loaded: LoadedModel | None = vars(self).get("_loaded")
+        return None if loaded is None else loaded.runner
+
+    def _executables(self) -> Iterator[tuple[Sequence[str], Sequence[str], Executable]]:
+        """The native code that is there, with the names of what it takes and gives."""
+        for step in [] if self._known is None else self._known.steps():
+            yield step.parameters, step.results, step.program
+        for stretch, program in [] if self._runner is None else self._runner.programs():
+            native = _native(program)
+            if native is not None:
+                yield stretch.parameters, stretch.results, native
 
     # -- runs --------------------------------------------------------------------------------------
 
@@ -256,7 +333,7 @@ class InferenceSession:
             if name not in self._outputs:
                 raise InputError(f"Invalid Output Name: {name!r}{nearest(name, self._outputs)}")
         values = checked_feeds(input_feed, self._inputs, self._overridable)
-        results = self._runner.run(values)
+        results = self._results(values)
         self._has_run = True
         if not output_names:
             return results
@@ -288,8 +365,10 @@ def _one_of(name: str, value: Any, known: Sequence[str]) -> str:
     return str(value)
 
 
-def _zeros(model: OnnxModel, sizes: Sizes, shapes: Shapes) -> dict[str, Value]:
+def _zeros(model: ModelInterface, sizes: Sizes, shapes: Shapes) -> dict[str, Value]:
     """Inputs of zeros and empty texts; raises GraphError for sizes that are not known."""
+    from lowtide.frontend.onnx.sizes import input_sizes
+
     found: dict[str, Value] = {}
     for name, dimensions in input_sizes(model.inputs, sizes, shapes).items():
         kind = next(x.element_type for x in model.inputs if x.name == name)
@@ -298,7 +377,15 @@ def _zeros(model: OnnxModel, sizes: Sizes, shapes: Shapes) -> dict[str, Value]:
     return found
 
 
+def _native(program: Any) -> Executable | None:
+    """The native code of a program, None where it is not there yet."""
+    found = getattr(program, "native", program)
+    return found if isinstance(found, Executable) else None
+
+
 def _evaluated(module: Module) -> Program:
+    from lowtide.evaluator import evaluate
+
     def run(*arguments: Any) -> Any:
         return evaluate(module, list(arguments))
 

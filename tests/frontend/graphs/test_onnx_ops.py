@@ -14,6 +14,7 @@ from tests.frontend.graphs.numpy_reference import (
     softmax,
 )
 
+import lowtide.frontend.onnx.kernels  # noqa: F401, has them in the table.
 from lowtide.frontend.graphs import op_names
 
 R = np.random.default_rng(11)
@@ -438,6 +439,7 @@ IN_SUITE = {
     "RNN",
     "ReverseSequence",
     "STFT",
+    "Scan",
     "Scatter",
     "Shrink",
     "Swish",

@@ -2,7 +2,8 @@
 
 The process begins with the first program that no cache has, and ends once it was not asked for
 `_PATIENCE_SECONDS`. A request is options as JSON in a line, and a module as protobuf. An answer is
-the seconds of its making as JSON in a line, and the executable as bytes; or that there is none.
+the seconds of its making and its key in the cache as JSON in a line, and the executable as bytes;
+or that there is none.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from time import perf_counter
 from typing import Any, Final, final
 
 from lowtide.client.executable.compiling import compile_module, executable_of_bytes, known_program
-from lowtide.client.executable.executable import Executable
+from lowtide.client.executable.executable import Executable, Making
 from lowtide.client.executable.keys import module_digest
 from lowtide.ir import Module
 from lowtide.ir.errors import LowtideError
@@ -51,8 +52,9 @@ def compile_apart(module: Module, options: Options) -> Executable:
     data = _COMPILER.ask(head + b"\n" + write_hlo_module_with_config(module), module.name)
     if data is None:
         return compile_module(module, options)  # Its error is raised here.
-    seconds, _, program = data.partition(b"\n")
-    making = {**json.loads(seconds), "apart": perf_counter() - start}
+    said, _, program = data.partition(b"\n")
+    seconds, key = json.loads(said)
+    making = Making({**seconds, "apart": perf_counter() - start}, key=key)
     return executable_of_bytes(program, options, making)
 
 
@@ -118,8 +120,8 @@ def _answer(_: int, request: bytes) -> tuple[int, bytes]:
     pretend_host(_target(given["host"]))
     try:
         made = compile_module(read_hlo_proto(data), Options(**given["options"]))
-        seconds = json.dumps(dict(made.making.seconds)).encode()
-        return 1, seconds + b"\n" + made.serialize()
+        said = json.dumps([dict(made.making.seconds), made.making.key]).encode()
+        return 1, said + b"\n" + made.serialize()
     except LowtideError:
         return 0, b""
 

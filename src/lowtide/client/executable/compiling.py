@@ -6,7 +6,6 @@ A program that the cache has is ready without a compiler: no pass and no LLVM is
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -139,9 +138,9 @@ def known_program(module: str, options: Options, given: Module | None = None) ->
     return None
 
 
-def executable_of_bytes(data: bytes, options: Options, seconds: Mapping[str, float]) -> Executable:
+def executable_of_bytes(data: bytes, options: Options, making: Making) -> Executable:
     """Return the executable that a process of this one's has compiled within its options."""
-    return _executable(open_program(data, None), options, Making(seconds))
+    return _executable(open_program(data, None), options, making)
 
 
 def _does(memory: Any, options: Options) -> bool:

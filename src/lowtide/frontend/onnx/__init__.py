@@ -1,53 +1,16 @@
-"""ONNX graphs: lists of nodes and models, and the kernels of their ops in all opsets."""
+"""ONNX graphs: lists of nodes and models, and the kernels of their ops in all opsets.
 
-from lowtide.frontend.onnx import (
-    arrays,
-    attention,
-    control,
-    dynamic_quantization,
-    elementwise,
-    features,
-    fused_layers,
-    indexing,
-    linear,
-    linear_attention,
-    microsoft,
-    networks,
-    pooling,
-    quantization,
-    quantized_layers,
-    recurrent,
-    reductions,
-    resizing,
-    signal,
-    training,
-    trees,
-)
-from lowtide.frontend.onnx.node_list import OnnxGraph, OnnxNode, compile_nodes
+A name is loaded when it is first asked for: a model that is known needs no kernel.
+"""
 
-__all__ = [
-    "OnnxGraph",
-    "OnnxNode",
-    "arrays",
-    "attention",
-    "compile_nodes",
-    "control",
-    "dynamic_quantization",
-    "elementwise",
-    "features",
-    "fused_layers",
-    "indexing",
-    "linear",
-    "linear_attention",
-    "microsoft",
-    "networks",
-    "pooling",
-    "quantization",
-    "quantized_layers",
-    "recurrent",
-    "reductions",
-    "resizing",
-    "signal",
-    "training",
-    "trees",
-]
+from typing import TYPE_CHECKING
+
+from lowtide.records.late_names import late_names
+
+if TYPE_CHECKING:
+    from lowtide.frontend.onnx.node_list import OnnxGraph, OnnxNode, compile_nodes
+
+__all__ = ["OnnxGraph", "OnnxNode", "compile_nodes"]
+
+if not TYPE_CHECKING:
+    __getattr__ = late_names(__name__, dict.fromkeys(__all__, "node_list"))

@@ -17,9 +17,10 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto, V
 from lowtide.frontend.graphs.dtypes import ONNX
 from lowtide.frontend.graphs.graph import GraphError, GraphNode, OpGraph
 from lowtide.frontend.onnx.functions import has_functions, with_functions_inlined
+from lowtide.frontend.onnx.interface import LabelColumns, ValueType
 from lowtide.frontend.onnx.labels import with_labels_apart
 from lowtide.frontend.onnx.node_list import innermost_frame
-from lowtide.frontend.onnx.tensors import TensorSource, array_of, dense
+from lowtide.frontend.onnx.tensors import RawPlace, TensorSource, array_of, dense, raw_place
 from lowtide.frontend.onnx.texts import find_bad_string, name_of, names_of
 from lowtide.frontend.onnx.wire import OnnxWireError, without_long_data
 from lowtide.ir.element_type import ElementType
@@ -38,41 +39,13 @@ _DEEPEST: Final = 32
 """How deep graphs may stand in nodes of graphs."""
 
 
-@dataclass(frozen=True, slots=True)
-class ValueType:
-    """The type of an input or output.
-
-    `kind` is "tensor", "sequence", "optional" or "map"; of a tensor there are the element type
-    (None for strings) and the sizes: numbers, names, or None where nothing is known of one; all
-    are None where not even the rank is known. `text` is the type as ONNX Runtime writes it, such as
-    "seq(tensor(float))".
-    """
-
-    name: str
-    kind: str = "tensor"
-    element_type: ElementType | None = None
-    sizes: tuple[int | str | None, ...] | None = None
-    text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class LabelColumns:
-    """What a model says about itself."""
-
-    producer: str = ""
-    graph: str = ""
-    domain: str = ""
-    description: str = ""
-    graph_description: str = ""
-    version: int = 0
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class OnnxModel:
     """A model: its graph, the types of its inputs and outputs, and the values it starts from.
 
     `inputs` leave out those that `initializers` have a value for, which are `overridable`. `opsets`
-    are versions by domain.
+    are versions by domain. `places` says where initializers begin that lie in a file as they are,
+    `other_files` which files besides the model's have data of it.
     """
 
     name: str
@@ -84,6 +57,8 @@ class OnnxModel:
     metadata: Mapping[str, str] = field(default_factory=dict)
     overridable: tuple[ValueType, ...] = ()
     labels: LabelColumns = field(default_factory=LabelColumns)
+    places: Mapping[str, RawPlace] = field(default_factory=dict)
+    other_files: tuple[str, ...] = ()
 
 
 def load_model(source: str | os.PathLike[str] | bytes | ModelProto) -> OnnxModel:
@@ -140,8 +115,10 @@ def read_model(model: ModelProto, source: TensorSource | None = None) -> OnnxMod
     opsets = _opsets(model)
     model = with_functions_inlined(model, opsets)
     graph = model.graph
-    reader = _GraphReader(_opsets(model), source or TensorSource())
+    source = source or TensorSource()
+    reader = _GraphReader(_opsets(model), source)
     initializers = reader.initializers(graph)
+    places = _places(graph, initializers)
     inputs = [_value_type(x) for x in graph.input if x.name not in initializers]
     _check_names(graph)
     found, constants = _without_constants(reader.graph(graph, top=True))
@@ -163,7 +140,19 @@ def read_model(model: ModelProto, source: TensorSource | None = None) -> OnnxMod
             graph.doc_string,
             model.model_version,
         ),
+        places,
+        tuple(sorted(source.other_files)),
     )
+
+
+def _places(graph: GraphProto, initializers: Mapping[str, Array]) -> dict[str, RawPlace]:
+    found = {}
+    for tensor in graph.initializer:
+        name = name_of(tensor.name)
+        place = raw_place(tensor, initializers[name])
+        if place is not None:
+            found[name] = place
+    return found
 
 
 def _without_constants(graph: OpGraph) -> tuple[OpGraph, dict[str, Array]]:

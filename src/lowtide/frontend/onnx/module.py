@@ -6,6 +6,7 @@ import os
 
 from onnx import ModelProto
 
+import lowtide.frontend.onnx.kernels  # noqa: F401, has them in the table.
 from lowtide.frontend.graphs.compiler import compile_graph
 from lowtide.frontend.graphs.graph import GraphError
 from lowtide.frontend.onnx.model import OnnxModel, load_model

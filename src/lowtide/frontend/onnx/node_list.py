@@ -59,6 +59,8 @@ def compile_nodes(
     initializers, unless an input has the same name. Raises GraphError and UnsupportedOpError, which
     name the node.
     """
+    import lowtide.frontend.onnx.kernels  # noqa: F401, they import this file.
+
     graph = OnnxGraph(tuple(inputs), nodes, outputs, {}, name)
     constants = {x: np.asarray(y) for x, y in (initializers or {}).items() if x not in inputs}
     return compile_graph(DOMAIN, _graph(graph), {**inputs, **constants})

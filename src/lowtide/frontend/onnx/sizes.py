@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from lowtide.frontend.graphs.graph import GraphError
-from lowtide.frontend.onnx.model import ValueType
+from lowtide.frontend.onnx.interface import ValueType
 from lowtide.ir.suggestions import nearest
 
 Sizes: TypeAlias = "Mapping[str, int]"

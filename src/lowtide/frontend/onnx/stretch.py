@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+import lowtide.frontend.onnx.kernels  # noqa: F401, has them in the table.
 from lowtide.builder import Builder
 from lowtide.frontend.graphs.compiler import GraphCompiler
 from lowtide.frontend.graphs.expression import Expression

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,16 +18,18 @@ from lowtide.ir.literal import DTYPES, Array
 from lowtide.records import dataclass
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class TensorSource:
     """Where tensors lie whose data is no part of their messages.
 
     `folder` is that of the model's file, None where it has none; `data` are the bytes of the model,
-    from which long data was left out.
+    from which long data was left out. `other_files` get the names of files in the folder that
+    tensors lie in.
     """
 
     folder: Path | None = None
     data: Any = None
+    other_files: set[str] = field(default_factory=set)
 
 
 _OFFSETS: Final = ("offset", "length")
@@ -45,7 +48,9 @@ def array_of(tensor: TensorProto, source: TensorSource) -> Array:
     if OFFSET_KEY in fields and source.data is not None:
         tensor = _with_data(tensor, source, fields)
     elif tensor.data_location == TensorProto.EXTERNAL:
-        return _mapped(tensor, source, fields)
+        found = _mapped(tensor, source, fields)
+        source.other_files.add(fields["location"])
+        return found
     if tensor.data_type not in ONNX and tensor.data_type != TensorProto.STRING:
         raise GraphError(f"tensor {tensor.name!r} has the unknown element type {tensor.data_type}")
     if any(size < 0 for size in tensor.dims):
@@ -57,6 +62,30 @@ def array_of(tensor: TensorProto, source: TensorSource) -> Array:
     except (ValueError, TypeError, OverflowError, MemoryError) as error:
         message = f"tensor {tensor.name!r} of sizes {list(tensor.dims)} cannot be read: {error}"
         raise GraphError(message) from error
+
+
+@dataclass(frozen=True, slots=True)
+class RawPlace:
+    """Where the elements of a tensor begin that lie there as arrays have them.
+
+    That is in a file of the model's folder, "" for the model itself.
+    """
+
+    file: str
+    begin: int
+
+
+def raw_place(tensor: TensorProto, value: Array) -> RawPlace | None:
+    """Return where the elements of a value lie that `array_of` has read; None for elsewhere."""
+    fields = {entry.key: entry.value for entry in tensor.external_data}
+    if tensor.data_type not in ONNX or ONNX[tensor.data_type].bits < 8:
+        return None
+    if OFFSET_KEY in fields:
+        is_plain = value.nbytes == int(fields[LENGTH_KEY])
+        return RawPlace("", int(fields[OFFSET_KEY])) if is_plain else None
+    if tensor.data_location != TensorProto.EXTERNAL:
+        return None
+    return RawPlace(fields["location"], int(fields.get("offset", 0)))
 
 
 def _strings(tensor: TensorProto) -> Array:

@@ -17,6 +17,7 @@ from lowtide.frontend.graphs.shared.loops import repeat_steps
 from lowtide.frontend.graphs.shared.reductions import reduce
 from lowtide.frontend.onnx.forest import Forest, forest_of_leaves, forest_of_nodes
 from lowtide.frontend.onnx.node_list import DOMAIN
+from lowtide.frontend.onnx.packed_forest import PackedForest, packed, stages
 from lowtide.frontend.onnx.scores import (
     TRANSFORM_NAMES,
     best_class,
@@ -29,7 +30,6 @@ from lowtide.frontend.onnx.scores import (
 )
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import Array
-from lowtide.records import dataclass
 
 _PREFIX: Final = "ai.onnx.ml."
 _COMPARE: Final[tuple[Callable[[Op, Op], Op], ...]] = (
@@ -43,61 +43,55 @@ _COMPARE: Final[tuple[Callable[[Op, Op], Op], ...]] = (
 """The comparisons, in the order of `forest.MODES`."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Tables:
-    """Values of the walk that a step reads."""
+def leaves(b: Builder, x: Op, forest: PackedForest) -> Op:
+    """Return the place, a leaf, at which each row of x [n, features] ends: s32 [n, trees].
 
-    x: Op
-    features: Op
-    thresholds: Op
-    on_true: Op
-    on_false: Op
-    nan_is_true: Op
-    modes: Op
-
-
-def leaves(b: Builder, x: Op, forest: Forest) -> Op:
-    """Return the node, a leaf, at which each row of x [n, features] ends: s32 [n, trees]."""
+    Raises ValueError where a node tests a feature that there is not.
+    """
     n, width = x.dimensions
-    if int(forest.features.max(initial=0)) >= width:
-        raise ValueError(f"a node tests feature {forest.features.max()} of {width}")
-    tables = [
-        forest.features,
-        forest.thresholds.astype(np.float64 if x.element_type is ElementType.F64 else np.float32),
-        forest.on_true,
-        forest.on_false,
-        forest.nan_is_true,
-        forest.modes,
-    ]
-    start = b.broadcast(b.constant(forest.roots), [n, len(forest.roots)], [1])
-    state = [start, b.reshape(x, [n * width]), *[b.constant(t) for t in tables]]
-    modes = sorted(set(forest.modes.tolist()))
-    tracks = bool(forest.nan_is_true.any())
+    greatest = int((_features(forest)).max(initial=0))
+    if greatest >= width:
+        raise ValueError(f"a node tests feature {greatest} of {width}")
+    trees = np.arange(len(forest.depths), dtype=np.int32)
+    at = b.broadcast(b.constant(trees), [n, len(trees)], [1])
+    tables = [b.reshape(x, [n * width]), b.constant(forest.words), b.constant(forest.thresholds)]
+    done: list[Op] = []
 
     def step(c: Builder, _: Op, before: list[Op]) -> list[Op]:
-        following = _step(c, before[0], _Tables(*before[1:]), modes, tracks, width)
-        return [following, *before[1:]]
+        return [_step(c, forest, width, *before), *before[1:]]
 
-    return repeat_steps(b, forest.depth, state, step)[0]
+    for many, steps in stages(forest.depths):
+        if many < at.dimensions[1]:
+            done.append(b.slice(at, [0, many], [n, at.dimensions[1]], [1, 1]))
+            at = b.slice(at, [0, 0], [n, many], [1, 1])
+        at = repeat_steps(b, steps, [at, *tables], step)[0]
+    return b.concatenate([at, *done[::-1]], 1) if done else at
 
 
-def _step(b: Builder, at: Op, tables: _Tables, modes: list[int], tracks: bool, width: int) -> Op:
-    """The nodes that follow those `at` which rows are."""
-    sizes = at.dimensions
-    row = b.iota(at.shape, 0)
-    value = take(b, tables.x, row * width + take(b, tables.features, at, 0), 0)
-    threshold = take(b, tables.thresholds, at, 0)
-    holds = _COMPARE[modes[0]](value, threshold)
-    own = take(b, tables.modes, at, 0) if len(modes) > 1 else None
-    for mode in modes[1:]:
-        assert own is not None
-        holds = b.select(own.eq(mode), _COMPARE[mode](value, threshold), holds)
-    if tracks:
-        is_missing = is_nan(b, value) & take(b, tables.nan_is_true, at, 0)
-        holds = holds | is_missing
-    sides = [take(b, x, at, 0) for x in (tables.on_true, tables.on_false)]
-    assert holds.dimensions == sizes
-    return b.select(holds, *sides)
+def _features(forest: PackedForest) -> Array:
+    """The features that nodes test."""
+    shift = forest.mode_bits + 1
+    return (forest.words >> shift) & ((1 << forest.feature_bits) - 1)
+
+
+def _step(
+    b: Builder, forest: PackedForest, width: int, at: Op, x: Op, words: Op, thresholds: Op
+) -> Op:
+    """The places that follow those `at` which rows are."""
+    word = take(b, words, at, 0)
+    shift = forest.mode_bits + 1
+    feature = b.convert((word >> shift) & ((1 << forest.feature_bits) - 1), ElementType.S32)
+    value = take(b, x, b.iota(at.shape, 0) * width + feature, 0)
+    threshold = take(b, thresholds, at, 0)
+    holds = _COMPARE[forest.modes[0]](value, threshold)
+    for number, mode in enumerate(forest.modes[1:], 1):
+        own = (word & ((1 << forest.mode_bits) - 1)).eq(number)
+        holds = b.select(own, _COMPARE[mode](value, threshold), holds)
+    if (forest.words >> forest.mode_bits & 1).any():
+        passes = ((word >> forest.mode_bits) & 1).eq(1)
+        holds = holds | (is_nan(b, value) & passes)
+    first = b.convert(word >> (shift + forest.feature_bits), ElementType.S32)
+    return first + b.convert(holds, ElementType.S32)
 
 
 def sums(b: Builder, x: Op, forest: Forest, aggregate: str) -> Op:
@@ -106,13 +100,14 @@ def sums(b: Builder, x: Op, forest: Forest, aggregate: str) -> Op:
     An extreme counts trees with a weight for the target; one without any is 0.
     """
     dtype = np.float64 if x.element_type is ElementType.F64 else np.float32
-    at = leaves(b, x, forest)
-    weights = forest.weights.astype(dtype)
+    walked = packed(forest, dtype)
+    at = leaves(b, x, walked)
+    weights, has = forest.weights[walked.nodes].astype(dtype), forest.has[walked.nodes]
     if aggregate in ("SUM", "AVERAGE"):
         total = _reduced(b, "sum", weights, at)
         return total / len(forest.roots) if aggregate == "AVERAGE" else total
     kind, none = {"MIN": ("min", np.inf), "MAX": ("max", -np.inf)}[aggregate]
-    found = _reduced(b, kind, np.where(forest.has, weights, dtype(none)), at)
+    found = _reduced(b, kind, np.where(has, weights, dtype(none)), at)
     return b.select(
         b.abs(found).eq(np.inf), b.broadcast(b.constant(dtype(0)), found.dimensions, []), found
     )

@@ -24,7 +24,7 @@ def choose(
     b = context.builder
     operands, bodies = [], []
     for branch in branches:
-        known, names = _captured(context, branch)
+        known, names = captured(context, branch)
         values = [*arguments, *[context.scope[x] for x in names]]
         shapes = [x.shape for x in values]
         inputs = [*branch.inputs, *names]
@@ -54,7 +54,7 @@ def repeat(
     known: dict[str, Expression] = {}
     names: dict[str, None] = {}
     for graph in (condition, body):
-        constants, free = _captured(context, graph)
+        constants, free = captured(context, graph)
         known.update(constants)
         names.update(dict.fromkeys(free))
     carried = [*state, *[context.scope[x] for x in names]]
@@ -77,7 +77,7 @@ def repeat(
     return [b.get_tuple_element(results, i) for i in range(len(state))]
 
 
-def _captured(
+def captured(
     context: OpKernelContext, graph: OpGraph
 ) -> tuple[Mapping[str, Expression], list[str]]:
     """Return the constants that a graph reads from around it, and the names of other values."""

@@ -1,0 +1,169 @@
+"""Whole models as one program for given shapes: what was compiled before needs no graph again.
+
+What is kept of a model for the types and sizes of feeds is, first, which of the feeds have to have
+the values that they had; then, for these values, the key of the program in the cache of executables
+with what it takes and gives. Models that take several programs or nodes on the host are not kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from functools import cached_property
+from typing import Any, Final, TypeAlias, final
+
+import numpy as np
+
+from lowtide.backends.kept import environment_of, is_environment_known, kept
+from lowtide.client.executable.code_version import code_version
+from lowtide.client.executable.executable import Executable, kept_executable
+from lowtide.frontend.onnx.interface import ModelInterface
+from lowtide.ir.literal import Array
+from lowtide.onnx.kept_arrays import can_be_kept, read, written
+from lowtide.onnx.known_models import KIND
+from lowtide.onnx.values import Value, is_tensor
+from lowtide.options import Options
+from lowtide.records import dataclass
+
+Signature: TypeAlias = "tuple[tuple[str, np.dtype[Any], tuple[int, ...]], ...]"
+Weights: TypeAlias = "Mapping[str, Array]"
+
+KEPT_STEPS: Final = 16
+"""The programs of as many sets of shapes are kept in memory, by default: those used last."""
+
+_VALUES: Final = "values"
+_STEP: Final = "step"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class WholeStep:
+    """A program that computes a whole model: what it takes and gives, by the names of values.
+
+    `fixed` are the feeds whose values decided about it, `constants` values that need no program.
+    """
+
+    program: Executable
+    parameters: tuple[str, ...]
+    results: tuple[str, ...]
+    fixed: tuple[str, ...] = ()
+    constants: Mapping[str, Array] = field(default_factory=dict)
+
+
+@final
+class KnownProgram:
+    """A step with the weights that it takes, ready for feeds."""
+
+    def __init__(
+        self, step: WholeStep, fed: Sequence[str], outputs: Sequence[str], weights: Weights
+    ) -> None:
+        self.step = step
+        self._arguments = [None if x in fed else weights[x] for x in step.parameters]
+        self._fed = [(i, x) for i, x in enumerate(step.parameters) if x in fed]
+        self._outputs = tuple(outputs)
+        self._same = {x: weights[x] for x in outputs if x in weights and x not in fed}
+        self._same.update(step.constants)
+
+    def __call__(self, feeds: Mapping[str, Value]) -> list[Value]:
+        """Return the outputs of the model."""
+        arguments: list[Any] = self._arguments.copy()
+        for place, name in self._fed:
+            arguments[place] = feeds[name]
+        results = self.step.program(*arguments)
+        made = dict(zip(self.step.results, map(np.asarray, results), strict=True))
+        sources = (made, self._same, feeds)
+        return [next(y[x] for y in sources if x in y) for x in self._outputs]
+
+
+@final
+class KnownSteps:
+    """The programs of a model that were compiled before, by its digest and what is fed.
+
+    In memory there are those of the `most` feeds used last.
+    """
+
+    def __init__(self, digest: str, options: Options, shown: ModelInterface, most: int) -> None:
+        self._options = options
+        self._weights = shown.weights
+        self._outputs = [x.name for x in shown.outputs]
+        self._most = most
+        self._digest = digest
+        self._fixed: OrderedDict[Signature, tuple[str, ...] | None] = OrderedDict()
+        self._programs: OrderedDict[tuple[Any, ...], KnownProgram | None] = OrderedDict()
+
+    def program(self, feeds: Mapping[str, Value]) -> KnownProgram | None:
+        """Return the program for feeds, None where none was kept when they were first asked for."""
+        if not all(map(is_tensor, feeds.values())):
+            return None
+        signature = _signature(feeds)
+        if signature not in self._fixed:
+            _add(self._fixed, signature, self._kept_names(signature), self._most)
+        fixed = self._fixed[signature]
+        if fixed is None:
+            return None
+        key = (signature, *[feeds[x].tobytes() for x in fixed])
+        if key not in self._programs:
+            step = self._kept_step(key, fixed)
+            made = step and KnownProgram(step, list(feeds), self._outputs, self._weights)
+            _add(self._programs, key, made, self._most)
+        self._programs.move_to_end(key)
+        return self._programs[key]
+
+    def steps(self) -> list[WholeStep]:
+        """Return the steps in memory."""
+        return [x.step for x in self._programs.values() if x is not None]
+
+    def forget(self) -> None:
+        """Let go of the programs in memory."""
+        self._fixed.clear()
+        self._programs.clear()
+
+    def keep(self, feeds: Mapping[str, Value], step: WholeStep) -> None:
+        """Keep the program that was compiled for feeds, for other processes."""
+        if not step.program.making.key or not can_be_kept(step.constants):
+            return
+        signature = _signature(feeds)
+        key = (signature, *[feeds[x].tobytes() for x in step.fixed])
+        header = [step.program.making.key, step.parameters, step.results]
+        store = kept(KIND, self._options)
+        store.put(self._key(_STEP, key), written(header, step.constants))
+        store.put(self._key(_VALUES, signature), json.dumps(step.fixed).encode())
+
+    @cached_property
+    def _decides(self) -> str:
+        """What besides the feeds decides about programs."""
+        options = self._options
+        said = f"{self._digest}\n{options} {options.thread_count}\n"
+        return f"{said}{environment_of(options)}\n{code_version()}\n"
+
+    def _kept_names(self, signature: Signature) -> tuple[str, ...] | None:
+        if not is_environment_known():
+            return None  # There can be no program, and LLVM is not to be loaded.
+        data = kept(KIND, self._options).get(self._key(_VALUES, signature))
+        return None if data is None else tuple(json.loads(data))
+
+    def _kept_step(self, key: tuple[Any, ...], fixed: tuple[str, ...]) -> WholeStep | None:
+        data = kept(KIND, self._options).mapped(self._key(_STEP, key))
+        if data is None:
+            return None
+        (program_key, parameters, results), constants = read(data)
+        program = kept_executable(program_key, self._options)
+        if program is None:
+            return None
+        return WholeStep(program, tuple(parameters), tuple(results), fixed, constants)
+
+    def _key(self, kind: str, of: tuple[Any, ...]) -> str:
+        return hashlib.sha256(f"{kind} {self._decides}{of}".encode()).hexdigest()[:40]
+
+
+def _signature(feeds: Mapping[str, Array]) -> Signature:
+    return tuple([(name, x.dtype, x.shape) for name, x in feeds.items()])
+
+
+def _add(found: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:
+    """Note what there is for a key, and let go of what was used least where there is more."""
+    found[key] = value
+    while len(found) > most:
+        found.popitem(last=False)
