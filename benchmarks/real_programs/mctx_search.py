@@ -17,7 +17,10 @@ def model(weights, key, action, hidden):
     prior, value = heads(weights, moved)
     reward = moved @ weights["reward"]
     discount = jnp.full_like(reward, 0.97)
-    return mctx.RecurrentFnOutput(reward, discount, prior, value), moved
+    out = mctx.RecurrentFnOutput(
+        reward=reward, discount=discount, prior_logits=prior, value=value
+    )  # fmt: skip
+    return out, moved
 
 
 @jax.jit

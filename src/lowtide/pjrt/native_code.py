@@ -20,6 +20,7 @@ from lowtide.options import Options
 from lowtide.pjrt import native_calls as calls
 from lowtide.pjrt import native_errors as errors
 from lowtide.pjrt import native_events as events
+from lowtide.pjrt import native_hosts as hosts
 from lowtide.pjrt import native_idle as idle
 from lowtide.pjrt import native_jobs as jobs
 from lowtide.pjrt import native_objects as objects
@@ -35,6 +36,7 @@ _ASKED: Final[tuple[NativeFunction[..., Any], ...]] = (
     *(objects.nothing, objects.yes, objects.no_list, objects.device, objects.memory),
     *(objects.dimensions, objects.on_device_size, objects.element_type, objects.pointer),
     *(objects.layout_of, objects.layout_text, objects.kind, objects.result_count, queue.execute),
+    hosts.from_host,
 )
 """Functions of the table."""
 
@@ -63,6 +65,7 @@ _CALLED: Final[dict[NativeFunction[..., Any], str]] = {
     objects.borrow: "pp",
     objects.new_cell: "pppnpp",
     calls.claim: "ppppp",
+    hosts.note_form: "vp",
     calls.discard: "vp",
     calls.announce: "vpp",
     queue.again: "vpp",
