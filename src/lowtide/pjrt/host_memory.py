@@ -123,12 +123,13 @@ def _from_host(arguments: Any) -> None:
         arguments.done_with_host_buffer = happened()
     arguments.buffer = new_buffer(array, arguments.type, place, happened(), order)
     if 0 < array.nbytes <= SMALL and order == row_major(len(sizes)):
-        _note(arguments.memory or arguments.device, arguments.type, tuple(sizes), array.nbytes)
+        at = arguments.memory or arguments.device
+        native_code().note_form(_form_at(at, arguments.type, tuple(sizes), array.nbytes))
 
 
 @cache
-def _note(place: int, number: int, sizes: tuple[int, ...], nbytes: int) -> None:
-    """Have machine code see to the next arrays of the host of this type in this place."""
+def _form_at(place: int, number: int, sizes: tuple[int, ...], nbytes: int) -> int:
+    """Return the address of a form, by which machine code sees to the next arrays of its kind."""
     memory = memory_at(place)
     form = make(
         HostForm,
@@ -143,7 +144,7 @@ def _note(place: int, number: int, sizes: tuple[int, ...], nbytes: int) -> None:
         queue=queue_of(memory.device).address,
         event=happened(),
     )
-    native_code().note_form(ctypes.addressof(immortal(form)))
+    return ctypes.addressof(immortal(form))
 
 
 @serves(
