@@ -140,6 +140,84 @@ def test_memory_of_the_host_is_shared_where_it_may_be(tmp_path: Path) -> None:
     run(script, tmp_path)
 
 
+AWAY = """
+    def away_from_lines(x):
+        block = np.empty(x.nbytes + 128, np.uint8)
+        start = -block.ctypes.data % 64 + x.itemsize
+        found = block[start : start + x.nbytes].view(x.dtype).reshape(x.shape)
+        found[...] = x
+        return found
+"""
+"""Memory that is not shared but copied."""
+
+
+def test_small_arrays_of_the_host_have_what_was_there(tmp_path: Path) -> None:
+    """The first of a form is taken by Python, the others by machine code."""
+    script = """
+    import ml_dtypes
+    jax.config.update("jax_enable_x64", True)
+    random = np.random.default_rng(0)
+    names = "bool int4 int8 uint16 int32 int64 float16 bfloat16 float32 float64 complex64"
+    places = [*jax.devices()]
+    places += [jax.sharding.SingleDeviceSharding(jax.devices()[1], memory_kind="pinned_host")]
+    def check(x, place):
+        y = jax.device_put(x, place)
+        assert (y.dtype, y.shape) == (x.dtype, x.shape), (y.dtype, y.shape, x.dtype, x.shape)
+        assert y.unsafe_buffer_pointer() % 64 == 0 or not x.size
+        assert np.asarray(y).tobytes() == np.ascontiguousarray(x).tobytes()
+        assert getattr(place, "memory_kind", "device") == y.sharding.memory_kind
+        assert y.devices() == getattr(place, "device_set", {place})
+        apart, kept = away_from_lines(x), np.array(x)
+        copy = jax.device_put(apart, place)
+        apart[...] = 0
+        assert np.asarray(copy).tobytes() == kept.tobytes()
+    for name in names.split():
+        dtype = getattr(ml_dtypes, name, None) or name
+        for sizes in ((), (1,), (7,), (3, 4), (4, 3), (2, 1, 5), (0, 3), (2000,)):
+            for place in places:
+                for _ in range(2):
+                    x = random.integers(0, 7, sizes).astype(dtype)
+                    check(x, place)
+                    if sizes:
+                        check(np.repeat(x, 2, -1)[..., ::2], place)
+                        check(x[::-1], place)
+                        check(np.asfortranarray(x), place)
+    """
+    run(AWAY + script, tmp_path, LOWTIDE_DEVICES="2")
+
+
+def test_the_next_array_of_a_form_needs_no_python(tmp_path: Path) -> None:
+    script = """
+    from lowtide.pjrt import host_memory
+    step = jax.jit(lambda x, rate, shift: x * rate + shift)
+    ones = away_from_lines(np.ones(3, np.float32))
+    step(jax.device_put(ones), 1.0, ones)
+    made = host_memory.new_buffer
+    def refuse(*_):
+        raise RuntimeError("Python was asked")
+    host_memory.new_buffer = refuse
+    x = jax.device_put(ones)
+    for rate in range(5):
+        x = step(x, float(rate), away_from_lines(np.full(3, rate, np.float32)))
+    assert x.tolist() == [64] * 3, x
+    for unknown in (np.ones(5, np.float32), np.ones((2, 3), np.float32), np.ones(5000, np.int8)):
+        try:
+            jax.block_until_ready(jax.device_put(unknown))
+        except RuntimeError as error:
+            assert "Python was asked" in str(error)
+        else:
+            raise AssertionError(unknown.shape)
+    host_memory.new_buffer = made
+    again = jax.jit(lambda x: x + 1, donate_argnums=0)
+    before = jax.devices()[0].memory_stats()["bytes_in_use"]
+    for _ in range(100):
+        y = jax.device_put(ones)
+        assert again(y).tolist() == [2, 2, 2] and y.is_deleted()
+    assert jax.devices()[0].memory_stats()["bytes_in_use"] <= before + 64
+    """
+    run(AWAY + script, tmp_path)
+
+
 def test_small_results_begin_at_lines(tmp_path: Path) -> None:
     """Where they have memory of their own, whatever the C library gives."""
     script = """

@@ -5,20 +5,22 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from ctypes import c_int, c_size_t, c_void_p
-from typing import Any, Final
+from functools import cache
+from math import prod
+from typing import Any
 
 import numpy as np
 
 from lowtide.ir.literal import Array
+from lowtide.native import make
 from lowtide.pjrt.buffers import LINE, dense_copy, happened, new_buffer, numbers
 from lowtide.pjrt.devices import PluginMemory, memory_at
 from lowtide.pjrt.element_types import dtype_of
-from lowtide.pjrt.layouts import Order, order_at
-from lowtide.pjrt.native_code import native_code
+from lowtide.pjrt.layouts import Order, order_at, row_major, sizes_at
+from lowtide.pjrt.native_code import immortal, native_code
+from lowtide.pjrt.native_hosts import SMALL, ZERO_COPY, HostForm
+from lowtide.pjrt.queues import queue_of
 from lowtide.pjrt.table import serves
-
-_ZERO_COPY: Final = 2
-"""The memory may be read until the buffer dies, and nobody writes to it until then."""
 
 
 class HostMemory:
@@ -105,7 +107,7 @@ def _from_host(arguments: Any) -> None:
     usual = _dense(sizes, dtype.itemsize, order_at(None, len(sizes)))
     strides = numbers(arguments.byte_strides, arguments.num_byte_strides) or usual
     dense = _is_dense(sizes, strides, _dense(sizes, dtype.itemsize, order))
-    if arguments.semantics == _ZERO_COPY and dense and arguments.data % LINE == 0 and all(sizes):
+    if arguments.semantics == ZERO_COPY and dense and arguments.data % LINE == 0 and all(sizes):
         code = native_code()
         event = code.new_event()
         code.retain(event)
@@ -120,6 +122,29 @@ def _from_host(arguments: Any) -> None:
         array = dense_copy(_viewed((arguments.data, _nothing), dtype, sizes, strides), order)
         arguments.done_with_host_buffer = happened()
     arguments.buffer = new_buffer(array, arguments.type, place, happened(), order)
+    if 0 < array.nbytes <= SMALL and order == row_major(len(sizes)):
+        at = arguments.memory or arguments.device
+        native_code().note_form(_form_at(at, arguments.type, tuple(sizes), array.nbytes))
+
+
+@cache
+def _form_at(place: int, number: int, sizes: tuple[int, ...], nbytes: int) -> int:
+    """Return the address of a form, by which machine code sees to the next arrays of its kind."""
+    memory = memory_at(place)
+    form = make(
+        HostForm,
+        place=place,
+        dimensions=sizes_at(sizes, row_major(len(sizes))),
+        rank=len(sizes),
+        number=number,
+        nbytes=nbytes,
+        itemsize=nbytes // prod(sizes),
+        device=memory.device.address,
+        memory=memory.address,
+        queue=queue_of(memory.device).address,
+        event=happened(),
+    )
+    return ctypes.addressof(immortal(form))
 
 
 @serves(

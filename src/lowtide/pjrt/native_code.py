@@ -21,6 +21,7 @@ from lowtide.pjrt import native_answers as answers
 from lowtide.pjrt import native_calls as calls
 from lowtide.pjrt import native_errors as errors
 from lowtide.pjrt import native_events as events
+from lowtide.pjrt import native_hosts as hosts
 from lowtide.pjrt import native_idle as idle
 from lowtide.pjrt import native_jobs as jobs
 from lowtide.pjrt import native_objects as objects
@@ -36,6 +37,7 @@ _ASKED: Final[tuple[NativeFunction[..., Any], ...]] = (
     *(answers.nothing, answers.yes, answers.no_list, answers.device, answers.memory),
     *(answers.dimensions, answers.on_device_size, answers.element_type, answers.pointer),
     *(answers.layout_of, answers.layout_text, answers.kind, answers.result_count, queue.execute),
+    hosts.from_host,
 )
 """Functions of the table."""
 
@@ -64,6 +66,7 @@ _CALLED: Final[dict[NativeFunction[..., Any], str]] = {
     objects.borrow: "pp",
     objects.new_cell: "pppnpp",
     calls.claim: "ppppp",
+    hosts.note_form: "vp",
     calls.discard: "vp",
     calls.announce: "vpp",
     queue.again: "vpp",

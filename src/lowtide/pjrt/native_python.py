@@ -36,11 +36,11 @@ from lowtide.pjrt.native_errors import new_error
 SLOTS: Final = 160
 """How many functions of Python the table may have."""
 
-FRONTS: Final = ("execute", "kind", "result_count")
+FRONTS: Final = ("execute", "kind", "result_count", "from_host")
 """Functions of the table that are machine code, and now and then ask Python: they have the first
 slots, in this order."""
 
-EXECUTE, KIND, RESULT_COUNT = range(len(FRONTS))
+EXECUTE, KIND, RESULT_COUNT, FROM_HOST = range(len(FRONTS))
 
 NOT_ENTERED, WHOLE = 0, 2
 """How far a function of Python got; 1 is in between."""

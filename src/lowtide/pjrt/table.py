@@ -231,6 +231,7 @@ NATIVE: Final = {
     "kind": "Memory_Kind",
     "result_count": "Executable_NumOutputs",
     "execute": "LoadedExecutable_Execute",
+    "from_host": "Client_BufferFromHostBuffer",
 }
 """The functions of the table that are machine code, by the name in `native_code`."""
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 from lowtide.builder.values import Op, SubComputation
 from lowtide.ir import Instruction, Opcode
-from lowtide.ir.attributes import Gather
+from lowtide.ir.attributes import Constant, Gather
 from lowtide.ops.reducers import reducer_opcode
 from lowtide.passes.matching import are_plain, is_all
 from lowtide.passes.rewriting import Rewriter, rule
 from lowtide.transforms.simplify.broadcast import ELEMENTWISE
 from lowtide.transforms.simplify.conversion import holds_all
 from lowtide.transforms.simplify.shapes import is_scalar_broadcast
-from lowtide.transforms.simplify.slice import reads_less
+from lowtide.transforms.simplify.slice import ranges_of, reads_less, sliced
 from lowtide.transforms.simplify.support import INTEGERS, Made, again, arrays, scalar, spread
 
 _ELEMENTWISE: Final = frozenset(ELEMENTWISE)
@@ -106,6 +106,33 @@ def gather_at_widened(gather: Instruction, at: Rewriter) -> Made:
     return None if narrow is None else at.build.gather(at(x), at(narrow), _numbers(gather))
 
 
+@arrays(Opcode.SLICE, of=(Opcode.GATHER,))
+def slice_of_gather(slice_: Instruction, at: Rewriter) -> Made:
+    """slice(gather(x, c)) => reshape(slice(x)), of one slice that a constant places"""
+    gather = slice_.operands[0]
+    (x, indices), numbers = gather.operands, _numbers(gather)
+    if indices.opcode is not Opcode.CONSTANT or numbers.operand_batching_dims or not are_plain(x):
+        return None
+    literal, ranges = indices.attributes_as(Constant).literal, ranges_of(slice_)
+    picked = [r for d, r in enumerate(ranges) if d not in numbers.offset_dims]
+    if literal.elided or any(n == 0 for n in slice_.shape.dimensions):
+        return None
+    if any(limit - start > stride for start, limit, stride in picked):
+        return None
+    place: list[Any] = [start for start, _, _ in picked]
+    if numbers.index_vector_dim < indices.shape.rank:
+        place.insert(numbers.index_vector_dim, slice(None))
+    vector = literal.array[tuple(place)].reshape(-1).tolist()
+    starts = dict(zip(numbers.start_index_map, vector, strict=True))
+    kept = iter([ranges[d] for d in numbers.offset_dims])
+    parts = []
+    for d, (size, whole) in enumerate(zip(numbers.slice_sizes, x.shape.dimensions, strict=True)):
+        begin = min(max(starts.get(d, 0), 0), whole - size)
+        first, last, step = (0, 1, 1) if d in numbers.collapsed_slice_dims else next(kept)
+        parts.append((begin + first, begin + last, step))
+    return at.build.reshape(sliced(at, at(x), parts), slice_.shape.dimensions)
+
+
 def _unwidened(indices: Instruction) -> Instruction | None:
     """Return the integers whose conversion to a wider type the indices are, of 32 bits or more."""
     if indices.opcode is not Opcode.CONVERT:
@@ -164,6 +191,7 @@ RULES: Final = (
     gather_one_slice,
     gather_of_elementwise,
     gather_at_widened,
+    slice_of_gather,
     scatter_nothing,
     scatter_at_widened,
     scatter_zeros,

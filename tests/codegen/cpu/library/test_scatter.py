@@ -314,3 +314,78 @@ def test_single_values_beside_one_element_are_computed_once() -> None:
             np.arange(5, dtype=np.float32),
         ]
         check(ONE_ELEMENT, inputs, tolerance=1e-6)
+
+
+COMPUTED = """
+HloModule m
+
+COMBINER
+fused {
+  x = TYPE[SIZES] parameter(0)
+  i = INDEX[BATCH,RANK] parameter(1)
+  p = TYPE[BATCH] parameter(2)
+  q = TYPE[9] parameter(3)
+  k = s32[BATCH,1] parameter(4)
+  one = INDEX[] constant(1)
+  ones = INDEX[BATCH,RANK] broadcast(one), dimensions={}
+  j = INDEX[BATCH,RANK] subtract(i, ones)
+  g = TYPE[BATCH] gather(q, k), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0},
+      index_vector_dim=VECTOR, slice_sizes={1}
+  u = TYPE[BATCH] MULTIPLY(p, g)
+  ROOT s = TYPE[SIZES] scatter(x, j, u), update_window_dims={}, inserted_window_dims={INSERTED},
+      scatter_dims_to_operand_dims={INSERTED}, index_vector_dim=VECTOR, to_apply=f
+}
+
+ENTRY main {
+  x = TYPE[SIZES] parameter(0)
+  i = INDEX[BATCH,RANK] parameter(1)
+  p = TYPE[BATCH] parameter(2)
+  q = TYPE[9] parameter(3)
+  k = s32[BATCH,1] parameter(4)
+  ROOT r = TYPE[SIZES] fusion(x, i, p, q, k), kind=kLoop, calls=fused
+}
+"""
+
+
+def computed(type_: str, index: str, batch: tuple[int, ...], sizes: tuple[int, ...], name: str):
+    """Return a fusion that computes the places and the updates of single elements, and inputs."""
+    text = COMPUTED.replace("COMBINER", combiner(name, type_)).replace("TYPE", type_)
+    text = text.replace("INDEX", index).replace("BATCH", dims(batch)).replace("SIZES", dims(sizes))
+    text = text.replace("RANK", str(len(sizes))).replace("INSERTED", dims(range(len(sizes))))
+    text = text.replace("VECTOR", str(len(batch)))
+    text = text.replace("MULTIPLY", "and" if type_ == "pred" else "multiply")
+    random = np.random.default_rng(7)
+    types = [DTYPES[x.shape.element_type] for x in parse_hlo(text).entry.parameters]
+    # places below 0 are beyond the end where numbers have no sign
+    inputs = [
+        random.integers(0, 5, sizes).astype(types[0]),
+        random.integers(0, max(sizes) + 3, (*batch, len(sizes))).astype(types[1]),
+        random.integers(0, 5, batch).astype(types[2]),
+        random.integers(0, 5, 9).astype(types[3]),
+        random.integers(-2, 11, (*batch, 1)).astype(types[4]),
+    ]
+    return text, inputs
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", COMBINERS)
+@pytest.mark.parametrize("batch", [(1,), (7,), (16,), (50,), (3, 37), (20, 2)], ids=dims)
+@pytest.mark.parametrize("sizes", [(40,), (5, 8)], ids=dims)
+def test_computed_elements(sizes, batch, name, target) -> None:
+    check(*computed("f32", "s32", batch, sizes, name), target)
+
+
+@pytest.mark.parametrize("index", ["u8", "s16", "s64", "u64"])
+@pytest.mark.parametrize("type_", ["bf16", "f16", "s8", "u16", "c64", "f64", "c128", "pred"])
+def test_computed_elements_of_all_types(type_, index) -> None:
+    name = "update" if type_ == "pred" else "add"
+    check(*computed(type_, index, (45,), (6, 8), name))
+
+
+def test_computed_elements_are_vectors_and_plain_ones_are_not() -> None:
+    text, _ = computed("f32", "s32", (50,), (40,), "add")
+    (function,) = kernel_plan(parse_hlo(text).entry.root, host_target()).emit().functions
+    assert "extractelement" in function.text()
+    plain = scatter_text("f32", (40,), (50, 1), (50,), ROWS.replace("{1}", "{}", 1))
+    (function,) = kernel_plan(parse_hlo(plain).entry.root, host_target()).emit().functions
+    assert "extractelement" not in function.text()

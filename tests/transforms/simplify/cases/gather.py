@@ -66,6 +66,32 @@ CASES: list[Case] = [
         None,
     ),
     (
+        "slice-of-gather",
+        "x: f32[9,2]; i = s32[2,1] constant({{1}, {0}}); "
+        "g = f32[9,2] gather(x, i), offset_dims={0}, collapsed_slice_dims={1}, "
+        "start_index_map={1}, index_vector_dim=1, slice_sizes={9,1}; "
+        "a = f32[4,1] slice(g), slice={[1:8:2], [0:1]}",
+        "x: f32[9,2]; b = f32[4,1] slice(x), slice={[1:8:2], [1:2]}; a = f32[4,1] reshape(b)",
+    ),
+    (
+        "slice-of-gather",
+        f"x: f32[9,4]; i = s32[3] constant({{7, -2, 12}}); g = f32[3,4] gather(x, i), {ROWS}; "
+        "a = f32[1,4] slice(g), slice={[2:3], [0:4]}",  # the last index is too large
+        "x: f32[9,4]; b = f32[1,4] slice(x), slice={[8:9], [0:4]}; a = f32[1,4] reshape(b)",
+    ),
+    (
+        "slice-of-gather",
+        f"x: f32[9,4]; i = s32[3] constant({{7, -2, 12}}); g = f32[3,4] gather(x, i), {ROWS}; "
+        "a = f32[2,4] slice(g), slice={[1:3], [0:4]}",
+        None,
+    ),
+    (
+        "slice-of-gather",
+        f"x: f32[9,4]; i: s32[3]; g = f32[3,4] gather(x, i), {ROWS}; "
+        "a = f32[1,4] slice(g), slice={[2:3], [0:4]}",
+        None,
+    ),
+    (
         "scatter-nothing",
         f"x: f32[9,4]; i: s32[0]; u: f32[0,4]; a = f32[9,4] scatter(x, i, u), {ADD}, "
         "to_apply=add_f32",

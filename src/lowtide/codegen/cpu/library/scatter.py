@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 from typing import Final
 
 from lowtide.codegen import indexing
 from lowtide.codegen.arrays import Array, offset
 from lowtide.codegen.cpu.cost import element_bytes, seconds, vector_cycles, widest
+from lowtide.codegen.cpu.library.scatter_blocks import block_lanes, lane_of
 from lowtide.codegen.cpu.library.scatter_form import ScatterForm
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.operands import Bound, bind, members
@@ -35,6 +37,9 @@ SMALL: Final = 4096
 
 WIDE: Final = 32
 """Elements of a window that take as long as a wrong guess whether it starts in a piece."""
+
+
+_ZERO: Final = indexing.ZERO
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +120,8 @@ class ScatterKernel:
         self.split = split_of(form)
         self.function = Function(name, ARGUMENTS)
         self.lanes = self._lanes()
-        self.elements = vector_elements(self.function, target, self.lanes)
+        self.block = 0 if self.lanes else block_lanes(kernel, form, target)
+        self.elements = vector_elements(self.function, target, self.lanes or self.block)
         self.bound: Bound = bind(self.function, kernel)
         self.arrays = [
             Array(self.bound.results[x].pointer, shape)
@@ -149,7 +155,7 @@ class ScatterKernel:
         form = self.form
         count = prod(form.update_sizes)
         nbytes = sum([3 * element_bytes(x.shape.element_type) for x in form.inputs])
-        cycles = (2 + vector_cycles(members(self.kernel))) / max(1, self.lanes)
+        cycles = (2 + vector_cycles(members(self.kernel))) / max(1, self.lanes, self.block)
         windows = prod([form.update_sizes[d] for d in form.batch])
         return count * seconds(nbytes, cycles) + windows * seconds(0, 6)
 
@@ -161,30 +167,63 @@ class ScatterKernel:
             self._window(tuple(at))
             return
         size = self.form.update_sizes[left[0]]
-        with self.elements.scopes.loop(0, size) as loop:
+        begin = self._blocks(at, size) if self.block and len(left) == 1 else 0
+        if begin == size:
+            return
+        with self.elements.scopes.loop(begin, size) as loop:
             here = self.elements.indices.variable(loop.index, size)
             self._windows([*at, here], left[1:])
 
     def _window(self, batch: tuple[Affine, ...]) -> None:
         """One window, if it lies inside and is of this piece."""
+        starts = [self._start(batch, number) for _, number in self.form.starts]
+        with self._where(batch, starts) as origin:
+            self._lines(batch, origin)
+
+    def _start(self, batch: tuple[Affine, ...], number: int) -> Value:
+        """A number of the index vector of a window."""
+        place = self.form.vector_place(batch, indexing.constant(number))
+        found = self.elements.all_at(self.form.indices, place, self.bound.frame)  # type: ignore[arg-type]
+        return found.values[0]
+
+    @contextmanager
+    def _where(
+        self, batch: tuple[Affine, ...], starts: Sequence[Value]
+    ) -> Iterator[dict[int, Affine]]:
+        """Write what runs where a window lies inside and is of this piece, given its origin."""
         elements, fn, form = self.elements, self.function, self.form
         origin = dict.fromkeys(range(len(form.sizes)), indexing.ZERO)
         for d, position in form.batching:
             origin[d] = batch[position]
         test = ""
-        for d, number in form.starts:
-            place = form.vector_place(batch, indexing.constant(number))
-            given = elements.all_at(form.indices, place, self.bound.frame)  # type: ignore[arg-type]
-            start = _as_index(fn, given.values[0])
+        for (d, _), value in zip(form.starts, starts, strict=True):
+            start = _as_index(fn, value)
             free = form.sizes[d] - form.window_size(d) + 1
             inside = self._inside(d, start, free)
             test = fn.op(f"and i1 {test}, {inside}") if test else inside
             origin[d] = elements.indices.variable(start, max(free, 1))
         if not test:
-            self._lines(batch, origin)
+            yield origin
             return
         with elements.scopes.when(test):
-            self._lines(batch, origin)
+            yield origin
+
+    def _blocks(self, at: list[Affine], size: int) -> int:
+        """Windows of one element, whose places and updates are vectors; return where these end."""
+        form, fn, elements = self.form, self.function, self.elements
+        end = size - size % self.block
+        with elements.scopes.loop(0, end, self.block) as loop:
+            batch = (*at, elements.indices.variable(loop.index, size, is_lane=True))
+            source = self._update_index(batch, dict.fromkeys([u for _, u in form.window], _ZERO))
+            starts = [self._start(batch, number) for _, number in form.starts]
+            updates = [elements.at(x, source, self.bound.frame) for x in form.updates]
+            for lane in range(self.block):
+                here = elements.indices.variable(fn.add(loop.index, lane), size)
+                begin = [lane_of(fn, x, lane) for x in starts]
+                with self._where((*at, here), begin) as origin:
+                    place = tuple([origin[d] for d in range(len(form.sizes))])
+                    self._combine(place, [lane_of(fn, x, lane) for x in updates], None)
+        return end
 
     def _inside(self, dimension: int, start: Integer, free: int) -> str:
         """Whether a window starts where it lies inside, within the part of the pieces."""
@@ -260,12 +299,17 @@ class ScatterKernel:
         mask: Mask | None,
     ) -> None:
         """Combine an element, or a vector of them, of each update with what is there."""
-        form, elements = self.form, self.elements
-        place = tuple([origin[d] + steps.get(d, indexing.ZERO) for d in range(len(form.sizes))])
+        form = self.form
+        place = tuple([origin[d] + steps.get(d, _ZERO) for d in range(len(form.sizes))])
         source = self._update_index(batch, steps)
-        combine = form.scatter.called_computations[0]
+        new = [self.elements.at(x, source, self.bound.frame, mask) for x in form.updates]
+        self._combine(place, new, mask)
+
+    def _combine(self, place: tuple[Affine, ...], new: Sequence[Value], mask: Mask | None) -> None:
+        """Combine a new value of each array with what is at its place."""
+        elements = self.elements
+        combine = self.form.scatter.called_computations[0]
         used = combine_reads(combine)
-        new = [elements.at(x, source, self.bound.frame, mask) for x in form.updates]
         spots = [self._spot(array, place) for array in self.arrays]
         given = []
         for number, (array, spot) in enumerate(zip(self.arrays, spots, strict=True)):
