@@ -122,6 +122,8 @@ def test_what_an_operation_may_write_over(text, victim, expected):
     assert kinds(text, {"y": victim}) == expected
 
 
+EPILOGUE = 'kOutput, backend_config={"kernel":"epilogue"}'
+
 FUSED = """f {{
   a = f32[4,4] parameter(0)
   b = f32[4,4] parameter(1)
@@ -149,6 +151,14 @@ FUSED = """f {{
         ("  c = f32[4,4] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
          "  n = f32[4,4] negate(a)\n  s = f32[4,4] add(n, c)\n"
          "  ROOT d = f32[4,4] add(s, b)", "kOutput", "x1", ["overlap"]),
+        ("  c = f32[4,4] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+         "  n = f32[4,4] negate(b)\n  s = f32[4,4] add(n, c)\n"
+         "  ROOT d = f32[4,4] multiply(s, b)", EPILOGUE, "x1", []),
+        ("  c = f32[4,4] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+         "  n = f32[4,4] transpose(b), dimensions={1,0}\n"
+         "  ROOT d = f32[4,4] add(n, c)", EPILOGUE, "x1", ["overlap"]),
+        ("  c = f32[4,4] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+         "  ROOT d = f32[4,4] add(a, c)", EPILOGUE, "x0", ["overlap"]),
         ("  c = f32[4] slice(b), slice={[0:1], [0:4]}\n  z = s32[] constant(0)\n"
          "  ROOT d = f32[4,4] dynamic-update-slice(a, c, z, z)", "kLoop", "x0", []),
         ("  c = f32[4] slice(b), slice={[0:1], [0:4]}\n  z = s32[] constant(0)\n"
@@ -160,7 +170,7 @@ def test_what_a_fusion_may_write_over(body, kind, victim, expected):
     body = body.replace("f32[4] slice", "f32[1,4] slice")
     fused = FUSED.format(body=body)
     text = step(
-        f"fusion(x0, x1), kind={kind}, calls=f", "f32[4,4]", ("f32[4,4]", "f32[4,4]"), fused
+        f"fusion(x0, x1), calls=f, kind={kind}", "f32[4,4]", ("f32[4,4]", "f32[4,4]"), fused
     )
     assert kinds(text, {"y": victim}) == expected
 

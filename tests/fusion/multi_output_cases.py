@@ -108,7 +108,7 @@ CASES: list[tuple[str, str, str | None]] = [
         "a producer that a product needs first",
         "x: f32[64,64]; s = M sine(x); d = M dot(s, x), lhs_contracting_dims={1}, "
         "rhs_contracting_dims={0}; a = M add(s, d); t = (M, M) tuple(s, a)",
-        "s | output(s, x): d a*",
+        "s | epilogue(s, x): d a*",
     ),
     # -- reductions
     (

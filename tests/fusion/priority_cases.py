@@ -233,14 +233,14 @@ CASES: list[tuple[str, str, str]] = [
         "d = f32[64,128] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}; "
         "bw = f32[64,128] broadcast(b), dimensions={1}; a = f32[64,128] add(d, bw); "
         "z: f32[64,128] = 0; r = f32[64,128] maximum(a, z)",
-        "output(x, w, b): d bw a z r",
+        "epilogue(x, w, b): d bw a z r",
     ),
     (
         "weights are made wider while they are packed",
         "x: f32[64,32]; w: s8[32,128]; s: f32[128]; c = f32[32,128] convert(w); "
         "sw = f32[32,128] broadcast(s), dimensions={1}; q = f32[32,128] multiply(c, sw); "
         "d = f32[64,128] dot(x, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
-        "output(w, s, x): c sw q d",
+        "epilogue(w, s, x): c sw q d",
     ),
     (
         "what is expensive is not packed",
@@ -262,21 +262,21 @@ CASES: list[tuple[str, str, str]] = [
         "d = f32[64,128] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}; "
         "a = f32[64,128] tanh(d); "
         "o = f32[64,16] dot(a, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
-        "output(x, w): d a | o",
+        "epilogue(x, w): d a | o",
     ),
     (
         "a dot with a residual",
         "x: f32[64,32]; w: f32[32,64]; y: f32[64,64]; "
         "d = f32[64,64] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}; "
         "a = f32[64,64] add(d, y)",
-        "output(x, w, y): d a",
+        "epilogue(x, w, y): d a",
     ),
     (
         "a transpose is packed, and one behind is how the result is written",
         "x: f32[64,32]; w: f32[128,32]; t = f32[32,128] transpose(w), dimensions={1,0}; "
         "d = f32[64,128] dot(x, t), lhs_contracting_dims={1}, rhs_contracting_dims={0}; "
         "o = f32[128,64] transpose(d), dimensions={1,0}",
-        "output(w, x): t d o",
+        "epilogue(w, x): t d o",
     ),
     (
         "a convolution with bias and activation",
@@ -284,13 +284,13 @@ CASES: list[tuple[str, str, str]] = [
         "c = f32[1,6,6,8] convolution(x, w), window={size=3x3}, dim_labels=b01f_01io->b01f; "
         "bw = f32[1,6,6,8] broadcast(b), dimensions={3}; a = f32[1,6,6,8] add(c, bw); "
         "z: f32[1,6,6,8] = 0; r = f32[1,6,6,8] maximum(a, z)",
-        "output(x, w, b): c bw a z r",
+        "epilogue(x, w, b): c bw a z r",
     ),
     (
         "an image is converted while it is packed",
         "x: u8[1,8,8,4]; w: f32[3,3,4,8]; f = f32[1,8,8,4] convert(x); "
         "c = f32[1,6,6,8] convolution(f, w), window={size=3x3}, dim_labels=b01f_01io->b01f",
-        "output(x, w): f c",
+        "epilogue(x, w): f c",
     ),
     (
         "a mask of iotas is made where it is read",

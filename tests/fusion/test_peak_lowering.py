@@ -3,8 +3,17 @@
 import pytest
 
 from lowtide import compiler
+from lowtide.analysis.dataflow import dataflow
 from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.fusion.cluster import KernelKind
+from lowtide.fusion.cluster_graph import ClusterGraph
+from lowtide.fusion.epilogues import store_behind_products
+from lowtide.fusion.legality import joined_by_all
+from lowtide.fusion.live_memory import live_memory
+from lowtide.fusion.peak import Estimate, estimated
 from lowtide.fusion.priority_fusion import fuse_by_priority
+from lowtide.fusion.refusal import FusionRefusal
+from lowtide.fusion.target_record import CPU_TARGET
 from lowtide.ir import Module
 from lowtide.ir.clone import clone_module
 from lowtide.scheduling.module_scheduler import best_of
@@ -123,3 +132,80 @@ def test_a_sum_is_stored_where_its_terms_would_live_longer():
     module = bottlenecks(6)
     assert fused(module, with_peak=False) > 2.9 * BYTES
     assert fused(module, with_peak=True) < 2.2 * BYTES
+
+
+SUM = """add {
+  p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  ROOT r = f32[] add(p, q)
+}
+"""
+
+NORMALIZED = f"""HloModule m
+
+{SUM}
+ENTRY main {{
+  a = {SHAPE} parameter(0)
+  b = {SHAPE} parameter(1)
+  w = {SHAPE} parameter(2)
+  zero = f32[] constant(0)
+  d = {SHAPE} dot(a, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  e = {SHAPE} dot(b, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  s = {SHAPE} add(d, e)
+  m = f32[256] reduce(s, zero), dimensions={{0}}, to_apply=add
+  ms = {SHAPE} broadcast(m), dimensions={{1}}
+  c = {SHAPE} subtract(s, ms)
+  q = {SHAPE} multiply(c, c)
+  v = f32[256] reduce(q, zero), dimensions={{0}}, to_apply=add
+  vs = {SHAPE} broadcast(v), dimensions={{1}}
+  o = {SHAPE} divide(c, vs)
+  ROOT r = {SHAPE} dot(o, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+}}
+"""
+
+
+def test_what_all_readers_make_of_a_product_is_stored_by_its_kernel():
+    """The sum lies over one of its terms; else both live until the last of its readers."""
+    module = parse_hlo(NORMALIZED)
+    graph = ClusterGraph(module.entry, CPU_TARGET)
+    named = module.entry.instructions
+    total, first, second = named["s"], named["d"], named["e"]
+    joints = joined_by_all(graph.owner[total], graph.reading(total), CPU_TARGET)
+    assert not isinstance(joints, FusionRefusal)
+    graph.absorb(graph.owner[total], joints)
+    assert {x.root for x in graph.reading(first)} == {x.root for x in graph.reading(second)}
+    before = estimate_of(graph)
+    assert store_behind_products(graph, before) == 1
+    after = estimate_of(graph)
+    assert graph.owner[total].kind is KernelKind.CONTRACTION
+    assert (first in graph.owner) != (second in graph.owner)
+    assert after.peak_bytes <= before.peak_bytes - BYTES
+
+
+def estimate_of(graph: ClusterGraph) -> Estimate:
+    """The peak of clusters, in an order by the simple schedulers."""
+    return estimated(
+        live_memory(graph, dataflow(graph.computation)[graph.computation], (), {}), best_of
+    )
+
+
+def test_what_is_made_of_a_larger_value_at_the_peak_is_computed_where_it_is_read():
+    """Both halves of a product are read at the peak anyway, which what is made of them adds to."""
+    module = parse_hlo(f"""HloModule m
+
+ENTRY main {{
+  a = {SHAPE} parameter(0)
+  w = f32[256,512] parameter(1)
+  u = f32[256,8] parameter(2)
+  d = f32[256,512] dot(a, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  e = {SHAPE} slice(d), slice={{[0:256],[0:256]}}
+  f = {SHAPE} slice(d), slice={{[0:256],[256:512]}}
+  t = {SHAPE} tanh(e)
+  s = {SHAPE} sine(t)
+  c = {SHAPE} cosine(s)
+  x = {SHAPE} multiply(c, f)
+  ROOT r = f32[256,8] dot(x, u), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+}}
+""")
+    assert fused(module, with_peak=False) >= 3 * BYTES
+    assert fused(module, with_peak=True) <= 2 * BYTES + BYTES // 16

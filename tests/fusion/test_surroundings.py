@@ -26,7 +26,7 @@ DEPTHWISE = (1, 40, "1_1", 40, ", feature_group_count=40", 40)
 @pytest.mark.parametrize("sizes", [DENSE, DEPTHWISE], ids=["dense", "depthwise"])
 def test_padded_data_is_no_array_of_its_own(sizes: tuple[object, ...]) -> None:
     module = parse_hlo(TEXT % sizes)
-    assert kernel_list(plan(module).module) == "output(x, w): p c r"
+    assert kernel_list(plan(module).module) == "epilogue(x, w): p c r"
     rng = np.random.default_rng(0)
     shapes = [x.shape.dimensions for x in module.entry.parameters]
     given = [rng.integers(-128, 128, s).astype(np.int8) for s in shapes]
@@ -37,4 +37,4 @@ def test_padded_data_is_no_array_of_its_own(sizes: tuple[object, ...]) -> None:
 def test_padded_data_that_something_else_reads_is_an_array() -> None:
     more = "n = s8[1,14,16,40] negate(p)  ROOT t = (s32[1,12,14,24], s8[1,14,16,40]) tuple(r, n)"
     text = (TEXT % DENSE).replace("ROOT r =", "r =").replace("\n}", f"\n  {more}\n}}")
-    assert kernel_list(plan(parse_hlo(text)).module) == "p | output(p, w): c r | n"
+    assert kernel_list(plan(parse_hlo(text)).module) == "p | epilogue(p, w): c r | n"

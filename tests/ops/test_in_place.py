@@ -138,6 +138,7 @@ SCATTER = (
 SCATTER_ROWS = SCATTER.replace("update_window_dims={}", "update_window_dims={1}")
 CALLEES = CALLEES.replace("@scatter", SCATTER)
 V = "f32[8]"
+WITH_EPILOGUE = 'backend_config={"kernel":"epilogue"}'
 
 MUST = [
     ([V, "f32[2]", "s32[]"], f"{V} dynamic-update-slice(p0, p1, p2)", [((0, ()), ())]),
@@ -285,6 +286,16 @@ MAY = [
     (
         ["f32[8,4]", "f32[4,4]", "f32[8,4]", "f32[8,4]"],
         "f32[8,4] fusion(p0, p1, p2, p3), kind=kOutput, calls=affine_with_bias",
+        [((2, ()), ())],
+    ),
+    (
+        ["f32[8,4]", "f32[4,4]", "f32[8,4]", "f32[8,4]"],
+        f"f32[8,4] fusion(p0, p1, p2, p3), kind=kOutput, calls=affine_with_bias, {WITH_EPILOGUE}",
+        [((2, ()), ()), ((3, ()), ())],
+    ),
+    (
+        ["f32[8,4]", "f32[4,4]", "f32[8,4]"],
+        f"f32[8,4] fusion(p0, p1, p2), kind=kOutput, calls=affine_read_again, {WITH_EPILOGUE}",
         [((2, ()), ())],
     ),
     (

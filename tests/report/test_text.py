@@ -14,7 +14,14 @@ from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.report.drawing import bar, elide, elide_qualified, elide_start, to_ascii
 from lowtide.report.grouping import GROUPINGS
 from lowtide.report.memory import DonationSaving, Ladder
-from lowtide.report.text import LINES, _possible_gain, explain_text, quality
+from lowtide.report.text import (
+    LINES,
+    _possible_gain,
+    _unbroken,
+    _wrapped,
+    explain_text,
+    quality,
+)
 from lowtide.report.units import percentage, unit_for
 
 STEP = """HloModule step, input_output_alias={ {0}: (0, {}, may-alias) }
@@ -247,3 +254,10 @@ def test_eliding():
 )
 def test_what_could_be_saved_is_never_told_too_small(figure: int, least: int, words: str) -> None:
     assert _possible_gain(figure, least) == words
+
+
+def test_a_size_stands_on_one_line() -> None:
+    for width in range(20, 60):
+        lines = _wrapped(f"no compilation needs less than {_unbroken('1,451.8 MB')}", width)
+        assert any("1,451.8 MB" in x for x in lines)
+        assert all(len(x) <= width for x in lines)

@@ -68,8 +68,6 @@ def fusion_may_overwrite(
     if kind == "kOutput":
         if fusion.annotations.backend_config != _WITH_EPILOGUE:
             return not index and _is_addend(callee.root, parameter)
-        if output == (0,):
-            return _is_addend(callee.root.operands[0], parameter)
         return _is_read_in_order(parameter, count, reduces=False) and _keeps_step(parameter, output)
     if fusion.annotations.backend_config == _BY_ROWS and _is_read_by_rows(parameter):
         return True

@@ -8,7 +8,7 @@ from typing import Any, Final, final
 
 from lowtide.certificate.compilation import compilation_certificate
 from lowtide.compiler.options import DEFAULT_PLAN, PlanOptions
-from lowtide.compiler.proposals import has_barriers
+from lowtide.compiler.proposals import given_to_fusion, has_barriers
 from lowtide.compiler.stages import merging, pipeline
 from lowtide.ir import LowtideError, Module
 from lowtide.ir.clone import clone_module
@@ -88,4 +88,4 @@ def normal_forms(module: Module, options: PlanOptions = DEFAULT_PLAN) -> list[Mo
     copy = clone_module(module)
     obey_layouts(copy)
     run_pipeline(copy, pipeline(_NORMAL, target=options.target))
-    return [*_forms(copy)]
+    return [*_forms(given_to_fusion(copy, options))]

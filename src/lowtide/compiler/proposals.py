@@ -17,6 +17,7 @@ from typing import Final, TypeAlias, final
 from lowtide.analysis.dataflow import dataflow
 from lowtide.analysis.memory_profile import peak_bytes
 from lowtide.analysis.module_graphs import module_graphs
+from lowtide.compiler.in_parts import in_parts, is_worth_parts
 from lowtide.compiler.options import DEFAULT_PLAN, PlanOptions
 from lowtide.compiler.stages import (
     CHOOSING,
@@ -65,8 +66,8 @@ def optimize(
         return run_pipeline(module, pipeline(stage), observers)
     started = clone_module(module) if observers else module
     changes = run_pipeline(started, pipeline(_BEFORE))
-    look(started)
     chosen = chosen_kernels(started, options)
+    look(chosen.given or started)
     if observers:
         was_late = iter(chosen.was_late)
         allowance = Allowance(chosen.allowed, lambda: next(was_late, True))
@@ -83,7 +84,8 @@ class ChosenKernels:
 
     `choice` are the clusters they were made of, in a copy of the module that was given. `rest` are
     the steps that unite them. `was_late` is what was answered, in turn, to whether the deadline
-    had passed; `first` are the steps before those of the stage.
+    had passed; `first` are the steps before those of the stage. `given` is the module that fusion
+    was given, where it runs in parts and is not the one before.
     """
 
     module: Module
@@ -93,6 +95,7 @@ class ChosenKernels:
     was_late: Sequence[bool]
     rest: tuple[Step, ...]
     first: tuple[Step, ...] = ()
+    given: Module | None = None
 
     def united(self, *, sharing: bool = True) -> ChosenKernels:
         """Return the same after the rest of the steps, which change the module.
@@ -105,10 +108,36 @@ class ChosenKernels:
 
 
 def chosen_kernels(module: Module, options: PlanOptions) -> ChosenKernels:
-    """Return a module without barriers where that takes no more memory and time, or as it is."""
+    """Return a module as it is, without barriers or in parts, where that takes less memory."""
     found = _proposed(module, options)
-    if options.deadline.passed or not has_barriers(module):
+    if options.deadline.passed:
         return found
+    if has_barriers(module):
+        return _without_barriers(module, found, options)
+    if not is_worth_parts(module, options):
+        return found
+    machine = options.target.machine
+
+    def propose(other: Module) -> tuple[ChosenKernels, tuple[int, float]]:
+        kernels = _proposed(other, options)
+        return kernels, needs(kernels.module, machine)
+
+    split = in_parts(module, needs(found.module, machine), options, propose)
+    if split is None:
+        return found
+    kernels, given, steps = split
+    return replace(kernels, first=steps, given=given)
+
+
+def given_to_fusion(module: Module, options: PlanOptions) -> Module:
+    """Return a module at the stage "layout", or the same in parts where it is compiled so."""
+    if has_barriers(module) or not is_worth_parts(module, options):
+        return module
+    return chosen_kernels(module, options.begun()).given or module
+
+
+def _without_barriers(module: Module, found: ChosenKernels, options: PlanOptions) -> ChosenKernels:
+    """The kernels without barriers where these take no more memory and time, or those found."""
     merged, steps = clone_module(module), merging()
     changes = run_pipeline(merged, steps)
     if merged.instruction_count > _NEARLY_ALL * module.instruction_count:

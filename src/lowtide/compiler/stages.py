@@ -85,6 +85,11 @@ def merging() -> tuple[Step, ...]:
     return (*parse_passes(_ALL_BARRIERS), *_read(_MERGED))
 
 
+def cleaned() -> tuple[Step, ...]:
+    """Return the steps behind one that changed a module at the stage "layout"."""
+    return _read("algsimp,cse,dce")
+
+
 @cache
 def _read(passes: str) -> tuple[Pass, ...]:
     """The passes of a list of this file, read once."""

@@ -25,8 +25,7 @@ class KernelKind(StrEnum):
     ROWS = "rows"
     """Reductions along the last dimensions, and loops that read the results along each row."""
     CONTRACTION = "contraction"
-    """One dot or convolution: loops that make its operands, then a loop over its result.
-    Of several results the first is what it adds up in, if any is."""
+    """One dot or convolution: loops that make its operands, then a loop over its result."""
     UPDATE = "update"
     """A dynamic-update-slice or scatter in place; loops make what is written.
     Several write the same space, and what is written may be stored by itself as well."""

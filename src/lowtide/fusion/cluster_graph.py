@@ -116,18 +116,30 @@ class ClusterGraph:
         self._own.add(cluster)
         return cluster
 
-    def split(self, value: Instruction, readers: Sequence[Cluster]) -> bool:
+    def split(
+        self, value: Instruction, readers: Sequence[Cluster], product: Cluster | None = None
+    ) -> bool:
         """Store a value that clusters compute, and have them read it; return whether they can.
 
-        Nothing changes where they cannot.
+        Where a `product` is given, its kernel stores the value instead of the product. Nothing
+        changes where they cannot.
         """
         stored = self._rebuilt(value, _cone(value, readers[0]))
-        left = [self._rebuilt(x.root, _needed(x, value)) for x in readers]
-        new = [x for x in (stored, *left) if x is not None]
-        if len(new) <= len(readers):
+        others = [x for x in readers if x.root is not value]
+        left = [self._rebuilt(x.root, _needed(x, value)) for x in others]
+        new = [x for x in left if x is not None]
+        if stored is None or len(new) < len(others):
             return False
-        for cluster in new:
+        behind: list[tuple[Cluster, Joint]] = []
+        if product is not None:
+            joint = joined(product, stored, self.target)
+            if not isinstance(joint, Joint) or any(product.root in x.inputs for x in new):
+                return False
+            behind.append((stored, joint))
+        for cluster in (stored, *new):
             self._replace(self.owner.get(cluster.root), cluster)
+        if product is not None:
+            self.absorb(product, behind)
         return True
 
     def _replace(self, old: Cluster | None, new: Cluster) -> None:

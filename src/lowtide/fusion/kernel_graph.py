@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.analysis.memory_graph import MemoryGraph
-from lowtide.fusion.cluster import KernelKind
 from lowtide.fusion.kernel_bodies import kernel_of
 from lowtide.fusion.kernels import FusedKernel
 from lowtide.fusion.lives import Change, Lives
@@ -147,13 +146,9 @@ class KernelGraph:
         ]
 
     def keeps_in_place(self, both: FusedKernel) -> bool:
-        """Whether results that are to be written over an argument still can be.
-
-        A contraction adds up in its first result, alone or not.
-        """
+        """Whether results that are to be written over an argument still can be."""
         reads = {self._value[x]: read for x, read in both.inputs.items()}
-        results = list(both.outputs.items())
-        for x, access in results[1:] if both.kind is KernelKind.CONTRACTION else results:
+        for x, access in both.outputs.items():
             read = reads.get(self._overwritten.get(self._value[x], -1))
             if read is None or read.target:
                 continue
@@ -246,13 +241,7 @@ class KernelGraph:
 
     def _pairs(self, kernel: FusedKernel) -> Iterator[tuple[int, int]]:
         """Yield what a kernel reads with what may take its place."""
-        outputs = list(kernel.outputs.items())
-        if kernel.kind is KernelKind.CONTRACTION:
-            first = self._value[outputs.pop(0)[0]]
-            for part in kernel.parts:
-                shares = self.flow.shares[self.flow.number[part]]
-                yield from [(read, made) for read, made in shares if made == first]
         for x, read in kernel.inputs.items():
-            for y, access in outputs:
+            for y, access in kernel.outputs.items():
                 if x.shape is y.shape and (read.target or read.access == access is not None):
                     yield self._value[x], self._value[y]

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from lowtide.analysis.dataflow import ComputationDataflow, ValueKind
 from lowtide.analysis.donation import Alias
 from lowtide.analysis.memory_graph import MemoryGraph, lists
-from lowtide.fusion.access import identity
-from lowtide.fusion.cluster import KernelKind
+from lowtide.fusion.access import Access, identity
+from lowtide.fusion.cluster import Cluster, KernelKind
 from lowtide.fusion.cluster_graph import ClusterGraph
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.records import dataclass
@@ -22,6 +22,13 @@ from lowtide.records import dataclass
 def is_kept_by_caller(value: Instruction, computation: Computation) -> bool:
     """Whether a value lives throughout whatever is done: an argument, or a constant."""
     return value.opcode in (Opcode.PARAMETER, Opcode.CONSTANT) and computation.is_entry
+
+
+def _elementwise_access(cluster: Cluster) -> Access:
+    """How a kernel reads what its result may lie over; None where it may lie over nothing."""
+    if cluster.kind is KernelKind.CONTRACTION:
+        return cluster.root_access
+    return identity(cluster.space) if cluster.kind is KernelKind.LOOP else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +126,14 @@ class _Maker:
         if cluster is None:
             self._read_alone(node, instruction)
             return
-        whole = identity(cluster.space) if cluster.kind is KernelKind.LOOP else None
+        whole = _elementwise_access(cluster)
         made = self.stored[instruction]
         for operand, read in cluster.inputs.items():
             buffer = self.buffers.of(operand)
             if buffer is None:
                 continue
             self.consumers[buffer].append(node)
-            over = read.target or (whole is not None and read.access == whole)
+            over = read.target or (whole is not None and read.access == whole and not read.inner)
             if over and self.bytes[buffer] == self.bytes[made]:
                 self.shares.append((node, buffer, made))
 

@@ -28,8 +28,7 @@ _OVERWRITING: Final = frozenset(
         KernelKind.UPDATE,
     }
 )
-"""Kernels whose results, but the first of a contraction, may take the place of what they read in
-the same order."""
+"""Kernels whose results may take the place of what they read in the same order."""
 
 _MOST_READERS: Final = 32
 """Readers of a value among which the last but one is looked for."""
@@ -101,8 +100,6 @@ class Lives:
         if kernel.kind not in _OVERWRITING:
             return 0
         results = list(kernel.outputs.items())
-        if kernel.kind is KernelKind.CONTRACTION:
-            del results[0]
         dying: dict[tuple[int, Access], int] = defaultdict(int)
         for value, read in kernel.inputs.items():
             if ends[self._value[value]] <= place and read.access is not None:

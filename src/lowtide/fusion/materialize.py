@@ -11,7 +11,7 @@ from lowtide.fusion.cluster import Cluster, KernelKind
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.annotations import Annotations
 from lowtide.ir.attributes import Fusion
-from lowtide.ops.in_place import ATTENTION, ROWS
+from lowtide.ops.in_place import ATTENTION, EPILOGUE, ROWS
 
 FUSION_KINDS: Final[Mapping[KernelKind, str]] = {
     KernelKind.LOOP: "kLoop",
@@ -25,6 +25,7 @@ FUSION_KINDS: Final[Mapping[KernelKind, str]] = {
 
 _CONFIGURATIONS: Final[Mapping[KernelKind, str]] = {
     KernelKind.ROWS: ROWS,
+    KernelKind.CONTRACTION: EPILOGUE,
     KernelKind.ATTENTION: ATTENTION,
 }
 

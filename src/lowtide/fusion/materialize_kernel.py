@@ -18,7 +18,6 @@ from lowtide.ops.in_place import EPILOGUE, LOOPS, ONE_PASS, ROWS
 _SEVERAL_RESULTS: Final = {
     KernelKind.REDUCTION: ONE_PASS,
     KernelKind.UPDATE: ONE_PASS,
-    KernelKind.CONTRACTION: EPILOGUE,
 }
 
 
@@ -90,6 +89,8 @@ def _config(kernel: FusedKernel, made: Sequence[Instruction]) -> str:
     """The backend configuration, which says how results are stored."""
     if kernel.kind is KernelKind.ROWS:
         return ROWS
+    if kernel.kind is KernelKind.CONTRACTION:
+        return EPILOGUE
     if kernel.kind is KernelKind.LOOP and len({x.shape.dimensions for x in made}) > 1:
         return LOOPS
     return _SEVERAL_RESULTS.get(kernel.kind, "") if len(made) > 1 else ""

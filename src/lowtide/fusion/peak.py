@@ -73,6 +73,10 @@ class PeakView:
         self.bytes: list[int] = estimate.memory.graph.buffer_bytes.tolist()
         self.least = max(1, int(estimate.peak_bytes * _LEAST_SHARE))
         self.consumers = estimate.memory.graph.consumers.rows()
+        self._taken_over: dict[int, set[int]] = {}
+        """By position the buffers whose place a result may take there."""
+        for node, read, _ in estimate.memory.graph.shares.tolist():
+            self._taken_over.setdefault(self.position[node], set()).add(read)
 
     def position_of(self, value: Instruction) -> int:
         """Return when the node of a value runs; -1 for one that was not there yet."""
@@ -98,4 +102,10 @@ class PeakView:
     def longer(self, values: Iterable[Instruction]) -> int:
         """Return the bytes that would live at the peak, and do not, if values were read later."""
         buffers = dict.fromkeys([self.memory.buffers.of(x) for x in values])
-        return sum([self.bytes[x] for x in buffers if x is not None and self.last[x] <= self.at])
+        return sum([self.bytes[x] for x in buffers if x is not None and not self._lives(x)])
+
+    def _lives(self, buffer: int) -> bool:
+        """Whether a buffer lives at the peak beside what is made there."""
+        if self.last[buffer] == self.at:
+            return buffer not in self._taken_over.get(self.at, ())
+        return self.last[buffer] > self.at

@@ -13,6 +13,7 @@ from lowtide.cost.kernels import move_seconds
 from lowtide.cost.machine import Machine
 from lowtide.fusion.cluster import Cluster
 from lowtide.fusion.cluster_graph import ClusterGraph
+from lowtide.fusion.epilogues import store_behind_products
 from lowtide.fusion.live_memory import live_memory
 from lowtide.fusion.order_memory import Scheduler
 from lowtide.fusion.peak import Estimate, estimated
@@ -126,6 +127,7 @@ class PeakLowering:
         """The clusters once no change lowers the peak any more, or after the last round."""
         for _ in range(ROUNDS):
             before = found.best.peak_bytes
+            found = self._changed(found, store_behind_products, most_seconds)
             found = self._changed(found, store_before, most_seconds)
             left = most_seconds - total_seconds(found.graph)
             found = self._changed(found, _within(recompute, price, left), most_seconds)

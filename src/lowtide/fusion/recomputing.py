@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import inf
 from typing import Final, final
 
+from lowtide.cost.kernels import move_seconds
 from lowtide.fusion.cluster import Cluster, KernelKind
 from lowtide.fusion.cluster_graph import ClusterGraph, copied, evaluations, join
 from lowtide.fusion.legality import Joint, joined, joined_by_all
@@ -118,10 +119,17 @@ class _Recomputing:
         return producer
 
     def _seconds(self, producer: Cluster, readers: list[Cluster]) -> float:
-        """Return how long readers take to compute what they read."""
-        root = producer.root
+        """Return how much longer it takes if readers compute what they read.
+
+        What no other cluster reads is no longer computed and stored by itself.
+        """
+        root, machine = producer.root, self.graph.target.machine
         times = sum([evaluations(x, x.inputs[root], root) for x in readers])
-        return times * producer.seconds
+        seconds = times * producer.seconds
+        if len(readers) < len(self.graph.readers[root]) or root in self.graph.opaque:
+            return seconds
+        moved = machine.launch_seconds + 2 * move_seconds(root.shape.nbytes, machine)
+        return max(0.0, seconds - self.graph.owner[root].seconds - moved)
 
     def _is_worth_it(self, producer: Cluster, buffer: int, seconds: float) -> bool:
         if self.chosen is not None:

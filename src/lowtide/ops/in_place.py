@@ -241,8 +241,9 @@ ONE_PASS: Final = '{"kernel":"one_pass"}'
 updates once: there it reads its operands, and writes, adds up or updates with what it makes."""
 
 EPILOGUE: Final = '{"kernel":"epilogue"}'
-"""The backend configuration of a contraction with several results. It adds up in the first of them,
-or elsewhere; each element of the others is written once, when all operands of it have been read."""
+"""The backend configuration of a contraction with an epilogue, which adds up elsewhere than in its
+results. Each element of these is written once, when all that the epilogue reads of it has been
+read."""
 
 
 LOOPS: Final = '{"kernel":"loops"}'

@@ -149,16 +149,15 @@ def _fusion_may_pairs(instruction: Instruction) -> tuple[Pair, ...]:
 
 
 def _epilogue_pairs(fusion: Instruction, root: Instruction) -> Iterator[Pair]:
-    """Yield what is added to a product, and with several results what only an epilogue reads."""
-    if fusion.annotations.backend_config != EPILOGUE or root.opcode is not Opcode.TUPLE:
+    """Yield what a product is added to, or what only an epilogue reads."""
+    if fusion.annotations.backend_config != EPILOGUE:
         yield from [((number, ()), ()) for number in _addends(root)]
         return
-    yield from [((number, ()), (0,)) for number in _addends(root.operands[0])]
     moves = moves_of_results(root)
-    others = list(fusion.shape.leaves())[1:]
+    results = list(fusion.shape.leaves())
     for number, parameter in enumerate(fusion.called_computations[0].parameters):
         if only_elementwise_uses(parameter, in_one_pass=False):
-            found = [index for index, shape in others if shape.compatible(parameter.shape)]
+            found = [index for index, shape in results if shape.compatible(parameter.shape)]
             if moves is not None:
                 found = stored_in_step(parameter, found, moves)
             yield from [((number, ()), index) for index in found]

@@ -200,9 +200,9 @@ class Screen:
         again = "" if cut is None else cut.kinds()
         text = (
             f"no compilation{again and f' without recomputation of {again}'} needs less than "
-            f"{self.unit.text(least)}: {_possible_gain(ladder.arena_bytes, least)}"
+            f"{_unbroken(self.unit.text(least))}: {_possible_gain(ladder.arena_bytes, least)}"
         )
-        lines = textwrap.wrap(text, self.width - 2)
+        lines = _wrapped(text, self.width - 2)
         return lines if cut is None else [*lines, cut.line(self.unit, self.width - 2)]
 
     def _constant(self) -> list[str]:
@@ -212,9 +212,10 @@ class Screen:
             return []
         source = largest.source
         place = "" if source is None else f", read at {place_text(source)}"
-        what = f"constant {elide(largest.shape, 30)} of {self.unit.text(largest.nbytes)}{place}"
+        size = _unbroken(self.unit.text(largest.nbytes))
+        what = f"constant {elide(largest.shape, 30)} of {size}{place}"
         advice = "make it an argument, so that it is not stored in the program as well"
-        return textwrap.wrap(f"{what}: {advice}.", self.width - 2)
+        return _wrapped(f"{what}: {advice}.", self.width - 2)
 
     def causes(self, most: int) -> list[str]:
         """Why the memory of a call is taken, in shares of all of it: as many as go on the lines."""
@@ -462,3 +463,17 @@ def _times(report: MemoryReport) -> str:
     parts = [f"{stage} {seconds[stage]:.1f}" for stage in slowest if seconds[stage] >= 0.05]
     shown = ", ".join(parts)
     return f"Took {total:.1f} s ({shown})." if shown else f"Took {total:.2f} s."
+
+
+_JOINED: Final = "\N{NO-BREAK SPACE}"
+"""In place of a space at which no line ends."""
+
+
+def _unbroken(size: str) -> str:
+    """Return a number and its unit so that they stand on one line."""
+    return size.replace(" ", _JOINED)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Return a text in lines, with plain spaces."""
+    return [x.replace(_JOINED, " ") for x in textwrap.wrap(text, width)]

@@ -12,6 +12,7 @@ from lowtide.codegen.cpu.contraction.dot import plan_fused_dot
 from lowtide.evaluator import evaluate
 from lowtide.ir import Opcode
 from lowtide.llvm.target import host_target, restricted
+from lowtide.ops.in_place import may_share
 
 TARGETS = {"native": host_target(), "avx2": restricted(host_target(), "avx2")}
 
@@ -191,32 +192,47 @@ def test_what_only_moves_elements_is_not_packed(name: str) -> None:
     assert "pack_rows" not in names
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("steps", [64, 3000])
 @pytest.mark.parametrize(
     "last",
     [
         "ROOT s = f32[50,70] add(c, d)",
         "u = f32[50,70] add(c, d)\n        ROOT s = f32[50,70] add(u, e)",
+        "u = f32[50,70] add(d, e)\n        ROOT s = f32[50,70] add(c, u)",
+        "u = f32[50,70] multiply(d, c)\n        ROOT s = f32[50,70] subtract(c, u)",
+        "u = f32[50,70] multiply(d, c)\n        ROOT s = (f32[50,70], f32[50,70]) tuple(d, u)",
     ],
 )
-def test_the_first_result_may_be_what_is_added_to(last: str) -> None:
-    """The buffers of an addend and of the first result are one, as `ops.in_place` allows."""
+def test_a_result_may_take_the_place_of_what_only_an_epilogue_reads(
+    last: str, steps: int, target: str
+) -> None:
+    """The buffers of an addend, or another operand, and of the first result are one."""
     body = f"""
-        a = f32[50,700] parameter(0)
-        b = f32[700,70] parameter(1)
+        a = f32[50,{steps}] parameter(0)
+        b = f32[{steps},70] parameter(1)
         c = f32[50,70] parameter(2)
         one = f32[] constant(1)
         e = f32[50,70] broadcast(one), dimensions={{}}
         d = f32[50,70] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
         {last}
     """
-    module = parse_hlo(fused(body))
-    plan = plan_of(module, host_target())
+    module = parse_hlo(fused(body, '{"kernel":"epilogue"}'))
+    root = module.entry.root
+    first = (0,) if root.shape.is_tuple else ()
+    assert ((2, ()), first) in may_share(root)
+    plan = plan_of(module, TARGETS[target])
     assert plan is not None
     a, b, c = inputs_of(module)
     expected = evaluate(module, [a, b, c])
-    shared = c.copy()
-    Kernel(plan, host_target())([a, b, shared, shared])
-    np.testing.assert_allclose(shared, np.asarray(expected), rtol=1e-4, atol=1e-4)
+    shared, more = c.copy(), []
+    if root.shape.is_tuple:
+        expected, other = expected
+        more = [np.zeros_like(c)]
+    Kernel(plan, TARGETS[target])([a, b, shared, shared, *more])
+    np.testing.assert_allclose(shared, np.asarray(expected), rtol=1e-4, atol=1e-3)
+    for x in more:
+        np.testing.assert_allclose(x, np.asarray(other), rtol=1e-4, atol=1e-3)
 
 
 def test_other_results_may_take_the_place_of_what_only_an_epilogue_reads() -> None:

@@ -116,8 +116,17 @@ def test_fusions(name: str, target: str) -> None:
 
 @pytest.mark.parametrize("features", [3, 20, 700])
 @pytest.mark.parametrize("width", [11, 12, 29])
-def test_the_result_may_take_the_place_of_what_is_added(features: int, width: int) -> None:
-    """Tiles and blocks overlap where sizes do not divide; nothing may be added twice."""
+@pytest.mark.parametrize(
+    "last",
+    [
+        "ROOT a = {shape} add(c, r)",
+        "s = {shape} multiply(c, r)\n        ROOT a = {shape} subtract(r, s)",
+    ],
+)
+def test_the_result_may_take_the_place_of_what_an_epilogue_reads(
+    features: int, width: int, last: str
+) -> None:
+    """Tiles and blocks overlap where sizes do not divide; an element is written once."""
     convolution = Convolution(1, features, 20, (9, width), (SAME, SAME))
     x, w, shape = convolution.shapes
     text = fused(
@@ -126,7 +135,7 @@ def test_the_result_may_take_the_place_of_what_is_added(features: int, width: in
         w = {w} parameter(1)
         r = {shape} parameter(2)
         c = {convolution.call}
-        ROOT a = {shape} add(c, r)""",
+        {last.format(shape=shape)}""",
         shape,
     )
     module = parse_hlo(text)

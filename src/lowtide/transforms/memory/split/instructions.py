@@ -18,7 +18,7 @@ from lowtide.transforms.memory.peak_values import PeakValues, Planner, peak_valu
 from lowtide.transforms.memory.split.alignments import sizes_of
 from lowtide.transforms.memory.split.barriers import take_barriers_apart
 from lowtide.transforms.memory.split.loops import run_in_parts
-from lowtide.transforms.memory.split.sections import Section, grown
+from lowtide.transforms.memory.split.sections import KnownAlignments, Section, grown
 
 
 def split_large_instructions(
@@ -27,17 +27,19 @@ def split_large_instructions(
     *,
     parts: int = 4,
     rounds: int = 4,
+    sums: bool = True,
 ) -> int:
     """Run in parts what makes the most bytes live at the peak; return how many loops were made.
 
     A loop takes the place of a section of instructions where the module then needs fewer bytes, as
     the `planner` says, by default by what is live at the peak as it stands. Results that are put
     together from parts are equal in each bit; sums over the dimension that is split are rounded
-    otherwise. Raises PassError where `parts` is less than 2.
+    otherwise; without `sums` no section has such ones. Raises PassError where `parts` is less
+    than 2.
     """
     if parts < 2:
         raise PassError(f"split-large-instructions: parts is 2 or more, found {parts}")
-    found = _sections(clone_module(module), planner, parts, rounds)
+    found = _sections(clone_module(module), planner, parts, rounds, sums)
     if found:
         take_barriers_apart(module)
     for section in found:
@@ -49,7 +51,9 @@ def _footprint(module: Module, planner: Planner | None) -> int:
     return peak_values(module).nbytes if planner is None else planner.footprint(module)
 
 
-def _sections(module: Module, planner: Planner | None, parts: int, rounds: int) -> list[Section]:
+def _sections(
+    module: Module, planner: Planner | None, parts: int, rounds: int, sums: bool
+) -> list[Section]:
     """The sections to run in parts, in turn, each of the module as those before it leave it."""
     least = _footprint(module, planner)
     take_barriers_apart(module)
@@ -57,7 +61,7 @@ def _sections(module: Module, planner: Planner | None, parts: int, rounds: int) 
     while len(found) < rounds:
         best: Section | None = None
         most = least - least // _LEAST_SHARE
-        for section in _candidates(peak_values(module, planner), parts):
+        for section in _candidates(peak_values(module, planner), parts, sums):
             trial = clone_module(module)
             run_in_parts(_in(trial, section), parts)
             nbytes = _footprint(trial, planner)
@@ -71,14 +75,17 @@ def _sections(module: Module, planner: Planner | None, parts: int, rounds: int) 
     return found
 
 
-def _candidates(peak: PeakValues, parts: int) -> list[Section]:
+def _candidates(peak: PeakValues, parts: int, sums: bool) -> list[Section]:
     """The sections that seem to take most from the peak, most first."""
     order = post_order(peak.computation)
     found: dict[tuple[Instruction, ...], tuple[int, Section]] = {}
+    known: KnownAlignments = {}
     for seed, dimension in _seeds(peak, parts):
-        section = grown(order, seed, dimension, parts)
-        gain = 0 if section is None else _gain(peak, section, parts)
-        if section is not None and gain > peak.nbytes // _LEAST_SHARE:
+        section = grown(order, seed, dimension, parts, known)
+        if section is None or (section.folds and not sums):
+            continue
+        gain = _gain(peak, section, parts)
+        if gain > peak.nbytes // _LEAST_SHARE:
             found.setdefault(tuple(section.how), (gain, section))
     ranked = sorted(found.values(), key=lambda row: -row[0])
     return [section for _, section in ranked[:_MOST_TRIALS]]
@@ -212,6 +219,7 @@ ENTRY main {{
         meanings=(
             ("parts", "in how many parts, which divide the dimension that is split"),
             ("rounds", "how many loops are made at most"),
+            ("sums", "whether sums over the dimension that is split may be cut, too"),
         ),
     ),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, auto
-from typing import Final, final
+from typing import Final, TypeAlias, final
 
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ops.table import TABLE
@@ -40,15 +40,24 @@ class Section:
         return how is not None and not how.folds and how.result == dimension
 
 
+KnownAlignments: TypeAlias = dict[Instruction, tuple[Alignment, ...]]
+"""The alignments of instructions that were asked for."""
+
+
 def grown(
-    order: Sequence[Instruction], seed: Instruction, dimension: int, parts: int
+    order: Sequence[Instruction],
+    seed: Instruction,
+    dimension: int,
+    parts: int,
+    known: KnownAlignments | None = None,
 ) -> Section | None:
     """Return the section around a value, to be run in `parts` along one of its dimensions.
 
-    `order` are all instructions of the computation, operands first. None where the value is not
+    `order` are all instructions of the computation, operands first. Alignments are looked up in
+    `known`, and noted there, as long as these do not change. None where the value is not
     computed along that dimension, or where its readers need it as a whole.
     """
-    growth = _Growth(order, parts)
+    growth = _Growth(order, parts, {} if known is None else known)
     if not growth.start(seed, dimension):
         return None
     growth.go_on()
@@ -72,8 +81,8 @@ _LARGER: Final = 4
 
 @final
 class _Growth:
-    def __init__(self, order: Sequence[Instruction], parts: int) -> None:
-        self.order, self.parts = order, parts
+    def __init__(self, order: Sequence[Instruction], parts: int, known: KnownAlignments) -> None:
+        self.order, self.parts, self.known = order, parts, known
         self.number = {x: i for i, x in enumerate(order)}
         self.place: dict[Instruction, _Place] = {}
         self.how: dict[Instruction, Alignment] = {}
@@ -114,10 +123,15 @@ class _Growth:
 
     def _part(self, x: Instruction, dimension: int) -> Alignment | None:
         """How an instruction makes parts along a dimension of its result."""
-        for found in alignments(x):
+        for found in self._alignments(x):
             if found.result == dimension and self._divides(x, found):
                 return found
         return None
+
+    def _alignments(self, x: Instruction) -> tuple[Alignment, ...]:
+        if x not in self.known:
+            self.known[x] = alignments(x)
+        return self.known[x]
 
     def _divides(self, x: Instruction, how: Alignment) -> bool:
         """Whether there are as many equal parts of the result and of each operand that is split."""
@@ -144,7 +158,7 @@ class _Growth:
         return self.how[x].folds
 
     def _join(self, x: Instruction) -> None:
-        found = next((y for y in alignments(x) if self._fits(x, y)), None)
+        found = next((y for y in self._alignments(x) if self._fits(x, y)), None)
         if found is None or any(self.place.get(y) is _Place.INSIDE for y in x.control_predecessors):
             self.place[x] = _Place.AFTER
             return
