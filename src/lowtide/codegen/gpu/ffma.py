@@ -25,8 +25,8 @@ _SIDE: Final = 16
 _STEP: Final = 4
 """Numbers side by side that a thread takes from shared memory at once."""
 
-_SMALL: Final = TileSizes(64, 64, 16, _SIDE * _SIDE)
-_LARGE: Final = TileSizes(128, 128, 8, _SIDE * _SIDE)
+_SMALL: Final = TileSizes(64, 64, 16, _SIDE * _SIDE, 2)
+_LARGE: Final = TileSizes(128, 128, 8, _SIDE * _SIDE, 1)
 
 _ENOUGH: Final = 128
 """Large tiles, at least, that are made rather than small ones: one for each multiprocessor."""

@@ -65,13 +65,11 @@ def buffer_names(instruction: Instruction) -> list[str]:
     return [f"%a{i}" for i in range(buffer_count(instruction))]
 
 
-def kernel_function(
-    name: str, instruction: Instruction, threads: int, *, is_wide: bool = False
-) -> Function:
+def kernel_function(name: str, instruction: Instruction, threads: int, blocks: int = 0) -> Function:
     """Return an empty kernel, of blocks of so many threads.
 
-    One that is wide has all registers that a block may take: ptxas is told that one block at a time
-    is enough, else it spills a few registers for the sake of one block more.
+    So many `blocks` are to run at once on a multiprocessor, which has registers for them; where it
+    is not told, ptxas spills a few registers for the sake of one block more.
     Raises UnsupportedOpError for more arrays than a kernel takes.
     """
     count = buffer_count(instruction)
@@ -81,6 +79,6 @@ def kernel_function(
     parameters = [FunctionParameter("ptr", f"a{i}") for i in range(count)]
     parameters.append(FunctionParameter("ptr", "scratch"))
     attributes = f'nounwind convergent "nvvm.maxntid"="{threads}"'
-    if is_wide:
-        attributes += ' "nvvm.minctasm"="1"'
+    if blocks:
+        attributes += f' "nvvm.minctasm"="{blocks}"'
     return Function(name, parameters, attributes=attributes, linkage="ptx_kernel")

@@ -37,12 +37,16 @@ from lowtide.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TileSizes:
-    """A tile of the product, `rows` x `columns`, which a block adds up in steps of `depth`."""
+    """A tile of the product, `rows` x `columns`, which a block adds up in steps of `depth`.
+
+    A multiprocessor has registers for `blocks` at once, at least.
+    """
 
     rows: int
     columns: int
     depth: int
     threads: int
+    blocks: int
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -237,7 +241,7 @@ class TileKernel:
     def __post_init__(self) -> None:
         """Begin the kernel: which tile it makes."""
         product, sizes = self.product, self.sizes
-        self.fn = kernel_function(self.name, product.instruction, sizes.threads, is_wide=True)
+        self.fn = kernel_function(self.name, product.instruction, sizes.threads, sizes.blocks)
         self.elements = thread_elements(self.fn, product.target, self.lanes)
         names = buffer_names(product.instruction)
         self.bound = bind(self.fn, product.instruction, names)

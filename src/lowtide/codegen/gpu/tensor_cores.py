@@ -22,7 +22,7 @@ from lowtide.llvm.callee import Callee, external
 from lowtide.llvm.function import Integer
 from lowtide.llvm.target import Target
 
-_SIZES: Final = TileSizes(64, 64, 32, 4 * WARP)
+_SIZES: Final = TileSizes(64, 64, 32, 4 * WARP, 4)
 _SIDE: Final = 32
 """Rows and columns of the tile of a warp."""
 
