@@ -47,7 +47,7 @@ LINE: Final = 64
 """Bytes of a cache line: memory is shared only where one begins."""
 
 
-class HostCall(NativeRecord):
+class HostBufferCall(NativeRecord):
     """What BufferFromHostBuffer is given, with room for what it answers."""
 
     size: int
@@ -114,7 +114,7 @@ def note_form(form: HostForm) -> None:
 
 
 @native
-def is_of(a: HostCall, place: Address, form: HostForm) -> bool:
+def is_of(a: HostBufferCall, place: Address, form: HostForm) -> bool:
     """Return whether an array has a form: the place, the type, the sizes, and dense rows."""
     if form.place != place or form.number != a.number or form.rank != a.rank:
         return False
@@ -133,7 +133,7 @@ def is_of(a: HostCall, place: Address, form: HostForm) -> bool:
 
 
 @native
-def form_of(a: HostCall) -> HostForm | None:
+def form_of(a: HostBufferCall) -> HostForm | None:
     """Return the form of an array that machine code may see to."""
     if the(state).refusing.load(RELAXED) or a.layout:
         return None
@@ -148,7 +148,7 @@ def form_of(a: HostCall) -> HostForm | None:
 
 
 @native
-def from_host(a: HostCall) -> Address:
+def from_host(a: HostBufferCall) -> Address:
     """Serve Client_BufferFromHostBuffer."""
     form = form_of(a)
     if form is not None:
