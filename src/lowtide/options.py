@@ -17,6 +17,9 @@ DEFAULT_STAGE: Final = "scheduled"
 TARGETS: Final = ("native", "avx2")
 """The processors that code can be made for: this one, and this one with fewer features."""
 
+PROCESSORS: Final = {"cpu": "native", "cpu:avx2": "avx2", "native": "native", "avx2": "avx2"}
+"""What processors may be called, and what their options have then."""
+
 EFFORTS: Final = ("fast", "default", "proof")
 """How far to search for a smaller arena."""
 
@@ -52,9 +55,9 @@ class Options:
     process may use; results do not depend on it. `memory` is the most bytes that a call may need
     beyond its arguments (temporaries, outputs that overwrite no argument, scratch), given as a
     number or as text like "512MiB" and kept as a number, None for any number: parts of the program
-    run again to fit, or it is an error. `target` is "native" for this processor, "avx2" for the
-    same with fewer features, or a graphics processor (`ir/gpu_names.py`), for which only
-    `lowtide.compile` makes programs. `cache` says whether compiled programs
+    run again to fit, or it is an error. `target` is "native" ("cpu") for this processor, "avx2"
+    ("cpu:avx2") for the same with fewer features, or a graphics processor (`ir/gpu_names.py`), for
+    which only `lowtide.compile` makes programs. `cache` says whether compiled programs
     are kept for later processes, in the folder that LOWTIDE_CACHE names or else in the user's cache
     folder; `huge_pages` whether the system may use large pages for arenas. With `autotune` some
     ways to run the kernels that take most time are measured on this machine, for a few seconds, and
@@ -94,6 +97,7 @@ class Options:
         if not 0 <= self.memory_priority < inf:
             part = "a part of the time, such as 0.05"
             raise ValueError(f"memory_priority is {part}; found {self.memory_priority}")
+        object.__setattr__(self, "target", PROCESSORS.get(self.target, self.target))
         if self.target not in TARGETS:
             from lowtide.ir.gpu_names import GPU_TARGETS
             from lowtide.ir.suggestions import nearest

@@ -274,6 +274,11 @@ def test_compiling_anew_shows_passes_and_gives_equal_code(folder):
     check(seen)
 
 
+def test_processors_have_the_names_of_the_command_line() -> None:
+    assert lowtide.Options(target="cpu") == lowtide.Options()
+    assert lowtide.Options(target="cpu:avx2") == lowtide.Options(target="avx2")
+
+
 def test_options_by_name():
     module = lowtide.parse_hlo(TEXT)
     made = lowtide.compile(module, "1MiB", Options(threads=3), threads=1)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lowtide.options import Options
-
-_PROCESSORS: Final = {"cpu": "native", "cpu:avx2": "avx2", "native": "native", "avx2": "avx2"}
-"""Processors that run here, and how options call them."""
 
 
 def for_gpu(options: Options, target: str) -> Options:
@@ -27,12 +24,13 @@ def for_processor(options: Options, target: str) -> Options:
     from lowtide.cli.exit_codes import UsageError
     from lowtide.ir.gpu_names import GPU_PREFIX
     from lowtide.ir.suggestions import nearest
+    from lowtide.options import PROCESSORS
 
-    if target not in _PROCESSORS:
-        known = (*_PROCESSORS, GPU_PREFIX)
+    if target not in PROCESSORS:
+        known = (*PROCESSORS, GPU_PREFIX)
         listed = ", ".join(["cpu", "cpu:avx2", GPU_PREFIX, f"{GPU_PREFIX}:sm_90"])
         raise UsageError(
             f"--target: no {target!r} to run here{nearest(target, known)}; there are: {listed}; "
             "compile --aot has others"
         )
-    return replace(options, target=_PROCESSORS[target])
+    return replace(options, target=target)
