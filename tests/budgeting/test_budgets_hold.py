@@ -65,11 +65,11 @@ def test_plans_of_a_variant_cost_what_the_variant_does_too() -> None:
 
 
 def test_plans_are_the_same_however_few_are_kept(monkeypatch) -> None:
-    planner = planner_of(training_step(layers=5))
+    planner = planner_of(training_step(layers=6))
     count = len(planner.own.choices)
     expected = [str(planner.own.planned(x).plan.module) for x in range(count)]
     monkeypatch.setattr(planning, "_KEPT_INSTRUCTIONS", 0)
-    few = planner_of(training_step(layers=5))
+    few = planner_of(training_step(layers=6))
     assert count > 2  # more than are kept at least
     assert [str(few.own.planned(x).plan.module) for x in range(count)] == expected
 

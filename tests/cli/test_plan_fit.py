@@ -17,7 +17,7 @@ from lowtide.testing.check_pass import seeded_arguments
 @pytest.fixture
 def step(tmp_path):
     path = tmp_path / "step.hlo"
-    path.write_text(str(training_step(layers=5)))
+    path.write_text(str(training_step(layers=6)))
     return path
 
 
@@ -52,7 +52,7 @@ def test_a_certificate_within_a_budget_is_held_against_the_module(lowtide, step,
     assert lowtide("verify", certificate, step, "--budget", budget + 1) == ExitCode.NOT_VERIFIED
     assert f"it is for a budget of {budget:,} bytes" in lowtide.out
     other = tmp_path / "other.hlo"
-    other.write_text(str(training_step(layers=5, rows=65)))
+    other.write_text(str(training_step(layers=6, rows=65)))
     assert lowtide("verify", certificate, other) == ExitCode.NOT_VERIFIED
     assert "the module without a budget has another text" in lowtide.out
     assert lowtide("verify", certificate, "--budget", budget) == ExitCode.BAD_INPUT
@@ -78,7 +78,7 @@ def test_a_certificate_says_what_the_report_does(lowtide, step, arena, tmp_path)
 
 def test_a_certificate_of_a_budget_that_is_too_small(lowtide, step, tmp_path):
     certificate = tmp_path / "step.certificate.json"
-    options = ("--budget", "1290", "--effort", "fast", "-o", certificate)
+    options = ("--budget", "1546", "--effort", "fast", "-o", certificate)
     assert lowtide("plan", step, *options) == ExitCode.OVER_BUDGET
     assert "which is proved: the step of" in lowtide.err
     for module in ((), (step,)):
@@ -121,8 +121,8 @@ def test_the_screen_tells_cost_and_bound(lowtide, step, arena):
 
 def test_what_does_not_fit_is_status_2_with_the_reason(lowtide, step):
     assert lowtide("plan", step, "--budget", "100B", "--effort", "fast") == ExitCode.OVER_BUDGET
-    assert "what it returns takes 1,280 bytes: donating arguments" in lowtide.err
-    assert lowtide("plan", step, "--budget", "1290", "--effort", "fast") == ExitCode.OVER_BUDGET
+    assert "what it returns takes 1,536 bytes: donating arguments" in lowtide.err
+    assert lowtide("plan", step, "--budget", "1546", "--effort", "fast") == ExitCode.OVER_BUDGET
     assert "which is proved: the step of" in lowtide.err
     assert "the smallest budget known to do is" in lowtide.err
 

@@ -294,7 +294,7 @@ def test_options_by_name():
 
 
 def test_the_certificate_within_a_budget_proves_what_that_costs(folder) -> None:
-    module = training_step(layers=4)
+    module = training_step(layers=6)
     budget = compile_module(module, Options(threads=1)).arena_bytes * 3 // 4
     made = compile_module(module, Options(threads=1, memory=budget))
     found = made.memory["budget"]

@@ -57,11 +57,11 @@ def check_cond(said: list[str], names: Names) -> None:
 
 
 def check_vmap(said: list[str], names: Names) -> None:
-    assert "irreducible 64.0 MB (100%)" in said[0] and "vmap.py:9 in totals.total" in said[0]
-    assert "jax.lax.map(f, x, batch_size=len(x) // 8)" in said[0]
-    found = lowtide.explain(names["totals"], names["x"], what_if=True).what_if
-    assert found is not None
-    (promised,) = [x.total_bytes for x in found.changes if x.name == "chunk:8"]
+    assert "irreducible" in said[0] and "vmap.py:9 in totals.total" in said[0]
+    as_written = lowtide.Options(memory_priority=0)
+    report = lowtide.explain(names["totals"], names["x"], options=as_written)
+    assert "irreducible 64.0 MB (100%)" in words(str(report))
+    assert lowtide.explain(names["totals"], names["x"]).total_bytes < report.total_bytes / 8
 
     def mended(x: Any) -> Any:
         def total(place: Any) -> Any:
@@ -69,12 +69,13 @@ def check_vmap(said: list[str], names: Names) -> None:
 
         return jax.lax.map(total, jax.numpy.arange(len(x)), batch_size=len(x) // 8)
 
-    assert lowtide.explain(mended, names["x"]).total_bytes <= 1.05 * promised
+    found = lowtide.explain(mended, names["x"], options=as_written)
+    assert found.total_bytes < report.total_bytes / 7
 
 
 def check_checkpoint(said: list[str], names: Names) -> None:
     assert "30 x f32[8192,256]" in said[0]
-    assert "saved for the backward pass 125.8 MB (81%)" in said[1]
+    assert "saved for the backward pass 125.8 MB (86%)" in said[1]
     given = names["step"], names["weights"], names["x"]
     theirs = lowtide.explain(names["step"].lower(*given[1:])).memory.ladder.arena_bytes
     assert lowtide.explain(*given).ladder.arena_bytes < 0.6 * theirs
@@ -141,7 +142,7 @@ def check_regression(said: list[str], names: Names) -> None:
     first = said[0].partition(" live over ")[0]
     assert "stored now, joined by a kernel before: f32[256,256,256]" in first
     assert "(value.py:9 in value)" in said[0]
-    back = lowtide.diff(names["after"], names["before"])
+    back = lowtide.diff(names["after"], names["before"], names["as_written"])
     assert back.nbytes < 0 and "joined by a kernel now" in str(back)
 
 

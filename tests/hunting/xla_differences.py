@@ -118,6 +118,12 @@ def _is_of_constants(x: Instruction) -> bool:
     return not any(y.opcode is Opcode.PARAMETER or y.called_computations for y in seen)
 
 
+def _divides_constants(x: Instruction) -> bool:
+    """Whether XLA computes a division of whole numbers ahead, which ends the process for zeros."""
+    is_division = x.opcode in (Opcode.DIVIDE, Opcode.REMAINDER)
+    return is_division and x.shape.element_type.is_integer and _is_of_constants(x)
+
+
 def _forgets_the_sign(x: Instruction) -> bool:
     """Whether a float became signed, unsigned, and a float again, which XLA takes for rounding."""
     if x.opcode is not Opcode.CONVERT or not x.shape.element_type.is_floating:
@@ -196,6 +202,7 @@ _DIFFERENCES: Final[tuple[tuple[Callable[[Instruction], bool], str], ...]] = (
     (_is_folded_angle, "gives a NaN for the angle of two zeros"),
     (_adds_bytes, "rounds each partial sum of floats of 8 bits"),
     (_magnifies_bits, "takes subnormal numbers for 0"),
+    (_divides_constants, "ends the process where it divides by a constant 0 ahead"),
     (_forgets_the_sign, "takes negative numbers that became unsigned for negative ones"),
     (_solves_many_small_systems, "divides by 0 while it compiles more than 8 small systems"),
     (_is_product_of_nothing, "does not write a product over no elements that is added to"),

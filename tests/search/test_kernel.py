@@ -1,5 +1,6 @@
 """Kernels compute the same as native code and as Python."""
 
+import linecache
 import re
 from collections.abc import Callable
 from itertools import product
@@ -10,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide.native import NativeError
+from lowtide.scheduling.greedy import made_bytes
 from lowtide.search.kernels import Array, FloatArray, Kernel, kernel, machine, objects
+from lowtide.search.kernels.machine import compiled
 
 LIMIT = 7
 
@@ -165,10 +168,23 @@ def test_another_process_takes_the_object_that_one_kept(monkeypatch: pytest.Monk
         assert len(kept) == 1
 
 
-def test_a_kept_object_needs_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kept_object_of_the_package_needs_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = Kept()
     monkeypatch.setattr(objects, "_STORES", [kept])
-    assert Kernel(divided.python, "divided")(-7, 2) == -3999
+    compiled(Kernel(made_bytes.python, "made_bytes"))
     monkeypatch.setattr(machine, "text_of", None)
-    assert Kernel(divided.python, "divided")(-7, 2) == -3999
+    compiled(Kernel(made_bytes.python, "made_bytes"))
     assert len(kept) == 1
+
+
+def test_a_kernel_without_a_file_is_kept_by_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept()
+    monkeypatch.setattr(objects, "_STORES", [kept])
+    for number in (3, 4):
+        names = {"__name__": "notebook", "kernel": kernel}
+        name = f"<cell {number}>"
+        text = f"@kernel\ndef times(n: int) -> int:\n    return n * {number}\n"
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+        exec(compile(text, name, "exec"), names)
+        assert names["times"](5) == 5 * number
+    assert len(kept) == 2

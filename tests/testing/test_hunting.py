@@ -465,6 +465,8 @@ ROWS = "update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operan
             ),
             True,
         ),
+        (("z = u8[] constant(0)", "ROOT r = u8[] divide(z, z)"), True),
+        (("a = u8[] parameter(0)", "z = u8[] constant(0)", "ROOT r = u8[] divide(a, z)"), False),
         (
             (
                 *("a = f32[4] parameter(0)", "b = s32[4] convert(a)", "c = u32[4] convert(b)"),

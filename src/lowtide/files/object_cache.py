@@ -20,6 +20,9 @@ from lowtide.files.writing import PRIVATE_MODE, stranger, write_bytes
 
 CHECKSUM_BYTES: Final = 16
 
+FORM: Final = 2
+"""The number of the form that files have."""
+
 ALIGNMENT: Final = 64
 """The bytes of a key begin at a multiple of it, within its file."""
 
@@ -143,8 +146,12 @@ class ObjectCache:
 
 
 def _head(key: str) -> bytes:
-    """What a file begins with: of such a length that what follows is aligned as the file is."""
-    head = f"{key}\n".encode()
+    """What a file begins with: of such a length that what follows is aligned as the file is.
+
+    Files begin with the number of this form, so that other versions of lowtide take them for theirs
+    no more than this one takes those of other forms.
+    """
+    head = f"{FORM} {key}\n".encode()
     return head + b"\n" * (-len(head) % ALIGNMENT)
 
 

@@ -121,7 +121,7 @@ for _ in range(3):
 def test_failures_are_raised_on_all_ranks_and_stay(tmp_path: Path) -> None:
     """The other rank may have all that it needs of the first run before this one fails."""
     found = run_script(2, tmp_path, RAISES)
-    lines = [x[:27] for x in found.output.splitlines()]
+    lines = [x[:30] for x in found.output.splitlines()]
     assert lines.count("0 RendezvousError rank 1 faile") in (2, 3)
     assert lines.count("1 RendezvousError rank 1 faile") == 2
     assert lines.count("1 ValueError no room") == 1

@@ -7,6 +7,7 @@ from tests.transforms.layout import single_passes, whole_stage
 from tests.transforms.layout.control_flow import PROGRAMS
 from tests.transforms.simplify.cases.notation import body, outside
 
+from lowtide.compiler import plan
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Layout, Module, Opcode
 from lowtide.ir.clone import clone_module
@@ -127,3 +128,40 @@ def test_long_chains_are_no_problem() -> None:
         Opcode.PARAMETER,
         Opcode.NEGATE,
     }
+
+
+BRANCHES = """HloModule m
+
+halves {
+  x = s8[1,2,4]{1,0,2} parameter(0)
+  c = s8[] constant(2)
+  w = s8[1,2,4]{2,1,0} broadcast(c), dimensions={}
+  ROOT h = s8[1,2,4]{1,2,0} divide(x, w)
+}
+
+yes {
+  x = s8[1,2,4]{1,0,2} parameter(0)
+  ROOT r = s8[1,2,4]{1,2,0} fusion(x), kind=kLoop, calls=halves
+}
+
+no {
+  x = s8[1,2,4]{1,0,2} parameter(0)
+  ROOT n = s8[1,2,4]{1,0,2} negate(x)
+}
+
+ENTRY e {
+  p = pred[] parameter(0)
+  x = s8[1,2,4]{1,0,2} parameter(1)
+  ROOT c = s8[1,2,4]{1,0,2} conditional(p, x, x), true_computation=yes, false_computation=no
+}
+"""
+
+
+def test_roots_of_branches_that_stay_as_they_are_become_what_the_others_are() -> None:
+    """Layouts that differ in a dimension of size 1 only are one; a fusion keeps its own."""
+    module = parse_hlo(BRANCHES.replace("{1,2,0}", "{1,0,2}"))
+    check(module, "layout-normalization", settles=False)
+    for text in (BRANCHES, BRANCHES.replace("{1,2,0}", "{1,0,2}")):
+        module = parse_hlo(text)
+        planned = plan(module).module
+        assert_same_values(module, planned, seeds=3)

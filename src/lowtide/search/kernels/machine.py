@@ -22,6 +22,8 @@ os.register_at_fork(  # A forked process finds it free.
 _ENGINES: Final[list[Any]] = []
 """Engines own the code that they made, and live as long as the process."""
 
+_PACKAGE: Final = f"{__name__.partition('.')[0]}."
+
 _PASSES: Final = ("sroa", "simplify_cfg", "instruction_combine")
 """LLVM's passes that run on kernels. Those of its level 2 take five times as long, for a tenth."""
 
@@ -47,9 +49,13 @@ def text_of(kernel: Kernel[..., Any]) -> str:
 
 
 def _key(kernel: Kernel[..., Any]) -> str:
-    """What machine code is kept by: by the sources, since their text need not be written then."""
-    sources = NativeUnit(kernel.name, [kernel]).sources
-    parts = (sources, llvm.get_host_cpu_name(), _features(), llvmlite.__version__)
+    """What machine code is kept by: sources of this package, so that no text has to be written.
+
+    Kernels that are defined elsewhere, in a notebook perhaps, may have none: there it is the text.
+    """
+    is_ours = kernel.__module__.startswith(_PACKAGE)
+    told = NativeUnit(kernel.name, [kernel]).sources if is_ours else text_of(kernel)
+    parts = (told, llvm.get_host_cpu_name(), _features(), llvmlite.__version__)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 

@@ -233,7 +233,11 @@ class _Normalizer:
         root = computation.root
         if not root.shape.is_array:
             return
-        new = self._physical(root) if computation.is_entry else self._twins.get(root, root)
+        stays = computation.is_entry or not is_movable(self._shapes.get(root, root.shape))
+        if stays or self.places.of(root) in self.places.pinned:
+            new = self._physical(root)
+        else:
+            new = self._twin(root, self._order(root))
         if new is not root:
             computation.root = new
             self.changes += 1

@@ -12,7 +12,7 @@ from lowtide.codegen.cpu.contraction.dot import plan_fused_dot
 from lowtide.evaluator import evaluate
 from lowtide.ir import Opcode
 from lowtide.llvm.target import host_target, restricted
-from lowtide.ops.in_place import may_share
+from lowtide.ops.may_share import may_share
 
 TARGETS = {"native": host_target(), "avx2": restricted(host_target(), "avx2")}
 

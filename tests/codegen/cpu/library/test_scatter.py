@@ -389,3 +389,41 @@ def test_computed_elements_are_vectors_and_plain_ones_are_not() -> None:
     plain = scatter_text("f32", (40,), (50, 1), (50,), ROWS.replace("{1}", "{}", 1))
     (function,) = kernel_plan(parse_hlo(plain).entry.root, host_target()).emit().functions
     assert "extractelement" not in function.text()
+
+
+BLOCKS_OF_BATCHES = """HloModule m
+
+times {
+  a = s64[] parameter(0)
+  b = s64[] parameter(1)
+  ROOT c = s64[] multiply(a, b)
+}
+
+fused {
+  x = s64[5,9,1]{0,2,1} parameter(0)
+  p = s32[9] parameter(1)
+  q = s32[9] negate(p)
+  u = s64[1,9]{1,0} parameter(2)
+  ROOT r = s64[5,9,1]{0,2,1} scatter(x, q, u), update_window_dims={0}, inserted_window_dims={0}, \
+scatter_dims_to_operand_dims={0}, input_batching_dims={1}, scatter_indices_batching_dims={0}, \
+index_vector_dim=1, to_apply=times
+}
+
+ENTRY e {
+  x = s64[5,9,1]{0,2,1} parameter(0)
+  p = s32[9] parameter(1)
+  u = s64[1,9]{1,0} parameter(2)
+  ROOT f = s64[5,9,1]{0,2,1} fusion(x, p, u), kind=kCustom, calls=fused
+}
+"""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_blocks_whose_window_is_another_dimension_of_the_updates(target):
+    random = np.random.default_rng(4)
+    inputs = [
+        random.integers(-9, 9, (5, 9, 1)),
+        -random.integers(0, 5, 9).astype(np.int32),
+        random.integers(-9, 9, (1, 9)),
+    ]
+    check(BLOCKS_OF_BATCHES, inputs, target)

@@ -16,9 +16,10 @@ from lowtide.codegen.cpu.contraction.arithmetic import (
 )
 from lowtide.codegen.cpu.contraction.finishing import Epilogue
 from lowtide.codegen.cpu.convolution.choosing import choices, has_lanes
-from lowtide.codegen.cpu.convolution.code import Convolver
+from lowtide.codegen.cpu.convolution.code import convolution_code
 from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem, in_units, problem_of
 from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
+from lowtide.codegen.cpu.convolution.work import Convolver
 from lowtide.codegen.elements.operands import members, roots_of
 from lowtide.codegen.elements.table import has_rule
 from lowtide.codegen.kernel import KernelCode, KernelPlan, first_of
@@ -79,7 +80,7 @@ def _planned(finish: Epilogue, target: Target) -> KernelPlan | None:
 def _code(
     scheme: ConvolutionScheme, target: Target, finish: Epilogue, data: Instruction, fill: int
 ) -> KernelCode:
-    return Convolver(scheme, target, finish, data, fill).code()
+    return convolution_code(Convolver(scheme, target, finish, data, fill))
 
 
 def _arithmetic(

@@ -110,7 +110,7 @@ class _Writer:
         self.parts.append(part)
 
     def loop(self, fusion: Instruction) -> CollectivePart:
-        """What a fusion does, as a loop over its elements."""
+        """Return a fusion as a loop over its elements."""
         return CollectivePart(plan_loop(fusion, self.target), fusion)
 
     def copy(

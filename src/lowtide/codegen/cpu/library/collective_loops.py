@@ -1,4 +1,4 @@
-"""What collective operations do: fusions over the arrays of all devices of a group.
+"""Fusions of collective operations: over the arrays of all devices of a group.
 
 Each reads one array of every device, in order of the group; then, where the own parts of arrays are
 wanted, two s32: where these begin along their dimension, and 0.

@@ -214,7 +214,7 @@ class ScatterKernel:
         end = size - size % self.block
         with elements.scopes.loop(0, end, self.block) as loop:
             batch = (*at, elements.indices.variable(loop.index, size, is_lane=True))
-            source = self._update_index(batch, dict.fromkeys([u for _, u in form.window], _ZERO))
+            source = self._update_index(batch, dict.fromkeys([d for d, _ in form.window], _ZERO))
             starts = [self._start(batch, number) for _, number in form.starts]
             updates = [elements.at(x, source, self.bound.frame) for x in form.updates]
             for lane in range(self.block):
