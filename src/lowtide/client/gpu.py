@@ -149,8 +149,29 @@ def _built(
     return build(parts.module, gpu_backend(name), planned, options.memory, None, tell), parts
 
 
+class _Planned:
+    """What the plan of a program says of it."""
+
+    _built: Build[GpuProgram]
+
+    @property
+    def name(self) -> str:
+        """The name of the module."""
+        return self._built.program.name
+
+    @property
+    def memory(self) -> dict[str, Any]:
+        """What a call needs on each device, in the schema "lowtide.memory/1"; sizes in bytes."""
+        return self._built.plan.report.to_json()
+
+    @property
+    def arena_bytes(self) -> int:
+        """The bytes of the arena that a call needs on each device."""
+        return int(self.memory["ladder"]["arena_bytes"])
+
+
 @final
-class DevicesExecutable:
+class DevicesExecutable(_Planned):
     """A program of several graphics processors, or emulated ones, each of which has a thread.
 
     `parts` say how whole arrays lie on them, if that is known.
@@ -188,21 +209,6 @@ class DevicesExecutable:
         assert participant is not None
         return self._programs[participant.number](*arrays)
 
-    @property
-    def name(self) -> str:
-        """The name of the module."""
-        return self._built.program.name
-
-    @property
-    def memory(self) -> dict[str, Any]:
-        """What a call needs on each device, in the schema "lowtide.memory/1"; sizes in bytes."""
-        return self._built.plan.report.to_json()
-
-    @property
-    def arena_bytes(self) -> int:
-        """The bytes of the arena that a call needs on each device."""
-        return int(self.memory["ladder"]["arena_bytes"])
-
     def close(self) -> None:
         """Give the memory on the devices back; the program does not run afterwards."""
         for program in self._programs:
@@ -214,7 +220,7 @@ class DevicesExecutable:
 
 
 @final
-class DeviceExecutable:
+class DeviceExecutable(_Planned):
     """A program on a graphics processor, or on one that is emulated; a call at a time runs."""
 
     def __init__(self, built: Build[GpuProgram], driver: Driver) -> None:
@@ -234,21 +240,6 @@ class DeviceExecutable:
         return self._program(*arrays, keep=keep)
 
     execute = __call__
-
-    @property
-    def name(self) -> str:
-        """The name of the module."""
-        return self._built.program.name
-
-    @property
-    def memory(self) -> dict[str, Any]:
-        """What a call needs, in the schema "lowtide.memory/1"; sizes in bytes."""
-        return self._built.plan.report.to_json()
-
-    @property
-    def arena_bytes(self) -> int:
-        """The bytes of the arena that a call needs on the device."""
-        return int(self.memory["ladder"]["arena_bytes"])
 
     def close(self) -> None:
         """Give the memory on the device back; the program does not run afterwards."""

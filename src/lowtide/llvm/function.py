@@ -439,12 +439,10 @@ def _first_of_pairs(type_: str, order: Sequence[int]) -> int | None:
     size, _, element = type_.strip("<>").partition(" x ")
     if element != "i8" or len(order) % 2 or len(order) <= _SHORT_SHUFFLE:
         return None
-    start, count = order[0], int(size)
-    for number, (one, other) in enumerate(zip(order[::2], order[1::2], strict=True)):
-        if one != start + number or other not in (one, one + count):
-            return None
-    is_one = order[1] == start
-    return start if start >= 0 and all((x < count) == is_one for x in order[1::2]) else None
+    start, steps = order[0], [x // 2 for x in range(len(order))]
+    one = [start + x for x in steps]
+    both = [x + int(size) * (place % 2) for place, x in enumerate(one)]
+    return start if start >= 0 and order in (one, both) else None
 
 
 def _trips(start: Integer, stop: Integer, step: Integer) -> int | None:

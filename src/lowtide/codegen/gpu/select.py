@@ -28,9 +28,9 @@ def gpu_plan(instruction: Instruction, target: Target) -> GpuPlan:
     if any(x.shape.is_dynamic for x in (instruction, *instruction.operands)):
         reason = "kernels have no dynamic sizes; the evaluator runs it (lowtide run --reference)"
         raise unsupported(instruction, reason)
-    meeting = plan_gpu_collective(instruction, target, lambda fusion: gpu_plan(fusion, target))
-    if meeting is not None:
-        return meeting
+    collective = plan_gpu_collective(instruction, target, lambda fusion: gpu_plan(fusion, target))
+    if collective is not None:
+        return collective
     for template in TEMPLATES:
         plan = template(instruction, target)
         if plan is not None:

@@ -47,7 +47,7 @@ class CollectiveBlock:
         area = len(thunk.buffers) + 1
         devices = replicas * partitions
         groups = [self.collective.group_of(x) for x in range(devices)]
-        self._numbers = numbers_of(self.collective, devices, max(map(len, groups)))
+        self._numbers = numbers_of(self.collective, devices)
         found = [self._runs(device, group) for device, group in enumerate(groups)]
         self.workspace = area + max([count for _, count in found])
         head = [area, area - 1, int(_is_divided(self.collective, groups))]
@@ -129,11 +129,9 @@ def _picks(
     return [(NOBODY, values[buffer.whose])]
 
 
-def numbers_of(collective: DeviceCollective, devices: int, most: int) -> npt.NDArray[np.int32]:
-    """Return all numbers of 32 bits that kernels of a collective may be given, in order.
-
-    Its groups have `most` devices at most.
-    """
+def numbers_of(collective: DeviceCollective, devices: int) -> npt.NDArray[np.int32]:
+    """Return all numbers of 32 bits that kernels of a collective may be given, in order."""
+    most = max([len(collective.group_of(x)) for x in range(devices)])
     found = set(range(devices))
     for step in collective.steps:
         strides = [x.slot for x in step.buffers if x.whose is Whose.PLACE]

@@ -54,7 +54,7 @@ class DeviceCollectives:
         self.program, self.driver = program, driver
         self._functions, self._stream = functions, stream
         found = {x.name: x for x in collective_thunks(program.thunks)}
-        numbers = [_numbers(x, program) for x in found.values()]
+        numbers = [numbers_of(x.collective, program.devices) for x in found.values()]
         self._numbers = np.unique(np.concatenate(numbers)) if numbers else np.zeros(0, np.int32)
         self._base = 0
         if numbers:
@@ -110,10 +110,3 @@ def _place(thunk: CollectiveThunk, program: GpuProgram) -> CollectiveBlock:
     """Where the devices of a collective wait for one another; nothing else is done there."""
     alone = replace(thunk, collective=replace(thunk.collective, steps=(), operands=(), results=()))
     return CollectiveBlock(alone, (), lambda symbol: 0, program.replicas, program.partitions)
-
-
-def _numbers(
-    thunk: CollectiveThunk, program: GpuProgram
-) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-    groups = [thunk.collective.group_of(x) for x in range(program.devices)]
-    return numbers_of(thunk.collective, program.devices, max(map(len, groups)))
