@@ -44,7 +44,12 @@ class Indices:
         return indexing.of(Variable(self._variables, str(name), extent, self.scopes.level, is_lane))
 
     def split(self, index: Affine, divisor: int) -> tuple[Affine, Affine]:
-        """Return quotient and remainder of an index that is not negative."""
+        """Return quotient and remainder of an index that is not negative.
+
+        Of a dimension of size 0 nothing is ever read: any index will do.
+        """
+        if divisor == 0:
+            return indexing.ZERO, indexing.ZERO
         found = index.split(divisor)
         if found is not None:
             return found
