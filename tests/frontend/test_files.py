@@ -226,3 +226,8 @@ def test_decompression_is_bounded(compress):
     with pytest.raises(InputError, match=r"bomb.hlo: .* is larger than 20,000,000 bytes"):
         read_bytes(io.BytesIO(data), "bomb.hlo", 20_000_000)
     assert len(read_bytes(io.BytesIO(data), "bomb.hlo", 30_000_000)) == 30_000_000
+
+
+def test_the_text_of_a_module_is_no_path():
+    with pytest.raises(InputError, match=r"found a text of several lines, HloModule .*parse_hlo"):
+        read("HloModule m\nENTRY main { ROOT x = f32[] parameter(0) }\n")

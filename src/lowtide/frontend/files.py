@@ -87,6 +87,11 @@ def read_input(
         return _parse(read_bytes(sys.stdin.buffer, "<stdin>", limit_bytes), "<stdin>")
     if not name:
         raise InputError("expected a path, found an empty one")
+    if "\n" in name.strip():
+        raise InputError(
+            f"expected a path, found a text of several lines, {name.split()[0]} ...; "
+            "lowtide.parse_hlo(text) reads the text of a module"
+        )
     try:
         file, others = Path(name), ""
         if (file / _SAVED_MODEL).is_file():
