@@ -46,8 +46,8 @@ class Loop:
 _CONSTANTS: Final[dict[Integer, str]] = {"true": "i1", "false": "i1", "null": "ptr"}
 """The types of constants that have one."""
 
-_SHORT_SHUFFLE: Final = 32
-"""Bytes that a shuffle gives at most for which LLVM is known to end."""
+_HALF: Final = 32
+"""Bytes of half a vector of AVX-512; LLVM ends for shuffles that give no more."""
 
 _PREFETCH: Final = external(
     "llvm.prefetch.p0", "void", "ptr", "i32 immarg", "i32 immarg", "i32 immarg"
@@ -281,30 +281,32 @@ class Function:
     def shuffle(self, type_: str, a: str, b: str, lanes: Iterable[int]) -> str:
         """Return the lanes, numbered through both vectors; -1 is any value."""
         order = list(lanes)
-        if (start := _first_of_pairs(type_, order)) is not None:
-            other = a if order[1] == order[0] else b
-            return self._paired(type_, a, other, start, len(order))
+        if min(_lanes_of_bytes(type_), len(order)) > _HALF:
+            a, b = self._halves(type_, a, b, order)
         taken = ["i32 poison" if x < 0 else f"i32 {x}" for x in order]
         mask = f"<{len(taken)} x i32> <{', '.join(taken)}>"
         return self.op(f"shufflevector {type_} {a}, {type_} {b}, {mask}")
 
-    def _paired(self, type_: str, a: str, b: str, start: int, count: int) -> str:
-        """Return `count` bytes: of two vectors in turn, each from lane `start` on.
+    def _halves(self, type_: str, a: str, b: str, order: Sequence[int]) -> tuple[str, str]:
+        """Return two vectors of bytes, each with only the half that a long shuffle reads of it.
 
-        For AVX-512 LLVM 22 does not end where such a shuffle of one vector is an operand of an
-        operation with a constant: the pairs are made by arithmetic of 16 bits.
+        LLVM 22 does not end for AVX-512 where it narrows a vector itself since such a shuffle reads
+        one half of it, and repeats bytes in turn. It does not look behind a freeze.
         """
-        half = count // 2
-        order = range(start, start + half)
-        low, high = [
-            self.op(
-                f"zext <{half} x i8> {self.shuffle(type_, x, 'poison', order)} to <{half} x i16>"
-            )
-            for x in (a, b)
-        ]
-        moved = self.op(f"shl <{half} x i16> {high}, splat (i16 8)")
-        pairs = self.op(f"or <{half} x i16> {low}, {moved}")
-        return self.op(f"bitcast <{half} x i16> {pairs} to <{count} x i8>")
+        size = _lanes_of_bytes(type_)
+        found = []
+        for start, vector in ((0, a), (size, b)):
+            read = {(x - start) // _HALF * _HALF for x in order if start <= x < start + size}
+            found.append(self._half(type_, vector, min(read)) if len(read) == 1 else vector)
+        return found[0], found[1]
+
+    def _half(self, type_: str, vector: str, start: int) -> str:
+        """Return a vector of bytes of which only those of the half from `start` on have values."""
+        size, narrow = _lanes_of_bytes(type_), f"<{_HALF} x i8>"
+        lanes = [x if x < size else -1 for x in range(start, start + _HALF)]
+        half = self.op(f"freeze {narrow} {self.shuffle(type_, vector, 'poison', lanes)}")
+        back = [x - start if 0 <= x - start < _HALF else -1 for x in range(size)]
+        return self.shuffle(narrow, half, "poison", back)
 
     # -- control flow --------------------------------------------------------------------------
 
@@ -434,15 +436,10 @@ class Function:
         return "\n".join(lines) + "\n"
 
 
-def _first_of_pairs(type_: str, order: Sequence[int]) -> int | None:
-    """Where both vectors of bytes begin whose lanes a long shuffle takes in turn, if it does."""
+def _lanes_of_bytes(type_: str) -> int:
+    """The number of lanes of a vector of bytes, 0 for other types."""
     size, _, element = type_.strip("<>").partition(" x ")
-    if element != "i8" or len(order) % 2 or len(order) <= _SHORT_SHUFFLE:
-        return None
-    start, steps = order[0], [x // 2 for x in range(len(order))]
-    one = [start + x for x in steps]
-    both = [x + int(size) * (place % 2) for place, x in enumerate(one)]
-    return start if start >= 0 and order in (one, both) else None
+    return int(size) if element == "i8" else 0
 
 
 def _trips(start: Integer, stop: Integer, step: Integer) -> int | None:
