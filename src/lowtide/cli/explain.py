@@ -368,6 +368,7 @@ def _explain_module(
     from lowtide.cli import console
     from lowtide.cli.interrupts import ending_at
     from lowtide.cli.progress import progress
+    from lowtide.ir.garbage_collection import never_collected
     from lowtide.options import display_for
     from lowtide.report.text import explain_text
 
@@ -390,7 +391,8 @@ def _explain_module(
     with progress(f"planning {found.module.name}") as line, ending_at(request.deadline) as ends:
         options = request.options(ends)
         if view.html is None and not request.changes.any:
-            report = compiler.explain(found.module, options)
+            with never_collected():
+                report = compiler.explain(found.module, options)
         else:
             planned = _plan(found.module, options, request, line)
             report = planned.report
