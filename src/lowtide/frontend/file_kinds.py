@@ -1,4 +1,4 @@
-"""What files of other formats are told by: the readers of those are loaded only for such files."""
+"""Marks of files in other formats, whose readers are loaded for such files only."""
 
 from __future__ import annotations
 

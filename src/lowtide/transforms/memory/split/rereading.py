@@ -1,4 +1,4 @@
-"""What it takes longer to run a section in parts, as far as that is known before there are kernels.
+"""The time that a section takes longer in parts, so far as it is known before there are kernels.
 
 Each part reads anew what all parts need as a whole, such as the weights of a network, and what
 contractions read of a larger array has to be cut out of it first.
