@@ -97,7 +97,7 @@ def _steps(parts: int, most_seconds: float, options: PlanOptions) -> tuple[Step,
 
     Sections stay whole that move more bytes in parts for longer than `most_seconds`.
     """
-    from lowtide.transforms.memory.split.rereading import rereading_seconds  # Of large values only.
+    from lowtide.compiler.rereading import rereading_seconds  # Of large values only.
 
     machine = options.target.machine
 
