@@ -302,7 +302,7 @@ def _explain_module(
     from lowtide import compiler
 
     verify(module)
-    if not (whole or changes.which):
+    if module.num_partitions > 1 and not (whole or changes.which):
         from lowtide.spmd.one_device import one_device
 
         module = one_device(module)

@@ -3,7 +3,7 @@
 import pytest
 
 from lowtide import compiler
-from lowtide.compiler.in_parts import LEAST_BYTES
+from lowtide.compiler.in_parts import LEAST_BYTES, Needs, in_parts
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Module, Opcode
 from lowtide.ir.clone import clone_module
@@ -80,3 +80,18 @@ def test_the_bound_is_of_the_program_in_parts() -> None:
 )
 def test_others_run_whole(module: Module) -> None:
     assert not loops_of(compiler.plan(module).module)
+
+
+def test_no_kernels_are_made_where_reading_weights_anew_takes_too_long() -> None:
+    """Half of the time allowed is enough to read the weights of one network only."""
+    module = network(ROWS)
+    asked: list[Module] = []
+
+    def propose(other: Module) -> tuple[None, Needs]:
+        asked.append(other)
+        return None, (LEAST_BYTES, seconds)
+
+    options = compiler.PlanOptions()
+    for seconds in (1e-3, 1.0):
+        found = in_parts(clone_module(module), (4 * LEAST_BYTES, seconds), options, propose)
+        assert bool(asked) == (found is not None) == (seconds == 1.0)

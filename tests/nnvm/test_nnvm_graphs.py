@@ -8,8 +8,9 @@ from tests.nnvm.documents import GRAPHS, Document, compiled, residual
 
 from lowtide.cli.main import main
 from lowtide.evaluator import evaluate
+from lowtide.frontend.file_kinds import looks_like_nnvm
 from lowtide.frontend.graphs.graph import GraphError
-from lowtide.frontend.nnvm.document import looks_like_nnvm, read_nnvm
+from lowtide.frontend.nnvm.document import read_nnvm
 from lowtide.frontend.nnvm.module import module_of, with_shapes
 from lowtide.ir.errors import InputError, UnsupportedOpError
 from lowtide.nnvm.plans import NnvmSettings, graph_fields, plan_both

@@ -51,7 +51,7 @@ def test_without_factors_all_is_whole(monkeypatch):
     put(monkeypatch, Opcode.TOPK, None)
     module = parse_hlo(TEXT)
     assert "all-gather" in wire_traffic(partitioned_text(TEXT).module).collectives
-    assert alignments(module.entry.root) == ()
+    assert alignments(module.entry.root, {}) == ()
     with pytest.raises(SpecializedError):
         ResizableModule(module, [(0, 0, 0)]).at(24)
 
@@ -60,7 +60,7 @@ def test_with_factors_each_stage_splits_it(monkeypatch):
     put(monkeypatch, Opcode.TOPK, rows)
     module = parse_hlo(TEXT)
     assert not wire_traffic(partitioned_text(TEXT).module).collectives
-    assert alignments(module.entry.root) == (Alignment(0, (0,)),)
+    assert alignments(module.entry.root, {}) == (Alignment(0, (0,)),)
     grown = ResizableModule(module, [(0, 0, 0)]).at(24)
     assert [s.dimensions for s in grown.entry.root.shape.tuple_shapes] == [(24, 1, 3)] * 2
 

@@ -22,6 +22,7 @@ from lowtide.ir.computation import Computation
 from lowtide.ir.element_type import BY_KEYWORD, ElementType
 from lowtide.ir.errors import CannotInferError, ShapeError
 from lowtide.ir.instruction import Instruction
+from lowtide.ir.lazy_metadata import LazyMetadata
 from lowtide.ir.metadata import NO_METADATA, Metadata
 from lowtide.ir.module import Module
 from lowtide.ir.names import sanitize
@@ -56,7 +57,7 @@ class BuilderCore:
         self._module = computation.module
         self._computation = computation
         self._added = added
-        self._metadata = NO_METADATA
+        self._metadata: Metadata | LazyMetadata = NO_METADATA
         self._annotations = NO_ANNOTATIONS
         self._imported = CloneMap()
         self._origins: dict[Computation, Computation] = {}
@@ -129,7 +130,7 @@ class BuilderCore:
             tuple([op.instruction for op in ops]),
             attributes,
             tuple([self._embed(sub, alone=alone) for sub in called]),
-            legal_name(name or self._metadata.op_name.rpartition("/")[2] or opcode.value),
+            legal_name(name or self._stem() or opcode.value),
         )
         if self._metadata is not NO_METADATA:
             instruction.set_metadata(self._metadata)
@@ -138,6 +139,16 @@ class BuilderCore:
         if self._added is not None:
             self._added(instruction)
         return Op(cast("Builder", self), instruction)
+
+    def _stem(self) -> str:
+        """The name that operations get from where they come from."""
+        return self._decoded().op_name.rpartition("/")[2]
+
+    def _decoded(self) -> Metadata:
+        found = self._metadata
+        if not isinstance(found, Metadata):
+            found = self._metadata = found.decode()
+        return found
 
     def _own(self, value: Value, opcode: Opcode, number: int) -> Op:
         op = self.op(value)
@@ -200,13 +211,18 @@ class BuilderCore:
     # -- what is stamped on each operation -----------------------------------------------------
 
     @contextmanager
-    def metadata(self, metadata: Metadata | None = None, **fields: Any) -> Iterator[None]:
+    def metadata(
+        self, metadata: Metadata | LazyMetadata | None = None, **fields: Any
+    ) -> Iterator[None]:
         """Stamp all operations made in the block with metadata, given whole or by its fields.
 
         The last component of `op_name` is the stem of their names.
         """
         saved = self._metadata
-        self._metadata = replace(saved if metadata is None else metadata, **fields)
+        if metadata is not None:
+            self._metadata = metadata
+        if fields:
+            self._metadata = replace(self._decoded(), **fields)
         try:
             yield
         finally:
@@ -216,7 +232,8 @@ class BuilderCore:
     def annotations(self, **fields: Any) -> Iterator[None]:
         """Stamp all operations made in the block with fields of `Annotations`."""
         saved = self._annotations
-        self._annotations = replace(saved, **fields)
+        if fields:
+            self._annotations = replace(saved, **fields)
         try:
             yield
         finally:

@@ -302,11 +302,12 @@ class _Request:
         """Raise UsageError or TargetError for a target that is not known; say what is modelled."""
         from lowtide.cli import console
         from lowtide.cli.targets import for_processor
-        from lowtide.client.gpu import machine_note
         from lowtide.ir.gpu_names import is_gpu_target
         from lowtide.options import Options
 
         if is_gpu_target(self.target):
+            from lowtide.client.gpu import machine_note  # It loads more than most reports need.
+
             console.note(machine_note(self.target))
         else:
             for_processor(Options(), self.target)
@@ -314,12 +315,15 @@ class _Request:
     def options(self, ends: Deadline) -> PlanOptions:
         """Return the options of a plan that ends at a deadline."""
         from lowtide import compiler
-        from lowtide.client.gpu import planned_for_gpu
         from lowtide.ir.gpu_names import is_gpu_target
         from lowtide.search.effort import SearchOptions
 
         options = compiler.PlanOptions(self.stage, search=SearchOptions(self.effort, ends))
-        return planned_for_gpu(options, self.target) if is_gpu_target(self.target) else options
+        if not is_gpu_target(self.target):
+            return options
+        from lowtide.client.gpu import planned_for_gpu
+
+        return planned_for_gpu(options, self.target)
 
     @property
     def asks_for_a_plan(self) -> bool:
@@ -364,13 +368,15 @@ def _explain_module(
     from lowtide.cli import console
     from lowtide.cli.interrupts import ending_at
     from lowtide.cli.progress import progress
-    from lowtide.frontend.plan_files import plan_beside, reported_bytes
+    from lowtide.ir.garbage_collection import never_collected
     from lowtide.options import display_for
     from lowtide.report.text import explain_text
 
     found = request.loaded(path)
     is_dump = os.path.isdir(path) and found.module.is_scheduled
     if is_dump:
+        from lowtide.frontend.plan_files import plan_beside, reported_bytes
+
         plan = plan_beside(found.file)
         if plan is not None and not request.asks_for_a_plan:
             console.note(f"taking apart XLA's plan, {plan}")
@@ -385,7 +391,8 @@ def _explain_module(
     with progress(f"planning {found.module.name}") as line, ending_at(request.deadline) as ends:
         options = request.options(ends)
         if view.html is None and not request.changes.any:
-            report = compiler.explain(found.module, options)
+            with never_collected():
+                report = compiler.explain(found.module, options)
         else:
             planned = _plan(found.module, options, request, line)
             report = planned.report

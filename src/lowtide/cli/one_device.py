@@ -38,8 +38,6 @@ def of_one_device(found: ModuleInput, devices: int | None, *, whole: bool) -> Mo
     from lowtide.cli.progress import progress
     from lowtide.ir import UnsupportedOpError
     from lowtide.ir.partitioning import first_sharded
-    from lowtide.spmd.one_device import is_divided
-    from lowtide.spmd.partitioner import partition
 
     module = found.module
     if devices is not None:
@@ -52,8 +50,10 @@ def of_one_device(found: ModuleInput, devices: int | None, *, whole: bool) -> Mo
                 f"{module.name} has no shardings: `lowtide shard --devices {devices}` finds some"
             )
         return found
-    if whole or not is_divided(module):
+    if whole or module.is_scheduled:
         return found
+    from lowtide.spmd.partitioner import partition  # It loads more than most modules need.
+
     try:
         with progress(f"partitioning {module.name}"):
             made = partition(module).module

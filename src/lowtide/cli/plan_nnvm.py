@@ -13,17 +13,23 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "lowtide.nnvm/1"
 
+_HEAD_BYTES: Final = 4096
+
 
 def is_nnvm(path: str) -> bool:
     """Return whether a file is a graph of NNVM: its fields tell. Unreadable files are none."""
-    from lowtide.frontend.compressed import read_bytes
-    from lowtide.frontend.nnvm.document import looks_like_nnvm
+    from lowtide.frontend.compressed import first_bytes, read_bytes
+    from lowtide.frontend.file_kinds import begins_like_nnvm, looks_like_nnvm
     from lowtide.ir.errors import LowtideError
 
     if not Path(path).is_file():
         return False
     try:
         with Path(path).open("rb") as stream:
+            head = first_bytes(stream, _HEAD_BYTES)
+            if head and not head.isspace() and not begins_like_nnvm(head):
+                return False  # Most are large modules, which are read once only.
+            stream.seek(0)
             return looks_like_nnvm(read_bytes(stream, path))
     except (OSError, LowtideError):
         return False

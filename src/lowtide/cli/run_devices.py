@@ -44,12 +44,13 @@ def device_program(program: NamedProgram) -> ProgramOnDevices | None:
     from lowtide.cli.progress import progress
     from lowtide.ir.partitioning import first_sharded
     from lowtide.ops.device_groups import devices_of, meets_devices
-    from lowtide.spmd.partitioner import partition
 
     module = program.module
     devices = devices_of(module)
     if devices == 1:
         return None
+    from lowtide.spmd.partitioner import partition  # Programs of one device need none of it.
+
     if program.executable is None and first_sharded(module) is not None:
         with progress(f"partitioning {module.name}"):
             parts = partition(module)

@@ -8,7 +8,8 @@ kernels, which may take as much longer as other ways of spending time on memory.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeAlias, TypeVar
+from math import inf
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from lowtide.compiler.options import PlanOptions
 from lowtide.compiler.stages import cleaned
@@ -16,6 +17,9 @@ from lowtide.ir import Module, Opcode
 from lowtide.ir.clone import clone_module
 from lowtide.passes import Step, run_pipeline
 from lowtide.passes.registry import parse_passes
+
+if TYPE_CHECKING:
+    from lowtide.transforms.memory.split.sections import Section
 
 Needs: TypeAlias = tuple[int, float]
 """Bytes live at the peak, and seconds."""
@@ -29,6 +33,9 @@ _MOST_INSTRUCTIONS: Final = 5_000
 
 _LEAST_SHARE: Final = 8
 """At least such a part of the peak has to be saved."""
+
+_GAINED: Final = 2
+"""Up to so many times the time allowed, what parts move more may be made good by their kernels."""
 
 _PRIORITY_SHARE: Final = 3
 """What part of the time that memory is worth may be spent so: of parts the model knows less."""
@@ -60,12 +67,15 @@ def in_parts(
     None where it needs no less so, or takes longer than it may; `before` is what it needs as it is,
     at the stage "layout".
     """
-    most = before[1] * (1 + options.memory_priority / _PRIORITY_SHARE)
+    longer = before[1] * options.memory_priority / _PRIORITY_SHARE
+    most = before[1] + longer
     least = before[0] - before[0] // _LEAST_SHARE
     best: tuple[Kernels, Module, tuple[Step, ...]] | None = None
     parts = _FEWEST
     while before[0] >= LEAST_BYTES and not options.deadline.passed:
-        trial, steps = clone_module(module), _steps(parts)
+        # How much longer a part takes is known from the second trial on.
+        rereading = longer * _GAINED if parts == _FEWEST else inf
+        trial, steps = clone_module(module), _steps(parts, rereading, options)
         if not run_pipeline(trial, steps[:1]):
             break
         run_pipeline(trial, steps[1:])
@@ -82,6 +92,17 @@ def in_parts(
     return best
 
 
-def _steps(parts: int) -> tuple[Step, ...]:
-    """The pass that runs values in parts, and those behind it."""
-    return (*parse_passes(f"split-large-instructions{{parts={parts},sums=false}}"), *cleaned())
+def _steps(parts: int, most_seconds: float, options: PlanOptions) -> tuple[Step, ...]:
+    """The pass that runs values in parts, and those behind it.
+
+    Sections stay whole that move more bytes in parts for longer than `most_seconds`.
+    """
+    from lowtide.compiler.rereading import rereading_seconds  # Of large values only.
+
+    machine = options.target.machine
+
+    def admits(section: Section) -> bool:
+        return rereading_seconds(section, parts, machine) <= most_seconds
+
+    (split,) = parse_passes(f"split-large-instructions{{parts={parts},sums=false}}")
+    return (split.told({"admits": admits}), *cleaned())

@@ -11,10 +11,9 @@ from typing import Any, Final
 
 from lowtide.frontend.compressed import LIMIT_BYTES, read_bytes
 from lowtide.frontend.dump_directory import find_module
+from lowtide.frontend.file_kinds import looks_like_nnvm, looks_like_tflite
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.frontend.nnvm.document import looks_like_nnvm, read_nnvm
 from lowtide.frontend.other_protobuf import refuse_other_protobuf
-from lowtide.frontend.tflite.model import looks_like_tflite, read_tflite
 from lowtide.ir import HloProtoError, HloTextError, InputError, Module
 from lowtide.ir.literal import Array
 from lowtide.ir.source_text import SourceText
@@ -109,6 +108,7 @@ def read_input(
     except (OSError, ValueError) as error:
         raise InputError(_reason(error), file=name) from error
     if looks_like_nnvm(data):
+        from lowtide.frontend.nnvm.document import read_nnvm
         from lowtide.frontend.nnvm.module import module_of
 
         return ModuleInput(module_of(read_nnvm(data, str(file)), shapes or {}), str(file))
@@ -157,6 +157,7 @@ def _parse(data: bytes, file: str) -> ModuleInput:
     _refuse_foreign(data, file)
     if looks_like_tflite(data):
         from lowtide.frontend.tflite.compiling import compile_tflite
+        from lowtide.frontend.tflite.model import read_tflite
 
         program = compile_tflite(read_tflite(data, file))
         count = len(program.module.entry.parameters)

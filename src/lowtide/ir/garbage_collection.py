@@ -26,6 +26,18 @@ def without_collection() -> Iterator[None]:
             gc.enable()
 
 
+@contextmanager
+def never_collected() -> Iterator[None]:
+    """Do not look for garbage at all, not even at the end: for a process that ends soon."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def count_as_lasting() -> None:
     """Have the collector take all that lives for lasting, without a look at it.
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import struct
 from typing import Final
 
+from lowtide.frontend.file_kinds import IDENTIFIER
 from lowtide.frontend.tflite.flatbuffer import FlatTable
-from lowtide.frontend.tflite.model import IDENTIFIER, LiteModel
+from lowtide.frontend.tflite.model import LiteModel
 from lowtide.ir.errors import InputError
 from lowtide.micro.planning import MicroPlan
 from lowtide.micro.prefix import Prefix, Scalar, Target

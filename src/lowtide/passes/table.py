@@ -139,7 +139,9 @@ TABLE: Final[Mapping[str, ListedPass]] = {
     "sharding-remover": ListedPass(
         "transforms.sharding_removal", needs([Opcode.CUSTOM_CALL, Opcode.DOMAIN])
     ),
-    "split-large-instructions": ListedPass("transforms.memory.split.instructions", takes=_PLANNER),
+    "split-large-instructions": ListedPass(
+        "transforms.memory.split.instructions", takes=_PLANNER | {"admits"}
+    ),
     "unread-loops": ListedPass("transforms.control_flow.unread_loops", _LOOP),
     "while-code-motion": ListedPass("transforms.control_flow.while_code_motion", _LOOP),
     "while-dead-carries": ListedPass("transforms.control_flow.while_dead_carries", _LOOP),

@@ -9,12 +9,15 @@ W. J. Cody, W. Waite (1980), Software Manual for the Elementary Functions; M. Pa
 from __future__ import annotations
 
 import math
+from functools import cache
 from itertools import pairwise
 from typing import Final
 
 from lowtide.codegen.elementwise.number import INTEGER_OF, Number, any_lane, exact_sum, fma
 from lowtide.codegen.elementwise.processor import power_of_two
-from lowtide.llvm.callee import external
+from lowtide.llvm.callee import Callee, external, parameters
+from lowtide.llvm.function import Function
+from lowtide.llvm.target import Target
 from lowtide.records import dataclass
 
 _PARTS: Final = {
@@ -122,12 +125,56 @@ def _each_lane(x: Number) -> tuple[Number, ...]:
 def _multiplied(x: Number) -> tuple[Number, ...]:
     """The parts of the angle of one number of any magnitude of at least 1.
 
+    On processors a function of its own finds them: it is long, and hardly ever called.
+    """
+    wide = x.extended()
+    if x.target.triple.startswith("nvptx"):
+        r, rest, count = _of_any_magnitude(wide)
+    else:
+        fn = x.fn
+        called = _angle_function(x.target)
+        for line in (*called.globals, called.text()):
+            fn.define(line)
+        callee = Callee(f"@{called.name}", called.returns, called.types)
+        found = fn.call(callee, [wide.name])
+        r, rest, count = [
+            x.named(element, fn.op(f"extractvalue {called.returns} {found}, {place}"))
+            for place, element in enumerate(_ANGLE)
+        ]
+    if x.is_double:
+        return r, rest, count
+    return r.shortened(), count.cast("trunc", INTEGER_OF[x.element])
+
+
+_ANGLE: Final = ("double", "double", "i64")
+
+
+@cache
+def _angle_function(target: Target) -> Function:
+    """The function of a module from a double to the parts of its angle."""
+    fn = Function(
+        "any_angle",
+        parameters(x="double"),
+        f"{{ {', '.join(_ANGLE)} }}",
+        "nounwind noinline cold",
+        "internal",
+    )
+    parts = _of_any_magnitude(Number(fn, target, "double", 0, "%x"))
+    made = "poison"
+    for place, part in enumerate(parts):
+        made = fn.op(f"insertvalue {fn.returns} {made}, {part.type} {part.name}, {place}")
+    fn.ret(fn.returns, made)
+    return fn
+
+
+def _of_any_magnitude(x: Number) -> tuple[Number, Number, Number]:
+    """The parts of the angle of a double of at least 1.
+
     |x| = m * 2**e with an integer m of 53 bits. The bits of 2/pi from number e - 2 on, times m,
     are the fraction of a full turn; those before make whole turns, and those behind 192 bits do
     not count.
     """
-    wide = x.extended()
-    bits = wide.bits()
+    bits = x.bits()
     mantissa = (bits & ((1 << 52) - 1)) | (1 << 52)
     skipped = ((bits >> 52) & 0x7FF) - (1023 + 52 + 2 - 64)
     m = mantissa.cast("zext", "i128")
@@ -135,14 +182,11 @@ def _multiplied(x: Number) -> tuple[Number, ...]:
     turn = ((m * first) << 64) + m * second + ((m * third) >> 64)
     quadrant = (turn + (1 << 125)) >> 126
     high, low = _radians(turn - (quadrant << 126))
-    high = high + (wide - wide)
-    negative = wide < 0.0
-    r, rest = high.where(negative, -high), low.where(negative, -low)
-    count = quadrant.cast("trunc", INTEGER_OF[x.element])
-    count = count.where(negative, -count)
-    if x.is_double:
-        return r, rest, count
-    return r.shortened(), count
+    high = high + (x - x)
+    negative = x < 0.0
+    count = quadrant.cast("trunc", "i64")
+    r, rest, count = [y.where(negative, -y) for y in (high, low, count)]
+    return r, rest, count
 
 
 def _window(skipped: Number) -> tuple[Number, Number, Number]:

@@ -92,11 +92,6 @@ class NnvmDocument:
         return self.nodes[at.node].first + at.output
 
 
-def looks_like_nnvm(data: bytes) -> bool:
-    """Return whether a JSON text may be such a graph: its fields tell, wherever they stand."""
-    return data.lstrip()[:1] == b"{" and b'"arg_nodes"' in data and b'"heads"' in data
-
-
 def read_nnvm(data: bytes | str, file: str = "") -> NnvmDocument:
     """Return the graph in a document; raises InputError with the path of the first bad field."""
     content = load_json(data, "a graph of NNVM", file)

@@ -9,14 +9,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from lowtide.frontend.file_kinds import looks_like_tflite
 from lowtide.frontend.tflite.flatbuffer import FlatBytes, FlatTable
 from lowtide.frontend.tflite.operator_names import OPERATOR_NAMES
 from lowtide.ir.errors import InputError
 from lowtide.ir.shape import can_be_array
 from lowtide.records import dataclass
-
-IDENTIFIER: Final = b"TFL3"
-"""What stands at bytes 4 to 7 of a file."""
 
 _MOST_BYTES: Final = 1 << 31
 """A tensor of more bytes is taken for damage: files and arenas have fewer."""
@@ -138,11 +136,6 @@ class LiteModel:
     def main(self) -> LiteGraph:
         """The subgraph that runs."""
         return self.graphs[0]
-
-
-def looks_like_tflite(data: bytes) -> bool:
-    """Return whether bytes begin as a TFLite model does."""
-    return data[4:8] == IDENTIFIER
 
 
 def read_tflite(data: bytes, file: str = "") -> LiteModel:

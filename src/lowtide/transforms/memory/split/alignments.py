@@ -7,7 +7,7 @@ dimension, and each part of the operands yields a term of the result.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
 from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import Iota
@@ -48,13 +48,31 @@ def sizes_of(shape: Shape) -> tuple[int, ...] | None:
     return first if all(x.dimensions == first for x in leaves) else None
 
 
-def alignments(x: Instruction) -> tuple[Alignment, ...]:
+KnownAlignments: TypeAlias = dict[tuple[object, ...], tuple[Alignment, ...]]
+"""Alignments that were asked for, by all of an operation that tells them: layers repeat."""
+
+
+def alignments(x: Instruction, known: KnownAlignments) -> tuple[Alignment, ...]:
     """Return the dimensions along which an operation can be run in parts; none for most opcodes.
 
     No operation with control edges, and none on arrays that are not row major or of unknown size.
+    They are looked up in `known`, and noted there.
     """
+    if x.has_control_edges:
+        return ()
+    if not x.operands:
+        return _alignments(x)
+    shapes = tuple([y.shape for y in x.operands])
+    key = (x.opcode, x.shape, shapes, x.attributes, x.called_computations)
+    found = known.get(key)
+    if found is None:
+        found = known[key] = _alignments(x)
+    return found
+
+
+def _alignments(x: Instruction) -> tuple[Alignment, ...]:
     sizes = sizes_of(x.shape)
-    if sizes is None or any(sizes_of(y.shape) is None for y in x.operands) or x.has_control_edges:
+    if sizes is None or any(sizes_of(y.shape) is None for y in x.operands):
         return ()
     if x.opcode is Opcode.GET_TUPLE_ELEMENT or (
         x.opcode is Opcode.OPTIMIZATION_BARRIER and x.shape.is_array

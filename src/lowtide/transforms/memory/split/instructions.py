@@ -7,7 +7,7 @@ being folded is run for one part of the batch after the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from lowtide.ir import Instruction, Module, Opcode
@@ -15,15 +15,16 @@ from lowtide.ir.clone import clone_module
 from lowtide.ir.traversal import post_order
 from lowtide.passes.interface import Pass, PassError
 from lowtide.transforms.memory.peak_values import PeakValues, Planner, peak_values
-from lowtide.transforms.memory.split.alignments import sizes_of
+from lowtide.transforms.memory.split.alignments import KnownAlignments, sizes_of
 from lowtide.transforms.memory.split.barriers import take_barriers_apart
 from lowtide.transforms.memory.split.loops import run_in_parts
-from lowtide.transforms.memory.split.sections import KnownAlignments, Section, grown
+from lowtide.transforms.memory.split.sections import Section, grown
 
 
 def split_large_instructions(
     module: Module,
     planner: Planner | None = None,
+    admits: Callable[[Section], bool] | None = None,
     *,
     parts: int = 4,
     rounds: int = 4,
@@ -31,58 +32,61 @@ def split_large_instructions(
 ) -> int:
     """Run in parts what makes the most bytes live at the peak; return how many loops were made.
 
-    A loop takes the place of a section of instructions where the module then needs fewer bytes, as
-    the `planner` says, by default by what is live at the peak as it stands. Results that are put
+    A loop takes the place of a section of instructions that someone `admits`, by default any, where
+    the module then needs fewer bytes, as the `planner` says, by default by what is live at the peak
+    as it stands. Results that are put
     together from parts are equal in each bit; sums over the dimension that is split are rounded
     otherwise; without `sums` no section has such ones. Raises PassError where `parts` is less
     than 2.
     """
     if parts < 2:
         raise PassError(f"split-large-instructions: parts is 2 or more, found {parts}")
-    found = _sections(clone_module(module), planner, parts, rounds, sums)
-    if found:
-        take_barriers_apart(module)
-    for section in found:
-        run_in_parts(_in(module, section), parts)
-    return len(found)
-
-
-def _footprint(module: Module, planner: Planner | None) -> int:
-    return peak_values(module).nbytes if planner is None else planner.footprint(module)
-
-
-def _sections(
-    module: Module, planner: Planner | None, parts: int, rounds: int, sums: bool
-) -> list[Section]:
-    """The sections to run in parts, in turn, each of the module as those before it leave it."""
-    least = _footprint(module, planner)
-    take_barriers_apart(module)
-    found: list[Section] = []
-    while len(found) < rounds:
-        best: Section | None = None
+    whole = clone_module(module)
+    take_barriers_apart(whole)
+    least, peak = _needs(whole, planner)
+    known: KnownAlignments = {}
+    made = 0
+    while made < rounds:
+        best: tuple[Module, PeakValues | None] | None = None
         most = least - least // _LEAST_SHARE
-        for section in _candidates(peak_values(module, planner), parts, sums):
-            trial = clone_module(module)
+        for section in _candidates(peak or peak_values(whole, planner), parts, sums, known):
+            if admits is not None and not admits(section):
+                continue
+            trial = clone_module(whole)
             run_in_parts(_in(trial, section), parts)
-            nbytes = _footprint(trial, planner)
+            nbytes, after = _needs(trial, planner)
             if nbytes <= most:
-                best, most = section, nbytes
+                best, most = (trial, after), nbytes
         if best is None:
             break
-        run_in_parts(best, parts)
-        found.append(best)
-        least = most
-    return found
+        (whole, peak), least = best, most
+        made += 1
+    if made:
+        module.become(whole)
+    return made
 
 
-def _candidates(peak: PeakValues, parts: int, sums: bool) -> list[Section]:
+def _needs(module: Module, planner: Planner | None) -> tuple[int, PeakValues | None]:
+    """The bytes of a module, and what is live at its peak where that tells them."""
+    if planner is not None:
+        return planner.footprint(module), None
+    peak = peak_values(module)
+    return peak.nbytes, peak
+
+
+def _candidates(peak: PeakValues, parts: int, sums: bool, known: KnownAlignments) -> list[Section]:
     """The sections that seem to take most from the peak, most first."""
     order = post_order(peak.computation)
     found: dict[tuple[Instruction, ...], tuple[int, Section]] = {}
-    known: KnownAlignments = {}
-    for seed, dimension in _seeds(peak, parts):
-        section = grown(order, seed, dimension, parts, known)
-        if section is None or (section.folds and not sums):
+    members: set[tuple[Instruction, int]] = set()
+    for seed in _seeds(peak, parts):
+        if seed in members:
+            continue  # What grows from a member is nearly always the same.
+        section = grown(order, *seed, parts, known)
+        if section is None:
+            continue
+        members.update([(x, how.result) for x, how in section.how.items()])
+        if section.folds and not sums:
             continue
         gain = _gain(peak, section, parts)
         if gain > peak.nbytes // _LEAST_SHARE:

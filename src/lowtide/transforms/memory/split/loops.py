@@ -10,7 +10,15 @@ import numpy as np
 
 from lowtide.builder import Builder
 from lowtide.builder.values import Op, SubComputation
-from lowtide.ir import Computation, ElementType, Instruction, Opcode, Shape, array_shape
+from lowtide.ir import (
+    NO_ANNOTATIONS,
+    Computation,
+    ElementType,
+    Instruction,
+    Opcode,
+    Shape,
+    array_shape,
+)
 from lowtide.ir.attributes import Constant
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.shape import tuple_shape
@@ -128,7 +136,7 @@ class _Body:
         held = dict(zip((*section.exits, *section.folds), values[count:], strict=True))
         results: dict[Instruction, Op] = {}
         for x, how in section.how.items():
-            with build.metadata(x.metadata):
+            with build.metadata(x.raw_metadata):
                 part = self.made[x] = self._part(x, how, held)
                 if x in held:
                     results[x] = self._kept(x, how, held[x], part)
@@ -216,6 +224,8 @@ class _Body:
 
 def _stamps(x: Instruction) -> dict[str, object]:
     """What is said of an instruction, but for how the whole of it is distributed."""
+    if x.annotations is NO_ANNOTATIONS:
+        return {}
     stamps = replace(x.annotations, sharding=None)
     return {name: getattr(stamps, name) for name in stamps.__dataclass_fields__}
 

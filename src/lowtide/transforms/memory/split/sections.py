@@ -10,12 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, auto
-from typing import Final, TypeAlias, final
+from typing import Final, final
 
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ops.table import TABLE
 from lowtide.records import dataclass
-from lowtide.transforms.memory.split.alignments import WHOLE, Alignment, alignments, sizes_of
+from lowtide.transforms.memory.split.alignments import (
+    WHOLE,
+    Alignment,
+    KnownAlignments,
+    alignments,
+    sizes_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +46,6 @@ class Section:
         return how is not None and not how.folds and how.result == dimension
 
 
-KnownAlignments: TypeAlias = dict[Instruction, tuple[Alignment, ...]]
-"""The alignments of instructions that were asked for."""
-
-
 def grown(
     order: Sequence[Instruction],
     seed: Instruction,
@@ -54,8 +56,8 @@ def grown(
     """Return the section around a value, to be run in `parts` along one of its dimensions.
 
     `order` are all instructions of the computation, operands first. Alignments are looked up in
-    `known`, and noted there, as long as these do not change. None where the value is not
-    computed along that dimension, or where its readers need it as a whole.
+    `known`, and noted there. None where the value is not computed along that dimension, or where
+    its readers need it as a whole.
     """
     growth = _Growth(order, parts, {} if known is None else known)
     if not growth.start(seed, dimension):
@@ -95,9 +97,11 @@ class _Growth:
         for x in reversed(self.order[: self.number[seed] + 1]):
             if x in wanted:
                 self._decide(x, wanted[x])
+                if seed not in self.how:
+                    return False
                 for operand, how in self._demands(x):
                     wanted.setdefault(operand, {})[how] = None
-        return self.place[seed] is _Place.INSIDE
+        return True
 
     def _decide(self, x: Instruction, wanted: Iterable[int]) -> None:
         """Run an instruction in parts where that is all that readers want, or cheap."""
@@ -123,15 +127,10 @@ class _Growth:
 
     def _part(self, x: Instruction, dimension: int) -> Alignment | None:
         """How an instruction makes parts along a dimension of its result."""
-        for found in self._alignments(x):
+        for found in alignments(x, self.known):
             if found.result == dimension and self._divides(x, found):
                 return found
         return None
-
-    def _alignments(self, x: Instruction) -> tuple[Alignment, ...]:
-        if x not in self.known:
-            self.known[x] = alignments(x)
-        return self.known[x]
 
     def _divides(self, x: Instruction, how: Alignment) -> bool:
         """Whether there are as many equal parts of the result and of each operand that is split."""
@@ -158,7 +157,7 @@ class _Growth:
         return self.how[x].folds
 
     def _join(self, x: Instruction) -> None:
-        found = next((y for y in self._alignments(x) if self._fits(x, y)), None)
+        found = next((y for y in alignments(x, self.known) if self._fits(x, y)), None)
         if found is None or any(self.place.get(y) is _Place.INSIDE for y in x.control_predecessors):
             self.place[x] = _Place.AFTER
             return
