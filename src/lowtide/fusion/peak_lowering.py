@@ -26,6 +26,9 @@ ROUNDS: Final = 3
 """How often a computation is scheduled to look for its peak."""
 
 
+_SMALL: Final = 512
+"""So many clusters are lowered in no time."""
+
 Change: TypeAlias = Callable[[ClusterGraph, Estimate], int]
 Recompute: TypeAlias = Callable[[ClusterGraph, Estimate, float, float], int]
 """A change within a price for a byte, and seconds for all of it."""
@@ -98,11 +101,12 @@ class PeakLowering:
         """The clusters of the lowest peak.
 
         Each change is for the peak that there is, so that where results overwrite arguments of the
-        program, what is found as if none did may be lower.
+        program, what is found as if none did may be lower: in small programs, that is looked at.
         """
         held = self._aliases.get(graph.computation, ())
         found = self._within(graph, _Given(inner, held), allowance)
-        if not held or not graph.computation.is_entry or allowance.is_late():
+        is_small = graph.computation.is_entry and len(graph.owner) <= _SMALL
+        if not (held and is_small) or allowance.is_late():
             return found
         other = self._within(graph, _Given(inner, ()), allowance)
         best = self._estimate(other.graph, found.given)
