@@ -37,7 +37,7 @@ from sections import replace_section  # noqa: E402
 SECONDS_BETWEEN_FILES: Final = 20.0
 SECONDS_OF_A_TURN: Final = 2.0
 MOST_OF_A_TURN: Final = 2_000
-STEPS: Final = 500
+STEPS: Final = 200
 """How many plans a walk has, if there is time."""
 
 

@@ -25,6 +25,9 @@ Key = tuple[Computation, frozenset[int]]
 _ANYWAY = 0.05
 """How often a change is kept that raises what is needed."""
 
+_TRIES = 8
+"""How often a choice is drawn that matters at the peak."""
+
 
 @dataclass
 class Called:
@@ -124,7 +127,7 @@ class PlanWalk:
 
     def _step(self) -> int:
         """Change one choice and return what is needed; what makes that more is mostly undone."""
-        key, o = self.random.choice(self.flips)
+        key, o = self._choice()
         walk, before = self.walks[key], self.peaks.copy()
         walk.flip(o)
         self._look({key})
@@ -133,6 +136,14 @@ class PlanWalk:
             walk.flip(o)
             self.peaks = before
         return found
+
+    def _choice(self) -> tuple[Key, int]:
+        """A choice that is there, one that matters at the peak where that is found soon."""
+        for _ in range(_TRIES):
+            key, o = self.random.choice(self.flips)
+            if self.walks[key].is_at_peak(o):
+                break
+        return key, o
 
     def _look(self, changed: set[Key]) -> None:
         """Find the peaks of what changed, and of what runs that."""

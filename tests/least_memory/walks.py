@@ -138,6 +138,13 @@ class Walk:
                 self.host[r] = o
         self._settle([o, *readers])
 
+    def is_at_peak(self, o: int) -> bool:
+        """Whether a result, or what it would be stored instead of, is live at the peak."""
+        highest = int(self.live.argmax())
+        made = self.choices.values.makes[o]
+        instead = [x for v in made for x in self.needs.get(v, (v,))]
+        return any(self._is_live(self.spans.get(v), highest) for v in instead)
+
     def peak(self, inner: Inner) -> int:
         """Return what the plan needs; `inner` has what operations need that call something."""
         most = max(
