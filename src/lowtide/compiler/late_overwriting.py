@@ -109,6 +109,7 @@ class _Orders:
         for first, second in edges:
             self.waits.setdefault(second, []).append(first)
         self.left = _MOST_ORDERS
+        self.deadline = ordered.options.deadline
 
     def best(self) -> Sequences | None:
         """Return an order of lower peak in which few results are early; None where none is lower.
@@ -138,7 +139,7 @@ class _Orders:
         peaks: list[int] = []
         early: list[Instruction] = []
         orders = []
-        self.left -= bool(free)
+        self.left = 0 if self.deadline.passed else self.left - bool(free)
         for row in self.rows:
             graph = row.holding(peaks)
             order = np.array(row.order, np.int64)
