@@ -84,7 +84,7 @@ def test_recomputation_beside_the_judge() -> None:
     factors = [
         x for seed in range(3) for x in compare_budgets(layers(seed, 8), (0.8, 0.6, 0.5), 20)
     ]
-    assert len(factors) >= 6
+    assert len(factors) >= 5
     assert np.exp(np.mean(np.log(factors))) <= 1.05
 
 
