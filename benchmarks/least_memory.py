@@ -3,7 +3,7 @@
   python benchmarks/least_memory.py FOLDER [FOLDER ...] [--only TEXT] [--write PAGE]
 
 A FOLDER has modules as HLO text or protobuf. Each is planned as `lowtide explain` does. The bound
-is that of docs/optimality.md, arguments included; seconds are of CPU, of the bound alone.
+is that of docs/optimality.md, arguments included.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ class Row:
     arguments: int
     needs: int
     bound: int
-    seconds: float
 
     @property
     def ratio(self) -> float:
@@ -56,7 +55,6 @@ def measured(path: Path) -> Row | None:
         report.argument_bytes,
         report.ladder.arena_bytes,
         least,
-        report.seconds["compilation bound"],
     )
 
 
@@ -73,12 +71,12 @@ def table(rows: Sequence[Row]) -> str:
         f"- {len(rows)} modules: {mean:.3f} of the bound in the geometric mean (aim {AIM:.2f}),",
         f"  {sum([x.ratio <= 1.02 for x in rows])} within 2%, {far} above {FAR:.2f}",
         "",
-        "| module | instructions | arguments, MB | beyond, MB | bound beyond, MB | ratio | s |",
-        "|---|--:|--:|--:|--:|--:|--:|",
+        "| module | instructions | arguments, MB | beyond, MB | bound beyond, MB | ratio |",
+        "|---|--:|--:|--:|--:|--:|",
     ]
     lines += [
         f"| {x.module} | {x.instructions:,} | {x.arguments / 1e6:,.3f} | {x.needs / 1e6:,.3f} "
-        f"| {x.bound / 1e6:,.3f} | {x.ratio:.3f} | {x.seconds:.2f} |"
+        f"| {x.bound / 1e6:,.3f} | {x.ratio:.3f} |"
         for x in sorted(rows, key=lambda x: -x.ratio)
     ]
     return "\n".join(lines)

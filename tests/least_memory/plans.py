@@ -1,195 +1,191 @@
 """Plans of random compilations of a program: what is stored, by which kernels, in an order.
 
 Each is one of the class of docs/optimality.md, so none may need less than the bound. Nothing of the
-bound's network is used: a plan is simulated, kernel by kernel.
+bound's network is used.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from random import Random
+
+from tests.least_memory.walks import Choices, Inner, Walk
 
 from lowtide.analysis.call_graph import while_body
 from lowtide.analysis.dataflow import Dataflow, dataflow
 from lowtide.analysis.donation import asked_donations
 from lowtide.ir import Computation, Instruction, Module, Opcode
-from lowtide.least_memory.kinds import Kind, runs_behind
-from lowtide.least_memory.values import ProgramValues, values_of
+from lowtide.least_memory.kinds import Kind
+from lowtide.least_memory.values import values_of
+
+Key = tuple[Computation, frozenset[int]]
+"""A computation, and the values that are there in any case."""
+
+_ANYWAY = 0.05
+"""How often a change is kept that raises what is needed."""
+
+_TRIES = 8
+"""How often a choice is drawn that matters at the peak."""
 
 
 @dataclass
-class Kernel:
-    """What is stored that it reads, and what it stores; `around` runs once, None for none."""
+class Called:
+    """An operation that runs others: one of them at a time, with values that are in their bytes."""
 
-    reads: set[int]
-    makes: set[int]
-    around: int | None
+    number: int
+    callees: list[Key]
+    own: set[int]
+
+
+@dataclass
+class Part:
+    """What may be chosen in one computation, and what its operations run."""
+
+    choices: Choices
+    called: list[Called] = field(default_factory=list)
 
 
 class RandomPlans:
     """Plans of a module at the stage "layout", drawn at random."""
 
     def __init__(self, module: Module) -> None:
-        self.module = module
         self.flows: Dataflow = dataflow(module.entry)
         flow = self.flows[module.entry]
-        self.offered = set()
+        offered = set()
         for asked in asked_donations(module):
             leaves = [index for index, _ in asked.instruction.shape.leaves()]
             for index, value in zip(leaves, flow.leaves_of(asked.instruction), strict=True):
                 if index[: len(asked.index)] == asked.index:
-                    self.offered.add(value)
-        self.lasting = {*flow.parameters} - self.offered
-        self.lasting_bytes = sum([flow.value_bytes[v] for v in self.lasting])
-        self._kept: dict[tuple[Computation, frozenset[int]], Drawn] = {}
+                    offered.add(value)
+        lasting = {*flow.parameters} - offered
+        self.lasting_bytes = sum([flow.value_bytes[v] for v in lasting])
+        self.parts: dict[Key, Part] = {}
+        """Callees first."""
+        self.entry = self._part(module.entry, frozenset(lasting))
+
+    def walk(self, random: Random) -> PlanWalk:
+        """Return a walk from a plan that is drawn."""
+        return PlanWalk(self, random)
 
     def nbytes(self, random: Random) -> int:
-        """Return what the next plan needs, arguments included."""
-        return self.lasting_bytes + self._of(self.module.entry, frozenset(self.lasting), random)
+        """Return what a plan that is drawn needs, arguments included."""
+        return self.walk(random).nbytes
 
-    def _of(self, computation: Computation, lasting: frozenset[int], random: Random) -> int:
+    def _part(self, computation: Computation, lasting: frozenset[int]) -> Key:
         key = computation, lasting
-        if key not in self._kept:
-            self._kept[key] = Drawn(values_of(self.flows[computation], lasting))
-        drawn = self._kept[key]
-        inner = {}
-        for number, x in enumerate(drawn.values.instructions):
-            if x.opcode is Opcode.WHILE:
-                inner[number] = self._loop(computation, x, drawn.values.makes[number], random)
-            elif x.opcode is Opcode.CONDITIONAL:
-                inner[number] = self._branches(computation, x, drawn, number, random)
-        return drawn.peak(inner, random)
+        if key not in self.parts:
+            part = Part(Choices(values_of(self.flows[computation], lasting)))
+            for number, x in enumerate(part.choices.values.instructions):
+                if x.opcode is Opcode.WHILE:
+                    part.called.append(self._loop(computation, x, part.choices, number))
+                elif x.opcode is Opcode.CONDITIONAL:
+                    part.called.append(self._branches(computation, x, part.choices, number))
+            self.parts[key] = part
+        return key
 
-    def _loop(self, caller: Computation, x: Instruction, makes, random: Random):
-        """What a loop needs inside, and whose bytes are in that."""
+    def _loop(self, caller: Computation, x: Instruction, choices: Choices, number: int) -> Called:
         body = self.flows[while_body(x)]
         changed = set(body.changed_state)
         lasting = frozenset([v for k, v in enumerate(body.parameters) if k not in changed])
         initial = self.flows[caller].leaves_of(x.operands[0])
-        return self._of(body.computation, lasting, random), {initial[k] for k in changed} | {*makes}
+        own = {initial[k] for k in changed} | {*choices.values.makes[number]}
+        return Called(number, [self._part(body.computation, lasting)], own)
 
-    def _branches(self, caller: Computation, x: Instruction, drawn, number: int, random: Random):
-        most = 0
+    def _branches(
+        self, caller: Computation, x: Instruction, choices: Choices, number: int
+    ) -> Called:
+        values, callees = choices.values, []
         for branch, operand in zip(x.called_computations, x.operands[1:], strict=True):
             given = self.flows[caller].leaves_of(operand)
             pairs = zip(self.flows[branch].parameters, given, strict=True)
-            lasting = frozenset([v for v, outer in pairs if not drawn.values.nbytes[outer]])
-            most = max(most, self._of(branch, lasting, random))
-        return most, {*drawn.values.reads[number], *drawn.values.makes[number]}
+            lasting = frozenset([v for v, outer in pairs if not values.nbytes[outer]])
+            callees.append(self._part(branch, lasting))
+        return Called(number, callees, {*values.reads[number], *values.makes[number]})
 
 
-class Drawn:
-    """Plans of one computation."""
+class PlanWalk:
+    """A plan of all computations of a module, which changes in steps; `nbytes` is what it needs."""
 
-    def __init__(self, values: ProgramValues) -> None:
-        self.values = values
-        self.nbytes = values.nbytes.tolist()
-        self.maker = {v: o for o, made in enumerate(values.makes) for v in made}
-        self.readers: dict[int, list[int]] = {}
-        for o, reads in enumerate(values.reads):
-            for v in reads:
-                self.readers.setdefault(v, []).append(o)
-        self.once = [o for o, kind in enumerate(values.kinds) if kind is not Kind.FREE]
-        self.free = [o for o, kind in enumerate(values.kinds) if kind is Kind.FREE]
-        self.order = self._operands_first()
+    def __init__(self, plans: RandomPlans, random: Random) -> None:
+        self.plans, self.random = plans, random
+        self.walks = {key: Walk(part.choices, random) for key, part in plans.parts.items()}
+        self.flips = [(key, o) for key, walk in self.walks.items() for o in walk.flips()]
+        self.peaks: dict[Key, int] = {}
+        self._look({*self.walks})
 
-    def _operands_first(self) -> list[int]:
-        waiting = [len({self.maker[v] for v in x if v in self.maker}) for x in self.values.reads]
-        order = [o for o, count in enumerate(waiting) if not count]
-        for o in order:
-            for reader in {r for v in self.values.makes[o] for r in self.readers.get(v, ())}:
-                waiting[reader] -= 1
-                if not waiting[reader]:
-                    order.append(reader)
-        return order
+    @property
+    def nbytes(self) -> int:
+        """What the plan needs, arguments included."""
+        return self.plans.lasting_bytes + self.peaks[self.plans.entry]
 
-    def peak(self, inner: dict[int, tuple[int, set[int]]], random: Random) -> int:
-        """Return what a plan needs; `inner` has what operations need that call something."""
-        kernels = self._kernels(random)
-        order = self._sequence(kernels, random)
-        last = {}
-        for step, k in enumerate(order):
-            for v in kernels[k].reads:
-                last[v] = step
-        kept = self.values.kept
-        live = {v for v in self.values.given if v in last or v in kept}
-        size = sum([self.nbytes[v] for v in self.values.given])
-        most, size = size, sum([self.nbytes[v] for v in live])
-        for step, k in enumerate(order):
-            kernel = kernels[k]
-            fresh = kernel.makes - live
-            made = sum([self.nbytes[v] for v in fresh])
-            gone = {
-                v for v in (kernel.reads | kernel.makes) & (live | fresh)
-                if last.get(v, -1) <= step and v not in kept
-            }  # fmt: skip
-            left = size + made - sum([self.nbytes[v] for v in gone])
-            around = kernel.around
-            if around is not None and self.values.kinds[around] is Kind.APART:
-                most = max(most, size + made)
-            else:
-                needed = sum([self.nbytes[v] for v in gone & fresh])
-                most = max(most, size, left + needed)
-            if around in inner:
-                inside, own = inner[around]
-                rest = (live | fresh) - own
-                staying = [v for v in rest if v in kept or last.get(v, -1) > step]
-                most = max(most, inside + sum([self.nbytes[v] for v in staying]))
-            live = (live | fresh) - gone
-            size = left
-        return most
+    def plans_in_turn(self, count: int) -> Iterator[int]:
+        """Yield what so many plans need: the one there is, and further ones, a step apart."""
+        yield self.nbytes
+        for _ in range(count - 1 if self.flips else 0):
+            yield self._step()
 
-    def _kernels(self, random: Random) -> list[Kernel]:
-        """What is stored, and the kernels that store it."""
-        values = self.values
-        share = random.choice((0.0, 0.02, 0.2, 0.6))
-        stored = {o for o in self.free if random.random() < share}
-        stored |= {self.maker[v] for v in values.kept if v in self.maker}
-        behind: dict[int, set[int]] = {}
-        for o in self.once:
-            readers = {r for v in values.makes[o] for r in self.readers.get(v, ())}
-            joined = all(
-                values.kinds[r] is Kind.FREE
-                and runs_behind(values.instructions[r])
-                and all(self.maker.get(v, o) == o for v in values.reads[r])
-                for r in readers
-            )
-            if joined and not {*values.makes[o]} & values.kept and random.random() < 0.5:
-                behind[o] = readers
-        hosts = {r: o for o, readers in behind.items() for r in readers}
-        stored = (stored - {*hosts}) | {o for o in self.once if o not in behind}
-        needs: dict[int, set[int]] = {}  # Of a value, what is stored that it is computed of.
-        kernels = []
-        for o in self.order:
-            reads = set[int]().union(*[needs.get(v, {v}) for v in values.reads[o]])
-            makes = {*values.makes[o]}
-            if values.kinds[o] is not Kind.FREE:
-                made = makes if o not in behind else set[int]()
-                for r in behind.get(o, ()):
-                    made |= {*values.makes[r]}
-                    reads |= {v for v in values.reads[r] if v not in self.maker}
-                kernels.append(Kernel(reads, made, o))
-            elif o in stored:
-                kernels.append(Kernel(reads, makes, None))
-            elif o not in hosts:
-                needs |= dict.fromkeys(makes, reads)
-        return kernels
+    def _step(self) -> int:
+        """Change one choice and return what is needed; what makes that more is mostly undone."""
+        key, o = self._choice()
+        walk, before = self.walks[key], self.peaks.copy()
+        walk.flip(o)
+        self._look({key})
+        found = self.nbytes
+        if self.peaks[key] > before[key] and self.random.random() >= _ANYWAY:
+            walk.flip(o)
+            self.peaks = before
+        return found
 
-    def _sequence(self, kernels: list[Kernel], random: Random) -> list[int]:
-        """An order of kernels: each result as late as its first reader lets it, results mixed."""
-        maker = {v: k for k, kernel in enumerate(kernels) for v in kernel.makes}
-        ends = [*range(len(kernels))]
-        if random.random() < 0.5:
-            random.shuffle(ends)
-        placed: dict[int, None] = {}
-        for end in ends:
-            todo = [end]
-            while todo:
-                k = todo[-1]
-                ahead = sorted({maker[v] for v in kernels[k].reads if v in maker} - {*placed, k})
-                if not ahead or k in placed:
-                    placed.setdefault(todo.pop())
-                else:
-                    random.shuffle(ahead)
-                    todo += ahead
-        return [*placed]
+    def _choice(self) -> tuple[Key, int]:
+        """A choice that is there, one that matters at the peak where that is found soon."""
+        for _ in range(_TRIES):
+            key, o = self.random.choice(self.flips)
+            if self.walks[key].is_at_peak(o):
+                break
+        return key, o
+
+    def _look(self, changed: set[Key]) -> None:
+        """Find the peaks of what changed, and of what runs that."""
+        for key, part in self.plans.parts.items():
+            if key in changed or any(not changed.isdisjoint(x.callees) for x in part.called):
+                peak = self.walks[key].peak(self.inner(part))
+                if self.peaks.get(key) != peak:
+                    self.peaks[key] = peak
+                    changed.add(key)
+
+    def inner(self, part: Part) -> Inner:
+        """Return what the operations of a computation need that run others."""
+        return {
+            x.number: (max([self.peaks[callee] for callee in x.callees]), x.own)
+            for x in part.called
+        }
+
+
+def simulated(walk: Walk, inner: Inner) -> int:
+    """Return what the plan of a walk needs, kernel by kernel: the same as its `peak`."""
+    values, nbytes = walk.choices.values, walk.choices.nbytes
+    kernels = [walk.kernels[o] for o in walk.order if o in walk.kernels]
+    last = {v: step for step, kernel in enumerate(kernels) for v in kernel.reads}
+    kept = values.kept
+    live = {v for v in values.given if v in last or v in kept}
+    most = sum([nbytes[v] for v in values.given])
+    size = sum([nbytes[v] for v in live])
+    for step, kernel in enumerate(kernels):
+        made = sum([nbytes[v] for v in kernel.makes])
+        gone = {
+            v for v in (kernel.reads | kernel.makes) & (live | kernel.makes)
+            if last.get(v, -1) <= step and v not in kept
+        }  # fmt: skip
+        left = size + made - sum([nbytes[v] for v in gone])
+        around = kernel.around
+        if around is not None and values.kinds[around] is Kind.APART:
+            most = max(most, size + made)
+        else:
+            most = max(most, size, left + sum([nbytes[v] for v in gone & kernel.makes]))
+        live = (live | kernel.makes) - gone
+        if around in inner:
+            inside, own = inner[around]
+            most = max(most, inside + sum([nbytes[v] for v in live - own]))
+        size = left
+    return most

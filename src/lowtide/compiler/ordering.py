@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from lowtide.analysis.call_graph import flattened_sizes, flattened_sums
 from lowtide.analysis.dataflow import Dataflow, dataflow, with_host
 from lowtide.analysis.donation import Alias, aliases
 from lowtide.analysis.live_range import LiveRanges, live_ranges, needs_no_copies
-from lowtide.buffers.copy_insertion import insert_copies
+from lowtide.buffers.copy_insertion import CopyInsertion, insert_copies
 from lowtide.buffers.copy_removal import remove_copies
 from lowtide.buffers.packing import pack_buffers
 from lowtide.compiler.called_ladders import Bounds
+from lowtide.compiler.late_overwriting import with_late_overwriting
 from lowtide.compiler.placing import is_tight
 from lowtide.compiler.state import OptimizedModule, OrderedModule, StageClock
 from lowtide.ir import LowtideError, Module, Schedule
@@ -26,13 +28,29 @@ def order(optimized: OptimizedModule) -> OrderedModule:
 
     A module that is scheduled keeps its own. Raises LowtideError for a program that is too long.
     """
-    module, clock, was_scheduled = optimized.module, optimized.clock, optimized.was_scheduled
+    clock = optimized.clock
     searches = Searches(optimized.options.search.effort, optimized.options.deadline)
     with clock.stage("dataflow"):
-        _check_size(module)
-        pairs = aliases(module)
+        _check_size(optimized.module)
+    found = _ordered(optimized, searches, _NO_COPIES)
+    if optimized.was_scheduled:
+        return found
+    with clock.stage("schedule"):
+        other = with_late_overwriting(found)
+    if other is None:
+        return found
+    module, copies = other
+    late = _ordered(replace(optimized, module=module), searches, copies)
+    return late if _live_bytes(late) < _live_bytes(found) else found
+
+
+def _ordered(optimized: OptimizedModule, searches: Searches, known: CopyInsertion) -> OrderedModule:
+    """A module, which is changed, with an order and all copies that it needs, `known` ones too."""
+    module, clock, was_scheduled = optimized.module, optimized.clock, optimized.was_scheduled
+    pairs = aliases(module)
     with clock.stage("copies"):
         copies = insert_copies(module)
+        copies = replace(copies, copies=(*known.copies, *copies.copies))
         flows = dataflow(module.entry)
     module.schedule = _schedule(module, flows, pairs, searches, clock)
     if not was_scheduled:
@@ -46,6 +64,17 @@ def order(optimized: OptimizedModule) -> OrderedModule:
     if not was_scheduled and not searches.deadline.passed:
         _take_lower_orders(module, flows, pairs, bounds, clock)
     return OrderedModule(optimized, copies, flows, bounds, pairs, searches)
+
+
+_NO_COPIES: Final = CopyInsertion((), ())
+
+
+def _live_bytes(ordered: OrderedModule) -> int:
+    module = ordered.module
+    assert module.schedule is not None
+    return live_ranges(
+        module.entry, module.schedule.sequences, ordered.flows, ordered.aliases, owns_results=True
+    ).live_bytes
 
 
 def _take_lower_orders(

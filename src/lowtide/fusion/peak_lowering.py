@@ -26,6 +26,9 @@ ROUNDS: Final = 3
 """How often a computation is scheduled to look for its peak."""
 
 
+_SMALL: Final = 512
+"""So many clusters are lowered in no time."""
+
 Change: TypeAlias = Callable[[ClusterGraph, Estimate], int]
 Recompute: TypeAlias = Callable[[ClusterGraph, Estimate, float, float], int]
 """A change within a price for a byte, and seconds for all of it."""
@@ -69,7 +72,7 @@ class PeakLowering:
             for _, role, callee in call_sites(computation):
                 if role is CallRole.BODY:
                     self._aliases[callee] = body_aliases(self._flows[callee])
-        self._cheap: dict[_Given, _Lowered] = {}
+        self._cheap: dict[_Key, _Lowered] = {}
         self._settled_stores: Estimate | None = None
         """That of clusters where storing values lowers nothing: it does not depend on prices."""
 
@@ -86,23 +89,43 @@ class PeakLowering:
             if computation not in self._flows:
                 found[computation] = graph
                 continue
-            lowered = self._cheaply(graph, _inner(computation, peaks))
-            if allowance.priority:
-                lowered = self._paid(lowered, allowance)
+            lowered = self._lowest(graph, _inner(computation, peaks), allowance)
+            allowance.spent += lowered.spent
             found[computation] = lowered.graph
             peaks[computation] = max(0, lowered.best.peak_bytes - self._arguments(computation))
         return found
+
+    def _lowest(
+        self, graph: ClusterGraph, inner: Mapping[Instruction, int], allowance: Allowance
+    ) -> _Lowered:
+        """The clusters of the lowest peak.
+
+        Each change is for the peak that there is, so that where results overwrite arguments of the
+        program, what is found as if none did may be lower: in small programs, that is looked at.
+        """
+        held = self._aliases.get(graph.computation, ())
+        found = self._within(graph, _Given(inner, held), allowance)
+        is_small = graph.computation.is_entry and len(graph.owner) <= _SMALL
+        if not (held and is_small) or allowance.is_late():
+            return found
+        other = self._within(graph, _Given(inner, ()), allowance)
+        best = self._estimate(other.graph, found.given)
+        return other._replace(best=best) if best.peak_bytes < found.best.peak_bytes else found
+
+    def _within(self, graph: ClusterGraph, given: _Given, allowance: Allowance) -> _Lowered:
+        found = self._cheaply(graph, given)
+        return self._paid(found, allowance) if allowance.priority else found
 
     def _arguments(self, computation: Computation) -> int:
         """The bytes of arguments that results overwrite: they are the caller's."""
         flow, held = self._flows[computation], self._aliases.get(computation, ())
         return sum([flow.value_bytes[flow.parameters[x.parameter]] for x in held])
 
-    def _cheaply(self, graph: ClusterGraph, inner: Mapping[Instruction, int]) -> _Lowered:
+    def _cheaply(self, graph: ClusterGraph, given: _Given) -> _Lowered:
         """The clusters after changes that cost next to nothing, found once."""
-        key = graph, tuple(inner.items())
+        key = graph, tuple(given.inner.items()), given.held
         if key not in self._cheap:
-            start = _Lowered(graph, self._estimate(graph, inner), inner)
+            start = _Lowered(graph, self._estimate(graph, given), given)
             self._cheap[key] = self._settled(start, SECONDS_PER_BYTE, inf)
         return self._cheap[key]
 
@@ -114,8 +137,7 @@ class PeakLowering:
             if allowance.is_late():
                 break
             found = self._settled(found, price, most_seconds, change)
-        allowance.spent += max(0.0, total_seconds(found.graph) - before)
-        return found
+        return found._replace(spent=max(0.0, total_seconds(found.graph) - before))
 
     def _settled(
         self,
@@ -141,16 +163,15 @@ class PeakLowering:
             return found
         trial = found.graph.copy()
         if change(trial, found.best) and total_seconds(trial) <= most_seconds:
-            best = self._estimate(trial, found.inner)
+            best = self._estimate(trial, found.given)
             if best.peak_bytes < found.best.peak_bytes:
-                return _Lowered(trial, best, found.inner)
+                return _Lowered(trial, best, found.given)
         if change is store_before:
             self._settled_stores = found.best
         return found
 
-    def _estimate(self, graph: ClusterGraph, inner: Mapping[Instruction, int]) -> Estimate:
-        held = self._aliases.get(graph.computation, ())
-        memory = live_memory(graph, self._flows[graph.computation], held, inner)
+    def _estimate(self, graph: ClusterGraph, given: _Given) -> Estimate:
+        memory = live_memory(graph, self._flows[graph.computation], given.held, given.inner)
         return estimated(memory, self._scheduler)
 
 
@@ -158,15 +179,23 @@ def _within(recompute: Recompute, price: float, seconds: float) -> Change:
     return lambda graph, estimate: recompute(graph, estimate, price, seconds)
 
 
+class _Given(NamedTuple):
+    """What callees need beyond operands and results, and the arguments that results overwrite."""
+
+    inner: Mapping[Instruction, int]
+    held: tuple[Alias, ...]
+
+
 class _Lowered(NamedTuple):
-    """Clusters, their estimate, and what callees need beyond operands and results."""
+    """Clusters, their estimate, and the seconds by which they take longer."""
 
     graph: ClusterGraph
     best: Estimate
-    inner: Mapping[Instruction, int]
+    given: _Given
+    spent: float = 0.0
 
 
-_Given: TypeAlias = tuple[ClusterGraph, tuple[tuple[Instruction, int], ...]]
+_Key: TypeAlias = tuple[ClusterGraph, tuple[tuple[Instruction, int], ...], tuple[Alias, ...]]
 
 
 def _inner(computation: Computation, peaks: Mapping[Computation, int]) -> dict[Instruction, int]:
