@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from gpu_occupancy import occupancy
 from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
 from lowtide.client.executable.device_parts import device_parts
@@ -34,8 +35,8 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
 TARGETS = ("cuda:sm_80", "cuda:sm_90a", "cuda:sm_100")
 
-Row = tuple[str, str, int, int, int, int]
-"""Template, function, registers, and bytes: shared, stack, spilled."""
+Row = tuple[str, str, int, int, int, int, int]
+"""Template, function, registers, bytes (shared, stack, spilled), and threads of a block."""
 
 
 @dataclass
@@ -55,9 +56,8 @@ def rows_of(module: Any, target: str) -> list[Row]:
     for kernel in program.kernels:
         for launch in kernel.launches:
             x = cubin.resources[launch.function]
-            found.append(
-                (kernel.template, launch.function, x.registers, x.shared, x.stack, x.spilled)
-            )
+            bytes_ = x.shared, x.stack, x.spilled
+            found.append((kernel.template, launch.function, x.registers, *bytes_, launch.threads))
     return found
 
 
@@ -125,16 +125,18 @@ def section(found: dict[str, Table]) -> str:
         f"ptxas: {assembler_version()}",
         "",
         "| target | template | kernels | registers, median | most | shared, most bytes "
-        "| with stack | spilling |",
-        "|---|---|---|---|---|---|---|---|",
+        "| occupancy, median | least | with stack | spilling |",
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for target, table in found.items():
         for template in sorted({x[0] for x in table.kernels.values()}):
             mine = [x for x in table.kernels.values() if x[0] == template]
             registers = sorted([x[2] for x in mine])
+            filled = sorted([occupancy(target, x[2], x[3], x[6]) for x in mine])
             lines.append(
                 f"| {target} | {template} | {len(mine):,} | {registers[len(mine) // 2]} "
                 f"| {registers[-1]} | {max(x[3] for x in mine):,} "
+                f"| {filled[len(filled) // 2]:.2f} | {filled[0]:.2f} "
                 f"| {sum(x[4] > 0 for x in mine):,} | {sum(x[5] > 0 for x in mine):,} |"
             )
     lines.append("")
