@@ -90,9 +90,9 @@ class GpuProduct:
     def sizes_among(self, choices: Sequence[TileSizes]) -> TileSizes:
         """Return the tiles that leave least of a tile unused, of those of which there are enough.
 
-        Of the first of equal ones; where there are too few of all, the last choice.
+        The first of equal ones; where there are too few of each, the last choice, which is smaller.
         """
-        enough = [x for x in choices if self._tiles(x, whole=True) >= ENOUGH]
+        enough = [x for x in choices[:-1] if self._tiles(x, whole=True) >= ENOUGH]
         areas = [self._tiles(x, whole=False) * x.rows * x.columns for x in enough]
         return enough[areas.index(min(areas))] if enough else choices[-1]
 
