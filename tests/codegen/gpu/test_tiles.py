@@ -16,7 +16,7 @@ from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.llvm.named_targets import gpu_target
 from lowtide.runtime.gpu.emulator.warp import matrices, turned_matrices
 
-SIZES = TileSizes(64, 64, 32, 128, 4)
+SIZES = TileSizes(64, 64, 32, 128, 4, 3)
 
 
 def plain(type_: str, rows: int, columns: int, depth: int, result: str = "f32") -> str:

@@ -29,11 +29,11 @@ _SIDE: Final = 16
 _STEP: Final = 4
 """Numbers side by side that a thread takes from shared memory at once."""
 
-_SMALL: Final = TileSizes(64, 64, 16, _SIDE * _SIDE, 2)
+_SMALL: Final = TileSizes(64, 64, 16, _SIDE * _SIDE, 2, 1)
 _SIZES: Final = (
-    TileSizes(128, 128, 8, _SIDE * _SIDE, 1),
-    TileSizes(256, 64, 16, _SIDE * _SIDE, 1),
-    TileSizes(64, 256, 16, _SIDE * _SIDE, 1),
+    TileSizes(128, 128, 8, _SIDE * _SIDE, 1, 1),
+    TileSizes(256, 64, 16, _SIDE * _SIDE, 1, 1),
+    TileSizes(64, 256, 16, _SIDE * _SIDE, 1, 1),
     _SMALL,
 )
 

@@ -42,7 +42,8 @@ ENOUGH: Final = 128
 class TileSizes:
     """A tile of the product, `rows` x `columns`, which a block adds up in steps of `depth`.
 
-    A multiprocessor has registers for `blocks` at once, at least.
+    A multiprocessor has registers for `blocks` at once, at least, and for `fewer` where operands or
+    results are computed or lie in windows, which takes registers.
     """
 
     rows: int
@@ -50,6 +51,7 @@ class TileSizes:
     depth: int
     threads: int
     blocks: int
+    fewer: int
 
     def width(self, side: int) -> int:
         """Return the rows of the tile of the left operand (side 0), or the columns of the right."""
@@ -275,7 +277,9 @@ class TileKernel:
     def __post_init__(self) -> None:
         """Begin the kernel: which tile it makes."""
         product, sizes = self.product, self.sizes
-        self.fn = kernel_function(self.name, product.instruction, sizes.threads, sizes.blocks)
+        is_bare = product.instruction is product.hero and isinstance(product.layout, DotLayout)
+        blocks = sizes.blocks if is_bare else sizes.fewer
+        self.fn = kernel_function(self.name, product.instruction, sizes.threads, blocks)
         self.elements = thread_elements(self.fn, product.target, self.lanes)
         names = buffer_names(product.instruction)
         self.bound = bind(self.fn, product.instruction, names)
