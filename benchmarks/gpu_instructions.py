@@ -4,10 +4,11 @@
 
 Needs no GPU: kernels are assembled by ptxas and read back by nvdisasm (package
 nvidia-cuda-nvdisasm). Of the loop with the most products its instructions are counted, the
-products among them, and the bytes that the threads of a warp ask of shared memory (threads that ask
-for the same bytes are given them at once, so that fewer may move). A multiprocessor has four
-schedulers, each of which issues one instruction a cycle. The bound is of that alone: waits, memory
-and occupancy can only lower it.
+products among them, and the bytes that the threads of a warp load from shared memory and store
+there. A multiprocessor has four schedulers, each of which issues one instruction a cycle, and
+shared memory that moves 128 bytes a cycle. The bound is of these two alone: waits, memory and
+occupancy can only lower it. Loads of single numbers are no part of it: threads that ask for the
+same bytes are given them at once, which the code does not tell.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from gpu_occupancy import resident_warps
 from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
 from lowtide.client.gpu import kept
@@ -32,9 +34,14 @@ from sections import replace_section
 
 TARGETS = ("cuda:sm_80", "cuda:sm_90a", "cuda:sm_100")
 
+SCHEDULERS = 4
+SHARED_BYTES = 128
+"""Schedulers of a multiprocessor, and bytes that its shared memory moves in a cycle."""
+
 CYCLES = {
     "HMMA": {"sm_80": 8.0, "sm_90a": 4.0, "sm_100": 4.0},
     "FFMA": {"sm_80": 2.0, "sm_90a": 1.0, "sm_100": 1.0},
+    "IMAD": {"sm_80": 2.0, "sm_90a": 2.0, "sm_100": 2.0},
 }
 """Cycles that a scheduler's unit is busy with one product of a warp.
 
@@ -52,11 +59,52 @@ ENTRY e {{
 }}
 """
 
+ATTENTION = """HloModule m
+
+largest {{
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] maximum(a, b)
+}}
+
+add {{
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b)
+}}
+
+ENTRY e {{
+  q = {type}[64,1024,64] parameter(0)
+  k = {type}[64,1024,64] parameter(1)
+  v = {type}[64,1024,64] parameter(2)
+  low = f32[] constant(-inf)
+  none = f32[] constant(0)
+  scores = f32[64,1024,1024] dot(q, k), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, \
+lhs_contracting_dims={{2}}, rhs_contracting_dims={{2}}
+  top = f32[64,1024] reduce(scores, low), dimensions={{2}}, to_apply=largest
+  tops = f32[64,1024,1024] broadcast(top), dimensions={{0,1}}
+  less = f32[64,1024,1024] subtract(scores, tops)
+  powers = f32[64,1024,1024] exponential(less)
+  sum = f32[64,1024] reduce(powers, none), dimensions={{2}}, to_apply=add
+  sums = f32[64,1024,1024] broadcast(sum), dimensions={{0,1}}
+  parts = f32[64,1024,1024] divide(powers, sums)
+  weights = {type}[64,1024,1024] convert(parts)
+  ROOT d = f32[64,1024,64] dot(weights, v), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, \
+lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}}
+}}
+"""
+
 CASES = {
     "f32, 2,048 x 2,048 x 2,048": PROGRAM.format(type="f32", rows=2048, columns=2048, depth=2048),
     "f32, 256 x 256 x 256": PROGRAM.format(type="f32", rows=256, columns=256, depth=256),
     "bf16, 2,048 x 2,048 x 2,048": PROGRAM.format(type="bf16", rows=2048, columns=2048, depth=2048),
     "f16, 2,048 x 2,048 x 2,048": PROGRAM.format(type="f16", rows=2048, columns=2048, depth=2048),
+    "bf16, 256 x 256 x 256": PROGRAM.format(type="bf16", rows=256, columns=256, depth=256),
+    "s8 as s32, 2,048 x 2,048 x 2,048": PROGRAM.replace("f32[", "s32[").format(
+        type="s8", rows=2048, columns=2048, depth=2048
+    ),
+    "attention, bf16": ATTENTION.format(type="bf16"),
+    "attention, f32": ATTENTION.format(type="f32"),
 }
 
 _LABEL = re.compile(r"^(\.L_\w+):")
@@ -66,17 +114,23 @@ _BRANCH = re.compile(r"`\((\.L_\w+)\)")
 
 @dataclass(frozen=True)
 class Loop:
-    """The main loop of a kernel: instructions, products and bytes of shared memory of a warp."""
+    """The main loop of a kernel: instructions, products and bytes of shared memory of a warp.
+
+    Of loops within it one turn is counted.
+    """
 
     kind: str
     instructions: int
     products: int
-    shared_bytes: int
+    loaded: int
+    stored: int
+    has_loops: bool
 
     def bound(self, architecture: str) -> float:
         """Return the part of the peak that the loop may reach at most."""
         busy = CYCLES[self.kind][architecture] * self.products
-        return busy / max(busy, self.instructions)
+        moved = self.loaded + self.stored if self.kind == "HMMA" else self.stored
+        return busy / max(busy, self.instructions, moved * SCHEDULERS / SHARED_BYTES)
 
 
 def disassembler() -> str:
@@ -90,42 +144,57 @@ def disassembler() -> str:
 
 
 def main_loop(text: str) -> Loop:
-    """Return the loop with the most products of a kernel's machine code."""
+    """Return the loop with the most products of a kernel's machine code.
+
+    Where that has none, as its steps are written out, it is all of the code.
+    """
     lines = list(_lines(text))
-    labels = {name: at for at, (name, _, _) in enumerate(lines) if name.startswith(".L_")}
-    best = Loop("FFMA", 1, 0, 0)
-    for end, (name, rest, _) in enumerate(lines):
+    labels = {name: at for at, (name, _) in enumerate(lines) if name.startswith(".L_")}
+    loops = []
+    for end, (name, rest) in enumerate(lines):
         target = _BRANCH.search(rest) if name.startswith("BRA") else None
         start = labels.get(target[1], end) if target else end
-        body = [x for x in lines[start:end] if not x[0].startswith(".L_")]
-        for kind in CYCLES:
-            products = sum([x[0].startswith(kind) for x in body])
-            if products > best.products:
-                shared = sum([_shared_bytes(x[0]) for x in body])
-                best = Loop(kind, len(body) + 1, products, shared)
-    return best
+        if start < end:
+            loops.append(_loop([x for x, _ in lines[start : end + 1]]))
+    best = max(loops, key=lambda x: x.products, default=None)
+    return best if best and best.products else _loop([x for x, _ in lines])
 
 
-def _lines(text: str) -> Iterator[tuple[str, str, str]]:
+def _loop(lines: list[str]) -> Loop:
+    """Counts of some instructions, whose products are of the kind that there is most of."""
+    names = [x for x in lines if not x.startswith(".L_")]
+    has_loops = sum([x.startswith("BRA") for x in names]) > 1
+    counts = {
+        kind: sum([x == kind or x.startswith(f"{kind}.16816.F32") for x in names])
+        for kind in CYCLES
+    }
+    kind = max(counts, key=lambda x: counts[x])
+    loaded, stored = [sum([_shared_bytes(x, y) for x in names]) for y in ("LDS", "STS")]
+    return Loop(kind, len(names), counts[kind], loaded, stored, has_loops)
+
+
+def _lines(text: str) -> Iterator[tuple[str, str]]:
+    """Labels, and names of instructions with what follows."""
     for line in text.splitlines():
         if label := _LABEL.match(line):
-            yield label[1], "", line
+            yield label[1], ""
         elif found := _INSTRUCTION.search(line):
-            yield found[1], found[2], line
+            yield found[1], found[2]
 
 
-def _shared_bytes(name: str) -> int:
-    """The bytes that the 32 threads of a warp load from shared memory by an instruction."""
-    if name.startswith("LDSM"):
-        return 32 * 4 * int(name[-1] if name[-1] in "24" else 1)
-    if not name.startswith("LDS"):
+def _shared_bytes(name: str, what: str) -> int:
+    """The bytes that the 32 threads of a warp move by an instruction that loads or stores."""
+    first, *parts = name.split(".")
+    if first == "LDSM" and what == "LDS":
+        return 32 * 4 * int(parts[-1])
+    if first != what:
         return 0
-    width = next((int(x) for x in name.split(".") if x in ("64", "128")), 32)
-    return 32 * width // 8
+    widths = [int(x.lstrip("US")) for x in parts if x.lstrip("US").isdecimal()]
+    return 32 * (widths or [32])[0] // 8
 
 
-def row(name: str, text: str, target: str) -> str:
-    """Return a line of the table."""
+def rows(name: str, text: str, target: str) -> Iterator[str]:
+    """Yield a line of the table for each product of a program."""
     program = build(parse_hlo(text), GpuBackend(target)).program
     cubin = program.assembled(kept("cubins", Options()))
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
@@ -133,23 +202,25 @@ def row(name: str, text: str, target: str) -> str:
         file.flush()
         command = [disassembler(), "-c", file.name]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-    loop = main_loop(done.stdout)
-    (kernel,) = program.kernels
-    (launch,) = kernel.launches
-    registers = cubin.resources[launch.function].registers
-    resident = _blocks(registers, launch.threads)
-    share = loop.products / loop.instructions
-    per_byte = loop.products / loop.shared_bytes * 1024 if loop.shared_bytes else 0.0
-    return (
-        f"| {target} | {name} | {kernel.template} | {loop.instructions} | {loop.products} "
-        f"| {share:.2f} | {per_byte:.1f} | {registers} | {resident * launch.threads // 32} "
-        f"| {loop.bound(target.removeprefix('cuda:')):.2f} |"
-    )
-
-
-def _blocks(registers: int, threads: int) -> int:
-    """How many blocks a multiprocessor has registers for, given out by 8 to a thread."""
-    return (1 << 16) // (-(-registers // 8) * 8 * threads)
+    kernels = [x for x in program.kernels if x.template in ("ffma", "mma")]
+    for number, kernel in enumerate(kernels):
+        (launch,) = kernel.launches
+        (code,) = re.findall(
+            rf"^\.text\.{launch.function}:$(.*?)(?=^\.text\.|\Z)", done.stdout, re.M | re.S
+        )
+        which = f", product {number + 1}" if len(kernels) > 1 else ""
+        loop = main_loop(code)
+        found = cubin.resources[launch.function]
+        resident = resident_warps(target, found.registers, found.shared, launch.threads)
+        share = loop.products / loop.instructions
+        per_loaded = loop.products / loop.loaded * 1024 if loop.loaded else 0.0
+        more = "+" if loop.has_loops else ""
+        yield (
+            f"| {target} | {name}{which} | {kernel.template} | {loop.instructions}{more} "
+            f"| {loop.products} | {share:.2f} | {per_loaded:.1f} | {loop.stored} "
+            f"| {found.registers} | {resident} "
+            f"| {loop.bound(target.removeprefix('cuda:')):.2f} |"
+        )
 
 
 def main() -> None:
@@ -160,10 +231,13 @@ def main() -> None:
         f"ptxas: {assembler_version()}",
         "",
         "| target | product | template | instructions of the loop | products among them | share "
-        "| products per KiB asked of shared memory | registers | warps resident | bound |",
-        "|---|---|---|--:|--:|--:|--:|--:|--:|--:|",
+        "| products per KiB asked of shared memory | bytes stored there | registers "
+        "| warps resident | bound |",
+        "|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
-    lines += [row(name, text, target) for target in TARGETS for name, text in CASES.items()]
+    for target in TARGETS:
+        for name, text in CASES.items():
+            lines += rows(name, text, target)
     print("\n".join(lines))
     if given.write is not None:
         replace_section(given.write, "gpu instructions", "\n".join(lines))

@@ -3,30 +3,37 @@
     python benchmarks/gpu_kernels.py [--every N] [--seconds S] [--write docs/gpu.md]
 
 Needs no GPU, and runs nothing on one. Modules are written in a process of their own, which ends
-where LLVM ends it; each that takes longer than S seconds is left out and named. Of recorded
-programs each N-th is taken. `--write` puts the table into a section of a document.
+where LLVM ends it; each that takes longer than S seconds is left out and named. A plan and its
+kernels in IR are the same for all targets, and a kernel that several programs have is assembled
+once. Small programs come first. Of recorded programs each N-th is taken. `--write` puts the table
+into a section of a document.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from gpu_occupancy import occupancy
 from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
 from lowtide.client.executable.device_parts import device_parts
 from lowtide.client.gpu import kept
 from lowtide.frontend.files import read
 from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.ir import Module
 from lowtide.ir.errors import UnsupportedOpError
+from lowtide.llvm.named_targets import gpu_target
 from lowtide.options import Options
-from lowtide.runtime.gpu.assembling import assembler_version
+from lowtide.runtime.gpu.assembling import KernelResources, assembler_version
+from lowtide.runtime.gpu.program import GpuProgram
 from lowtide.testing.asked_process import AskedProcess, NoAnswerError
 from sections import replace_section
 
@@ -34,8 +41,8 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
 TARGETS = ("cuda:sm_80", "cuda:sm_90a", "cuda:sm_100")
 
-Row = tuple[str, str, int, int, int, int]
-"""Template, function, registers, and bytes: shared, stack, spilled."""
+Row = tuple[str, str, int, int, int, int, int]
+"""Template, function, registers, bytes (shared, stack, spilled), and threads of a block."""
 
 
 @dataclass
@@ -46,50 +53,87 @@ class Table:
     kernels: dict[str, Row] = field(default_factory=dict)
     misses: dict[str, str] = field(default_factory=dict)
 
+    def add(self, name: str, answer: list[Row] | str | NoAnswerError, late: str) -> None:
+        """Take the kernels of a module, or why there are none: `late` where it took too long."""
+        self.modules += 1
+        if isinstance(answer, NoAnswerError):
+            self.misses[name] = {"hang": late}.get(answer.kind, "the process dies")
+        elif isinstance(answer, str):
+            self.misses[name] = answer
+        else:
+            self.kernels |= {x[1]: x for x in answer}
 
-def rows_of(module: Any, target: str) -> list[Row]:
-    """Return what each kernel of a module takes, on each of its devices."""
-    program = build(device_parts(module).module, GpuBackend(target)).program
-    cubin = program.assembled(kept("cubins", Options()))
-    found = []
-    for kernel in program.kernels:
-        for launch in kernel.launches:
-            x = cubin.resources[launch.function]
-            found.append(
-                (kernel.template, launch.function, x.registers, x.shared, x.stack, x.spilled)
-            )
-    return found
+
+class Assembled:
+    """The kernels of one target that have been assembled, by function."""
+
+    def __init__(self, target: str) -> None:
+        self.target = gpu_target(target)
+        self.resources: dict[str, KernelResources] = {}
+
+    def rows(self, program: GpuProgram) -> list[Row]:
+        """Return what each kernel of a program takes; assembles those that are new."""
+        texts = [
+            x for x in program.texts if any(y not in self.resources for y in _KERNEL.findall(x))
+        ]
+        new = {x for text in texts for x in _KERNEL.findall(text)}
+        kernels = [x for x in program.kernels if new & {y.function for y in x.launches}]
+        part = replace(program, target=self.target, texts=tuple(texts), kernels=tuple(kernels))
+        self.resources |= part.assembled(kept("cubins", Options())).resources
+        found = []
+        for kernel in program.kernels:
+            for launch in kernel.launches:
+                x = self.resources[launch.function]
+                bytes_ = x.shared, x.stack, x.spilled
+                row = kernel.template, launch.function, x.registers, *bytes_, launch.threads
+                found.append(row)
+        return found
+
+
+_KERNEL = re.compile(r"^define ptx_kernel void @(\w+)\(", re.MULTILINE)
 
 
 def serve(pipe: Connection) -> None:
-    """Answer (name of a file, or the number of a recorded program; target) by rows or a reason."""
-    record: Any = None
+    """Answer (name of a file or number of a recorded program, targets) by rows or a reason each."""
+    done: dict[str, Assembled] = {}
     while True:
         try:
-            what, target = pipe.recv()
+            what, targets = pipe.recv()
         except EOFError:
             return
         try:
-            if isinstance(what, int):
-                if record is None:
-                    from recorded_programs import Record
-
-                    record = Record()
-                module = parse_hlo(record.text[record.items[what]["id"]])
-            else:
-                module = read(what)
-            pipe.send(rows_of(module, target))
-        except UnsupportedOpError as error:
-            pipe.send(f"unsupported: {str(error).splitlines()[0][:160]}")
+            program = build(device_parts(_module(what)).module, GpuBackend(targets[0])).program
         except Exception as error:
-            pipe.send(f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:160]}")
+            for _ in targets:
+                pipe.send(_reason(error))
+            continue
+        for target in targets:
+            try:
+                pipe.send(done.setdefault(target, Assembled(target)).rows(program))
+            except Exception as error:
+                pipe.send(_reason(error))
+
+
+def _reason(error: Exception) -> str:
+    said = (str(error).splitlines() or [""])[0][:160]
+    kind = "unsupported" if isinstance(error, UnsupportedOpError) else type(error).__name__
+    return f"{kind}: {said}"
+
+
+def _module(what: str | int) -> Module:
+    if isinstance(what, str):
+        return read(what)
+    from recorded_programs import Record
+
+    record = Record()
+    return parse_hlo(record.text[record.items[what]["id"]])
 
 
 def programs(every: int) -> Iterator[tuple[str, str | int]]:
     """Yield kind and name of each program."""
-    for folder in (EXAMPLES, CORPUS):
-        for path in sorted(folder.glob("*.hlo*")):
-            yield folder.name, str(path)
+    paths = [x for folder in (EXAMPLES, CORPUS) for x in folder.glob("*.hlo*")]
+    for path in sorted(paths, key=lambda x: (x.stat().st_size, x.name)):
+        yield path.parent.name, str(path)
     if every:
         from recorded_programs import Record
 
@@ -102,19 +146,18 @@ def tables(every: int, seconds: float, targets: tuple[str, ...]) -> dict[str, Ta
     found = {x: Table() for x in targets}
     process = AskedProcess(serve, seconds)
     for kind, what in programs(every):
+        name = f"{kind}/{Path(what).name.split('.hlo')[0] if isinstance(what, str) else what}"
+        process.ask((what, targets))
+        answer: Any = None
         for target, table in found.items():
-            name = f"{kind}/{Path(what).name.split('.hlo')[0] if isinstance(what, str) else what}"
-            process.ask((what, target))
-            try:
-                answer: Any = process.message()
-            except NoAnswerError as error:
-                answer = {"hang": f"more than {seconds:.0f} s"}.get(error.kind, "the process dies")
-            table.modules += 1
-            if isinstance(answer, str):
-                table.misses[name] = answer
-                print(f"{target}: {name}: {answer}", flush=True)
-                continue
-            table.kernels.update({x[1]: x for x in answer})
+            if not isinstance(answer, NoAnswerError):
+                try:
+                    answer = process.message()
+                except NoAnswerError as error:
+                    answer = error
+            table.add(name, answer, f"more than {seconds:.0f} s")
+            if name in table.misses:
+                print(f"{target}: {name}: {table.misses[name]}", flush=True)
     process.close()
     return found
 
@@ -125,16 +168,18 @@ def section(found: dict[str, Table]) -> str:
         f"ptxas: {assembler_version()}",
         "",
         "| target | template | kernels | registers, median | most | shared, most bytes "
-        "| with stack | spilling |",
-        "|---|---|---|---|---|---|---|---|",
+        "| occupancy, median | least | with stack | spilling |",
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for target, table in found.items():
         for template in sorted({x[0] for x in table.kernels.values()}):
             mine = [x for x in table.kernels.values() if x[0] == template]
             registers = sorted([x[2] for x in mine])
+            filled = sorted([occupancy(target, x[2], x[3], x[6]) for x in mine])
             lines.append(
                 f"| {target} | {template} | {len(mine):,} | {registers[len(mine) // 2]} "
                 f"| {registers[-1]} | {max(x[3] for x in mine):,} "
+                f"| {filled[len(filled) // 2]:.2f} | {filled[0]:.2f} "
                 f"| {sum(x[4] > 0 for x in mine):,} | {sum(x[5] > 0 for x in mine):,} |"
             )
     lines.append("")

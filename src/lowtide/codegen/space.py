@@ -93,6 +93,17 @@ def decomposed(elements: Elements, unit: Integer, sizes: Sequence[int]) -> list[
     return found[::-1]
 
 
+def decomposed_lanes(
+    elements: Elements, unit: Integer, sizes: Sequence[int], *, has_lanes: bool
+) -> list[Affine]:
+    """Return what `decomposed` does; with lanes these count along the last group from there on."""
+    if not has_lanes:
+        return decomposed(elements, unit, sizes)
+    fn, last = elements.function, sizes[-1]
+    found = decomposed(elements, fn.div(unit, last), sizes[:-1])
+    return [*found, elements.indices.variable(fn.rem(unit, last), last, is_lane=True)]
+
+
 def lane_variable(elements: Elements, start: Integer, extent: int) -> Affine:
     """Return the index whose lanes count from `start`; without lanes that is `start` itself."""
     if not elements.lanes:

@@ -39,6 +39,7 @@ ALLOWED_INTRINSICS: Final = tuple(
             r"llvm\.nvvm\.barrier\.cta\.sync\.aligned\.all",
             r"llvm\.nvvm\.shfl\.sync\.bfly\.i32",
             r"llvm\.nvvm\.bar\.warp\.sync",
+            r"llvm\.nvvm\.ldmatrix\.sync\.aligned\.m8n8\.x4(?:\.trans)?\.b16\.p3",
             r"llvm\.nvvm\.mma\.m16n8k16\.row\.col\.(?:bf16|f32\.f32)",
         )
     ]

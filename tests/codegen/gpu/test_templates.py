@@ -330,3 +330,43 @@ def test_a_row_is_read_by_all_before_one_writes_over_it() -> None:
     assert texts != program.texts
     with pytest.raises(EmulationError, match="a race in global memory"):
         on_emulated_device(replace(program, texts=texts))(x, y, w)
+
+
+OVER_A_ROW = """HloModule m, input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, may-alias) }
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b)
+}
+
+ENTRY e {
+  x = f32[10] parameter(0)
+  y = f32[10,LENGTH] parameter(1)
+  z = f32[] constant(0)
+  xb = f32[10,LENGTH] broadcast(x), dimensions={0}
+  d = f32[10,LENGTH] subtract(y, xb)
+  p = f32[10,LENGTH] exponential(d)
+  s = f32[10] reduce(p, z), dimensions={1}, to_apply=add
+  sb = f32[10,LENGTH] broadcast(s), dimensions={0}
+  q = f32[10,LENGTH] divide(p, sb)
+  a = f32[10] add(x, s)
+  ROOT r = (f32[10], f32[10,LENGTH]) tuple(a, q)
+}
+"""
+
+
+@pytest.mark.parametrize("length", [64, 2000])
+def test_a_number_of_a_row_is_stored_when_all_of_the_row_has_been_read(length: int) -> None:
+    """By a warp, and by a block, whose threads all read what one of them stores over."""
+    module = parse_hlo(OVER_A_ROW.replace("LENGTH", str(length)))
+    program = build(module, GpuBackend("cuda")).program
+    draw = np.random.default_rng(0)
+    x, y = [draw.standard_normal(z).astype(np.float32) for z in ((10,), (10, length))]
+    first, second = flat(on_emulated_device(program)(x, y))
+    powers = np.exp(y - x[:, None])
+    assert np.allclose(first, x + powers.sum(1), rtol=1e-4)
+    assert np.allclose(second, powers / powers.sum(1)[:, None], rtol=1e-4)
+    (kernel,) = program.kernels
+    assert kernel.template == "rows"
+    assert len(kernel.launches) == 1

@@ -9,11 +9,15 @@ from collections.abc import Sequence
 from math import prod
 from typing import Final
 
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.loops import multiplied
-from lowtide.codegen.elements.values import Element
+from lowtide.codegen.elements.parts import converted
+from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan
 from lowtide.codegen.gpu.product import GpuProduct, TileKernel, TileSizes, lanes_of, product_of
 from lowtide.codegen.gpu.threads import SharedArray, barrier
+from lowtide.codegen.gpu.tiles import Made, OperandTile, pieces_of
+from lowtide.codegen.indexing import Index
 from lowtide.codegen.value import Value, register_type
 from lowtide.ir import ElementType, Instruction
 from lowtide.llvm.function import Function, Integer
@@ -25,11 +29,13 @@ _SIDE: Final = 16
 _STEP: Final = 4
 """Numbers side by side that a thread takes from shared memory at once."""
 
-_SMALL: Final = TileSizes(64, 64, 16, _SIDE * _SIDE, 2)
-_LARGE: Final = TileSizes(128, 128, 8, _SIDE * _SIDE, 1)
-
-_ENOUGH: Final = 128
-"""Large tiles, at least, that are made rather than small ones: one for each multiprocessor."""
+_SMALL: Final = TileSizes(64, 64, 16, _SIDE * _SIDE, 2, 1)
+_SIZES: Final = (
+    TileSizes(128, 128, 8, _SIDE * _SIDE, 1, 1),
+    TileSizes(256, 64, 16, _SIDE * _SIDE, 1, 1),
+    TileSizes(64, 256, 16, _SIDE * _SIDE, 1, 1),
+    _SMALL,
+)
 
 _LEAST_WORK: Final = 1 << 15
 _LEAST_SIDE: Final = 8
@@ -51,42 +57,31 @@ def plan_ffma(instruction: Instruction, target: Target) -> GpuPlan | None:
 
 def is_worth_tiles(product: GpuProduct) -> bool:
     """Whether a product has as many rows, columns and multiplications as tiles are made for."""
-    rows, columns, depth = (
-        prod(product.layout.rows),
-        prod(product.layout.columns),
-        prod(product.layout.depth),
-    )
-    work = prod(product.layout.batch) * rows * columns * depth
-    return min(rows, columns) >= _LEAST_SIDE and work >= _LEAST_WORK
-
-
-def _sizes_for(product: GpuProduct) -> TileSizes:
-    if product.total.nbytes > 4:
-        return _SMALL
-    down = prod(product.layout.rows) // _LARGE.rows
-    across = prod(product.layout.columns) // _LARGE.columns
-    return _LARGE if down * across * prod(product.layout.batch) >= _ENOUGH else _SMALL
+    sides = prod(product.layout.rows), prod(product.layout.columns)
+    return min(sides) >= _LEAST_SIDE and product.count >= _LEAST_WORK
 
 
 def _code(product: GpuProduct) -> GpuCode:
     writer = _FfmaWriter(product)
     writer.write()
     kernel = writer.kernel
-    constants = [kernel.done(), *[x.definition for x in writer.tiles]]
+    constants = [kernel.done(), *[x.array.definition for x in writer.tiles]]
     return GpuCode((kernel.fn,), (kernel.launch,), "\n".join([x for x in constants if x]))
 
 
 class _FfmaWriter:
     def __init__(self, product: GpuProduct) -> None:
         self.product = product
-        self.sizes = _sizes_for(product)
+        self.sizes = product.sizes_among(_SIZES if product.total.nbytes <= 4 else [_SMALL])
         self.kernel = TileKernel(product, self.sizes, lanes_of(product, _STEP))
-        type_ = register_type(product.total)
         self.widths = (self.sizes.rows + _STEP, self.sizes.columns + _STEP)
-        self.tiles = [
-            SharedArray(name, type_, width * self.sizes.depth)
-            for name, width in zip(("left", "right"), self.widths, strict=True)
-        ]
+        self.tiles = [self._tile(side, name) for side, name in enumerate(("left", "right"))]
+
+    def _tile(self, side: int, name: str) -> OperandTile:
+        total, width = self.product.total, self.widths[side]
+        array = SharedArray(name, register_type(total), width * self.sizes.depth)
+        pieces = pieces_of(self.product, side, self.sizes, total.nbytes)
+        return OperandTile(self.kernel, side, pieces, array, (1, width))
 
     def write(self) -> None:
         """Write the kernel: the sums, then what is made of them."""
@@ -99,8 +94,8 @@ class _FfmaWriter:
         carry = [(zero.llvm_type, zero.name)] * (counts[0] * counts[1])
         with elements.scopes.loop(0, prod(self.product.layout.depth), sizes.depth, carry) as loop:
             barrier(fn)
-            for side in (0, 1):
-                self._bring(side, loop.index)
+            for tile in self.tiles:
+                tile.bring(loop.index, self._made(tile.side))
             barrier(fn)
             sums = list(loop.values)
             for step in range(sizes.depth):
@@ -108,18 +103,16 @@ class _FfmaWriter:
             loop.next = sums
         self._finish(loop.results, down, across, counts)
 
-    def _bring(self, side: int, depth: Integer) -> None:
-        """Load a tile of an operand, each thread some of it: side by side as they lie in memory."""
-        kernel, sizes, fn = self.kernel, self.sizes, self.kernel.fn
-        width = sizes.rows if side == 0 else sizes.columns
-        start = kernel.row if side == 0 else kernel.column
-        deep_first = self.product.lies_along_depth(side)
-        inner = sizes.depth if deep_first else width
-        for place in kernel.places(side):
-            first, second = fn.rem(place, inner), fn.div(place, inner)
-            free, deep = (second, first) if deep_first else (first, second)
-            name = kernel.summed(side, fn.add(start, free), fn.add(depth, deep))
-            self.tiles[side].store(fn, fn.add(fn.mul(deep, self.widths[side]), free), name)
+    def _made(self, side: int) -> Made:
+        """What writes elements of an operand in the type of the sums."""
+
+        def made(elements: Elements, index: Index, mask: Mask | None) -> str:
+            product, frame = self.product, self.kernel.bound.frame
+            found = elements.all_at(product.hero.operands[side], index, frame, mask)
+            value = converted(elements, found, product.total).values[0]
+            return (elements.vectors.splat(value) if elements.lanes > value.lanes else value).name
+
+        return made
 
     def _added(
         self,
@@ -146,7 +139,7 @@ class _FfmaWriter:
 
     def _taken(self, side: int, step: int, number: Integer, count: int) -> list[str]:
         """The numbers of a tile that a thread needs at a step, `_STEP` side by side."""
-        fn, tile = self.kernel.fn, self.tiles[side]
+        fn, tile = self.kernel.fn, self.tiles[side].array
         found = []
         for part in range(count // _STEP):
             place = fn.add(fn.mul(number, _STEP), step * self.widths[side] + part * _SIDE * _STEP)

@@ -6,10 +6,10 @@ they are loaded, what reads the product where it is stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import field
 from math import prod
-from typing import Protocol
+from typing import Final, Protocol
 
 from lowtide.codegen.arrays import strides
 from lowtide.codegen.elements.elements import ElementRule, Elements
@@ -25,7 +25,7 @@ from lowtide.codegen.gpu.points import SUMS, PointGroup, groups_of_outputs
 from lowtide.codegen.gpu.threads import block_number, thread_in_block
 from lowtide.codegen.gpu.vectors import thread_elements
 from lowtide.codegen.indexing import ZERO, Affine, Index
-from lowtide.codegen.space import decomposed
+from lowtide.codegen.space import decomposed, decomposed_lanes
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ir.attributes import Dot, DotDimensions
@@ -34,12 +34,16 @@ from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
 
+ENOUGH: Final = 128
+"""Whole tiles, at least, for which large ones are made: one for each multiprocessor."""
+
 
 @dataclass(frozen=True, slots=True)
 class TileSizes:
     """A tile of the product, `rows` x `columns`, which a block adds up in steps of `depth`.
 
-    A multiprocessor has registers for `blocks` at once, at least.
+    A multiprocessor has registers for `blocks` at once, at least, and for `fewer` where operands or
+    results are computed or lie in windows, which takes registers.
     """
 
     rows: int
@@ -47,6 +51,11 @@ class TileSizes:
     depth: int
     threads: int
     blocks: int
+    fewer: int
+
+    def width(self, side: int) -> int:
+        """Return the rows of the tile of the left operand (side 0), or the columns of the right."""
+        return self.columns if side else self.rows
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -69,6 +78,33 @@ class GpuProduct:
     def total(self) -> ElementType:
         """The type in which products are added up."""
         return product_type(self.hero.shape.element_type)
+
+    def free(self, side: int) -> tuple[int, ...]:
+        """Return the sizes of what is not summed up of an operand: rows or columns."""
+        return self.layout.columns if side else self.layout.rows
+
+    @property
+    def count(self) -> int:
+        """How many products there are of rows, columns and depth."""
+        layout = self.layout
+        return prod((*layout.batch, *layout.rows, *layout.columns, *layout.depth))
+
+    def sizes_among(self, choices: Sequence[TileSizes]) -> TileSizes:
+        """Return the tiles that leave least of a tile unused, of those of which there are enough.
+
+        The first of equal ones; where there are too few of each, the last choice, which is smaller.
+        """
+        enough = [x for x in choices[:-1] if self._tiles(x, whole=True) >= ENOUGH]
+        areas = [self._tiles(x, whole=False) * x.rows * x.columns for x in enough]
+        return enough[areas.index(min(areas))] if enough else choices[-1]
+
+    def _tiles(self, sizes: TileSizes, *, whole: bool) -> int:
+        """How many whole tiles the product has, or how many it is made of."""
+        layout = self.layout
+        more = (0, 0) if whole else (sizes.rows - 1, sizes.columns - 1)
+        down = (prod(layout.rows) + more[0]) // sizes.rows
+        across = (prod(layout.columns) + more[1]) // sizes.columns
+        return down * across * prod(layout.batch)
 
     def lies_along_depth(self, side: int) -> bool:
         """Return whether neighbours in the memory of an operand have neighbouring depths."""
@@ -241,7 +277,9 @@ class TileKernel:
     def __post_init__(self) -> None:
         """Begin the kernel: which tile it makes."""
         product, sizes = self.product, self.sizes
-        self.fn = kernel_function(self.name, product.instruction, sizes.threads, sizes.blocks)
+        is_bare = product.instruction is product.hero and isinstance(product.layout, DotLayout)
+        blocks = sizes.blocks if is_bare else sizes.fewer
+        self.fn = kernel_function(self.name, product.instruction, sizes.threads, blocks)
         self.elements = thread_elements(self.fn, product.target, self.lanes)
         names = buffer_names(product.instruction)
         self.bound = bind(self.fn, product.instruction, names)
@@ -264,60 +302,6 @@ class TileKernel:
         return GridLaunch(
             self.name, down * across * prod(self.product.layout.batch), self.sizes.threads
         )
-
-    def places(self, side: int) -> Iterator[Integer]:
-        """Write what is done for each number of a tile that a thread brings, and yield its place.
-
-        Where operands are computed or looked for in windows that is one loop, which needs fewer
-        registers; else it is written out, so that many loads are under way.
-        """
-        width = self.sizes.rows if side == 0 else self.sizes.columns
-        count, step = width * self.sizes.depth, self.sizes.threads
-        is_plain = self.product.hero.operands[side] in self.bound.frame.arrays
-        if is_plain and isinstance(self.product.layout, DotLayout):
-            for number in range(0, count, step):
-                yield self.fn.add(self.thread, number)
-            return
-        with self.elements.scopes.loop(self.thread, count, step) as loop:
-            yield loop.index
-
-    def operand(self, side: int, free: Integer, depth: Integer) -> tuple[Element, Mask | None]:
-        """Return an element of an operand, and where there is one, None for everywhere.
-
-        `free` is its row in the left one (side 0) or its column in the right one.
-        """
-        index, mask = self.operand_place(side, free, depth)
-        operand = self.product.hero.operands[side]
-        return self.elements.all_at(operand, index, self.bound.frame, mask), mask
-
-    def operand_place(self, side: int, free: Integer, depth: Integer) -> tuple[Index, Mask | None]:
-        """Return the index of an element of an operand, and where there is one."""
-        layout, elements = self.product.layout, self.elements
-        along = layout.rows if side == 0 else layout.columns
-        tile = self.sizes.rows if side == 0 else self.sizes.columns
-        mask = self._below(free, prod(along), tile)
-        mask = elements.vectors.both(mask, self._below(depth, prod(layout.depth), self.sizes.depth))
-        place = decomposed(elements, free, along)
-        deep = decomposed(elements, depth, layout.depth)
-        index, there = layout.operand_index(
-            elements, side, tuple(self.batch), tuple(place), tuple(deep)
-        )
-        return index, elements.vectors.both(mask, there)
-
-    def _below(self, number: Integer, size: int, tile: int) -> Mask | None:
-        if size % tile == 0:
-            return None
-        level = self.elements.scopes.level
-        return Mask(self.fn.compare("slt", number, size), 0, level)
-
-    def summed(self, side: int, free: Integer, depth: Integer) -> str:
-        """Return an element of an operand in the type of the sums, 0 where there is none."""
-        found, mask = self.operand(side, free, depth)
-        total = self.product.total
-        value = converted(self.elements, found, total).values[0]
-        if mask is None:
-            return value.name
-        return self.fn.select(mask.name, value.llvm_type, value.name, _zero(value.llvm_type))
 
     def finish(self, row: Integer, column: Integer, names: Sequence[str]) -> None:
         """Store what is made of sums side by side, as many as there are lanes."""
@@ -349,13 +333,7 @@ class TileKernel:
                 whole = fn.op(f"insertelement {kind} {whole}, {value.llvm_type} {name}, i64 {lane}")
             value = Value((whole,), total, self.lanes)
         down = decomposed(elements, row, layout.rows)
-        if self.lanes:
-            last = layout.columns[-1]
-            start, rest = fn.rem(column, last), fn.div(column, last)
-            across = decomposed(elements, rest, layout.columns[:-1])
-            across.append(elements.indices.variable(start, last, is_lane=True))
-        else:
-            across = decomposed(elements, column, layout.columns)
+        across = decomposed_lanes(elements, column, layout.columns, has_lanes=bool(self.lanes))
         index = layout.result_index(tuple(self.batch), tuple(down), tuple(across))
         level = elements.scopes.level
         given = converted(elements, Element((value,), level), product.hero.shape.element_type)
@@ -371,7 +349,3 @@ class TileKernel:
 def lanes_of(product: GpuProduct, most: int) -> int:
     """Return how many columns of the product can be finished at once, 0 for one."""
     return most if product.layout.columns and product.layout.columns[-1] % most == 0 else 0
-
-
-def _zero(type_: str) -> str:
-    return "0.0" if type_ in ("float", "double") else "0"

@@ -15,8 +15,8 @@ from lowtide.codegen.arrays import strides
 from lowtide.codegen.elements.elements import ElementRule, Elements
 from lowtide.codegen.elements.loops import level_of
 from lowtide.codegen.elements.moves import moved_types, retyped
-from lowtide.codegen.elements.operands import bind, leaves, members
-from lowtide.codegen.elements.outputs import computed, store_computed, stored
+from lowtide.codegen.elements.operands import Bound, bind, leaves, members
+from lowtide.codegen.elements.outputs import ComputedOutput, computed, store_computed, stored
 from lowtide.codegen.elements.table import has_rule, rule_of
 from lowtide.codegen.elements.values import Request, Rule
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan, buffer_names, kernel_function
@@ -29,22 +29,18 @@ from lowtide.codegen.gpu.points import (
     point_kernel,
 )
 from lowtide.codegen.gpu.team_sums import Team, has_team_sum, summed_dimensions
-from lowtide.codegen.gpu.threads import (
-    WARP,
-    barrier,
-    block_number,
-    thread_in_block,
-    warp_barrier,
-)
+from lowtide.codegen.gpu.threads import WARP, block_number, thread_in_block
 from lowtide.codegen.gpu.vectors import thread_elements
 from lowtide.codegen.indexing import ZERO, Affine
 from lowtide.codegen.space import decomposed
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.errors import unsupported
+from lowtide.ir.shape import ShapeIndex
 from lowtide.ir.thunk import GridLaunch
-from lowtide.llvm.function import Function
+from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 from lowtide.ops.in_place import works_in_rows
+from lowtide.ops.may_share import may_share
 from lowtide.records import dataclass
 
 _LEAST: Final = 32
@@ -67,13 +63,15 @@ _FEW: Final = 1 << 12
 class RowGroup:
     """Results computed row by row: a row is what the loops from number `outer` on run over.
 
-    `count` is the number of values of the longest sum. With `is_team` several threads make it.
+    `count` is the number of values of the longest sum. With `is_team` several threads make it. Of
+    each group in `beside` a row has one number, which is stored when all else of the row is.
     """
 
     group: PointGroup
     outer: int
     count: int
     is_team: bool
+    beside: tuple[PointGroup, ...] = ()
 
     @property
     def warps(self) -> int:
@@ -96,22 +94,66 @@ def plan_rows(instruction: Instruction, target: Target) -> GpuPlan | None:
         return None
     if not any(isinstance(x, RowGroup) for x in forms):
         return plan_points(instruction, target) if works_in_rows(instruction) else None
-    if works_in_rows(instruction):
-        _check_order(instruction, forms)
     found = [x for x in forms if x is not None]
+    if works_in_rows(instruction) and _overwrites_early(instruction, found):
+        found = [_in_one_launch(instruction, found)]
     return GpuPlan("rows", lambda: _code(found))
 
 
-def _check_order(instruction: Instruction, forms: Sequence[RowGroup | PointGroup | None]) -> None:
-    """Raise UnsupportedOpError where a launch may overwrite rows that a later one reads."""
-    spread = [x for x in forms if isinstance(x, RowGroup) and x.outer < len(_sizes(x))]
-    if len(spread) > 1:
+def _group_of(form: RowGroup | PointGroup) -> PointGroup:
+    return form.group if isinstance(form, RowGroup) else form
+
+
+def _overwrites_early(instruction: Instruction, forms: Sequence[RowGroup | PointGroup]) -> bool:
+    """Whether a launch may write over an operand that a later one reads."""
+    places = [
+        (number, index)
+        for number, operand in enumerate(instruction.operands)
+        for index, leaf in operand.shape.leaves()
+        if leaf.is_array
+    ]
+    owners = [(instruction.operands[number], index) for number, index in places]
+    names = dict(zip(buffer_names(instruction), owners, strict=False))
+    results = [index for index, leaf in instruction.shape.leaves() if leaf.is_array]
+    pairs = may_share(instruction)
+    written: set[tuple[Instruction, ShapeIndex]] = set()
+    for group in map(_group_of, forms):
+        if written & {names[x] for x in _read_by(group) if x in names}:
+            return True
+        mine = {results[x.array] for x in group.outputs}
+        written |= {
+            (instruction.operands[number], index)
+            for (number, index), output in pairs
+            if output in mine
+        }
+    return False
+
+
+def _read_by(group: PointGroup) -> set[str]:
+    """The arrays that are read or written for a group."""
+    elements = thread_elements(Function("trial"), group.target, 0)
+    _visit_within(elements, group, domain_of(group).sizes, [])
+    return {array.pointer for array, _ in elements.reads}
+
+
+def _in_one_launch(instruction: Instruction, forms: Sequence[RowGroup | PointGroup]) -> RowGroup:
+    """All groups as one; raises UnsupportedOpError for several that have more than one in a row.
+
+    Rows are numbered in the order of their indices.
+    """
+    *beside, last = forms
+    group, teams = _group_of(last), [x for x in forms if isinstance(x, RowGroup)]
+    axes = domain_of(group).axes
+    rows = [prod(x.outputs[0].dimensions) for x in map(_group_of, beside)]
+    outer = next(
+        (n for n in range(len(axes) + 1) if prod([x.size for x in axes[:n]]) == rows[0]), 0
+    )
+    in_order = [x.dimension for x in axes[:outer]] == list(range(outer))
+    if set(rows) != {prod([x.size for x in axes[:outer]])} or not in_order:
         reason = "rows of results of several dimensions are not written by one launch"
         raise unsupported(instruction, f"{reason}; the CPU runs it (lowtide run)")
-
-
-def _sizes(rows: RowGroup) -> tuple[int, ...]:
-    return rows.group.outputs[0].dimensions
+    count, is_team = max([x.count for x in teams]), all(x.is_team for x in teams)
+    return RowGroup(group, outer, count, is_team, tuple(map(_group_of, beside)))
 
 
 def _form(group: PointGroup) -> RowGroup | PointGroup | None:
@@ -213,19 +255,29 @@ def _row_kernel(rows: RowGroup) -> tuple[Function, GridLaunch, list[str]]:
     bound = retyped(bind(fn, group.instruction, buffer_names(group.instruction)), raw)
     with elements.scopes.when(fn.compare("slt", row, count)):
         at = decomposed(elements, row, outer)
+        found = _beside(elements, rows, bound, row)
         if prod(inner) == 1:
             index = domain.index([*at, *[ZERO] * len(inner)])
-            found = computed(elements, group.outputs, bound, [index], None)
-            if warps == 1:  # All threads have read by then what one of them may write over.
-                warp_barrier(fn)
-            elif warps:
-                barrier(fn)
-            with elements.scopes.when(fn.compare("eq", thread, 0)):
-                store_computed(elements, found, None)
+            found += computed(elements, group.outputs, bound, [index], None)
         else:
+            if found:
+                team.meet(fn)
             with elements.scopes.loop(thread, prod(inner), max(team.threads, 1)) as loop:
                 along = decomposed(elements, loop.index, inner)
                 index = domain.index([*at, *along])
                 stored(elements, group.outputs, bound, [index], None)
+        if found:
+            team.meet(fn)  # All threads have read by then what one of them may write over.
+            with elements.scopes.when(fn.compare("eq", thread, 0)):
+                store_computed(elements, found, None)
     texts = [*elements.globals.values(), *[x.definition for x in team.shared]]
     return fn, GridLaunch(group.name, -(-count // together), threads), texts
+
+
+def _beside(elements: Elements, rows: RowGroup, bound: Bound, row: Integer) -> list[ComputedOutput]:
+    """Write what a row has one number of, each; nothing is stored yet."""
+    found = []
+    for group in rows.beside:
+        index = tuple(decomposed(elements, row, group.outputs[0].dimensions))
+        found += computed(elements, group.outputs, bound, [index], None)
+    return found

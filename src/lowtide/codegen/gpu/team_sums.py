@@ -16,7 +16,7 @@ from lowtide.codegen.elements.parts import all_of, ask
 from lowtide.codegen.elements.reducers import Reducer, carried, neutral, renamed
 from lowtide.codegen.elements.table import rule_of
 from lowtide.codegen.elements.values import Element, Request, Rule
-from lowtide.codegen.gpu.threads import WARP, SharedArray, barrier, exchanged
+from lowtide.codegen.gpu.threads import WARP, SharedArray, barrier, exchanged, warp_barrier
 from lowtide.codegen.space import decomposed
 from lowtide.codegen.value import Value, register_type
 from lowtide.ir import Instruction, Opcode
@@ -41,6 +41,13 @@ class Team:
     def threads(self) -> int:
         """How many threads there are."""
         return self.warps * WARP
+
+    def meet(self, fn: Function) -> None:
+        """Wait for all of the team; what they loaded before is not changed by what follows."""
+        if self.warps == 1:
+            warp_barrier(fn)
+        elif self.warps:
+            barrier(fn)
 
     def rule_of(self, instruction: Instruction) -> ElementRule:
         """Return the rule of an instruction, for all threads of the team at once."""

@@ -1,36 +1,44 @@
 """Products of bf16 and f16 matrices on tensor cores (`mma.sync`), added up in f32.
 
-A block of four warps makes a tile; each warp makes a quarter of it from products of 16x16 by 16x8.
-Tiles of both operands lie in shared memory along their depth, in pairs as the fragments take them.
+A block of four warps makes a tile; each warp makes a square of it from products of 16x16 by 16x8.
+Tiles of both operands lie in shared memory as they lie in memory, along their depth or across it;
+`ldmatrix` takes fragments from either.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
+from math import isqrt, prod
 from typing import Final
 
+from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.elementwise.formats import encoded
 from lowtide.codegen.elementwise.memory import numbers
 from lowtide.codegen.gpu.ffma import is_worth_tiles
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan
 from lowtide.codegen.gpu.product import GpuProduct, TileKernel, TileSizes, lanes_of, product_of
 from lowtide.codegen.gpu.threads import WARP, SharedArray, barrier
+from lowtide.codegen.gpu.tiles import Made, OperandTile, pieces_of
+from lowtide.codegen.indexing import Index
 from lowtide.ir import ElementType, Instruction
 from lowtide.llvm.callee import Callee, external
 from lowtide.llvm.function import Integer
 from lowtide.llvm.target import Target
 
-_SIZES: Final = TileSizes(64, 64, 32, 4 * WARP, 4)
-_SIDE: Final = 32
-"""Rows and columns of the tile of a warp."""
+_SIZES: Final = (
+    TileSizes(128, 128, 32, 4 * WARP, 2, 2),
+    TileSizes(256, 64, 32, 4 * WARP, 2, 2),
+    TileSizes(64, 256, 32, 4 * WARP, 2, 2),
+    TileSizes(64, 64, 32, 4 * WARP, 4, 3),
+)
 
 _HIGH, _WIDE, _DEEP = 16, 8, 16
 """Rows, columns and depth of one product."""
 
-_WIDTH: Final = _SIZES.depth + 8
-"""Numbers from one row of a tile to the next: so the threads of a warp meet in no bank."""
+_GAP: Final = 8
+"""Numbers from the end of a row of a tile to the next: so the threads of a warp meet in no bank."""
 
 _FLOATS: Final = "{ float, float, float, float }"
 
@@ -39,6 +47,18 @@ def _product(name: str, word: str) -> Callee:
     types = [word] * 6 + ["float"] * 4
     return external(f"llvm.nvvm.mma.m16n8k16.row.col.{name}", _FLOATS, *types)
 
+
+_WORDS: Final = "{ i32, i32, i32, i32 }"
+
+
+def _matrices(kind: str) -> Callee:
+    name = f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4{kind}.b16.p3"
+    return external(name, _WORDS, "ptr addrspace(3)")
+
+
+_AS_STORED: Final = _matrices("")
+_TURNED: Final = _matrices(".trans")
+"""Loads of four matrices of 8x8 by a warp, each lane of which has the address of one row of one."""
 
 _PRODUCTS: Final = {
     ElementType.BF16: (_product("bf16", "i32"), "i32"),
@@ -62,7 +82,7 @@ def _code(product: GpuProduct) -> GpuCode:
     writer = _MmaWriter(product)
     writer.write()
     kernel = writer.kernel
-    constants = [kernel.done(), *[x.definition for x in writer.tiles]]
+    constants = [kernel.done(), *[x.array.definition for x in writer.tiles]]
     return GpuCode((kernel.fn,), (kernel.launch,), "\n".join([x for x in constants if x]))
 
 
@@ -70,70 +90,97 @@ class _MmaWriter:
     def __init__(self, product: GpuProduct) -> None:
         self.product = product
         self.type = product.hero.operands[0].shape.element_type
-        self.kernel = TileKernel(product, _SIZES, lanes_of(product, 2))
-        sides = ("left", _SIZES.rows), ("right", _SIZES.columns)
-        self.tiles = [SharedArray(name, "i16", width * _WIDTH) for name, width in sides]
+        self.sizes = product.sizes_among(_SIZES)
+        self.width = isqrt(self.sizes.rows * self.sizes.columns * WARP // self.sizes.threads)
+        self.kernel = TileKernel(product, self.sizes, lanes_of(product, 2))
+        self.tiles = [self._tile(side, name) for side, name in enumerate(("left", "right"))]
         fn, thread = self.kernel.fn, self.kernel.thread
         lane, warp = fn.rem(thread, WARP), fn.div(thread, WARP)
         self.group, self.pair = fn.div(lane, 4), fn.mul(fn.rem(lane, 4), 2)
-        across = _SIZES.columns // _SIDE
-        self.down = fn.mul(fn.div(warp, across), _SIDE)
-        self.across = fn.mul(fn.rem(warp, across), _SIDE)
+        several = self.sizes.columns // self.width
+        self.down = fn.mul(fn.div(warp, several), self.width)
+        self.across = fn.mul(fn.rem(warp, several), self.width)
+        self.rows_of_lanes = [self._row_of_lane(x, lane) for x in self.tiles]
+
+    def _tile(self, side: int, name: str) -> OperandTile:
+        sizes = self.sizes
+        pieces = pieces_of(self.product, side, sizes, self.type.nbytes)
+        width = sizes.width(side)
+        if pieces.along_depth:
+            steps = (sizes.depth + _GAP, 1)
+            array = SharedArray(name, "i16", width * steps[0])
+        else:
+            steps = (1, width + _GAP)
+            array = SharedArray(name, "i16", sizes.depth * steps[1])
+        return OperandTile(self.kernel, side, pieces, array, steps)
+
+    def _row_of_lane(self, tile: OperandTile, lane: Integer) -> Integer:
+        """Where the row of a matrix lies that a lane has the address of, of the warp's first four.
+
+        The next matrix is behind the first one along the rows of the left operand, or along the
+        depth of the right one, since registers side by side make an operand; the others the other
+        way.
+        """
+        fn = self.kernel.fn
+        line, number = fn.rem(lane, 8), fn.div(lane, 8)
+        near, far = fn.mul(fn.rem(number, 2), 8), fn.mul(fn.div(number, 2), 8)
+        free, depth = (far, near) if tile.side else (near, far)
+        if tile.pieces.along_depth:
+            free = fn.add(free, line)
+        else:
+            depth = fn.add(depth, line)
+        return tile.place(fn.add(self.across if tile.side else self.down, free), depth)
 
     def write(self) -> None:
         """Write the kernel: the sums, then what is made of them."""
         elements = self.kernel.elements
-        count = _SIDE // _HIGH * (_SIDE // _WIDE) * 4
+        count = self.width // _HIGH * (self.width // _WIDE) * 4
         carry = [("float", "0.0")] * count
-        with elements.scopes.loop(0, prod(self.product.layout.depth), _SIZES.depth, carry) as loop:
+        depth = prod(self.product.layout.depth)
+        with elements.scopes.loop(0, depth, self.sizes.depth, carry) as loop:
             barrier(self.kernel.fn)
-            for side in (0, 1):
-                self._bring(side, loop.index)
+            for tile in self.tiles:
+                tile.bring(loop.index, self._made(tile.side))
             barrier(self.kernel.fn)
             sums = list(loop.values)
-            for step in range(0, _SIZES.depth, _DEEP):
+            for step in range(0, self.sizes.depth, _DEEP):
                 sums = self._added(sums, step)
             loop.next = sums
         self._finish(loop.results)
 
     # -- tiles -----------------------------------------------------------------------------------
 
-    def _bring(self, side: int, depth: Integer) -> None:
-        """Load a tile of an operand, each thread some of it: side by side as they lie in memory."""
-        kernel, fn = self.kernel, self.kernel.fn
-        width = _SIZES.rows if side == 0 else _SIZES.columns
-        start = kernel.row if side == 0 else kernel.column
-        deep_first = self.product.lies_along_depth(side)
-        inner = _SIZES.depth if deep_first else width
-        for place in kernel.places(side):
-            first, second = fn.rem(place, inner), fn.div(place, inner)
-            free, deep = (second, first) if deep_first else (first, second)
-            bits = self._bits(side, fn.add(start, free), fn.add(depth, deep))
-            self.tiles[side].store(fn, fn.add(fn.mul(free, _WIDTH), deep), bits)
+    def _made(self, side: int) -> Made:
+        """What writes elements of an operand as they lie in memory."""
 
-    def _bits(self, side: int, free: Integer, depth: Integer) -> str:
-        """An element of an operand as it lies in memory, 0 where there is none."""
-        kernel, elements, fn = self.kernel, self.kernel.elements, self.kernel.fn
-        operand = self.product.hero.operands[side]
-        index, mask = kernel.operand_place(side, free, depth)
-        array = kernel.bound.frame.arrays.get(operand)
-        if array is not None:
-            raw = replace(array, shape=array.shape.with_element_type(ElementType.U16))
-            name = elements.read(raw, index, mask).values[0].name
-        else:
-            value = elements.at(operand, index, kernel.bound.frame, mask)
-            (number,) = numbers(fn, self.product.target, value)
+        def made(elements: Elements, index: Index, mask: Mask | None) -> str:
+            operand, frame = self.product.hero.operands[side], self.kernel.bound.frame
+            array = frame.arrays.get(operand)
+            if array is not None:
+                raw = replace(array, shape=array.shape.with_element_type(ElementType.U16))
+                return elements.read(raw, index, mask).values[0].name
+            value = elements.at(operand, index, frame, mask)
+            if elements.lanes > value.lanes:
+                value = elements.vectors.splat(value)
+            (number,) = numbers(elements.function, self.product.target, value)
             packed = encoded(self.type, number)
-            name = packed.name
-            if packed.element != "i16":
-                name = fn.op(f"bitcast {packed.type} {name} to i16")
-        return name if mask is None else fn.select(mask.name, "i16", name, 0)
+            if packed.element == "i16":
+                return packed.name
+            bits = f"<{elements.lanes} x i16>" if elements.lanes else "i16"
+            return elements.function.op(f"bitcast {packed.type} {packed.name} to {bits}")
 
-    def _pair(self, side: int, row: Integer, depth: Integer) -> str:
-        """Two numbers along the depth of a tile, as a product takes them."""
-        fn = self.kernel.fn
+        return made
+
+    def _fragments(self, side: int, free: int, depth: int) -> list[str]:
+        """Four matrices of the warp: pairs of numbers along the depth in each lane."""
+        fn, tile = self.kernel.fn, self.tiles[side]
+        at = fn.add(self.rows_of_lanes[side], tile.place(free, depth))
+        address = tile.array.address(fn, at)
+        callee = _AS_STORED if tile.pieces.along_depth else _TURNED
+        found = fn.call(callee, [address])
+        words = [fn.op(f"extractvalue {_WORDS} {found}, {i}") for i in range(4)]
         type_ = _PRODUCTS[self.type][1]
-        return self.tiles[side].load(fn, fn.add(fn.mul(row, _WIDTH), depth), type_, 4)
+        return words if type_ == "i32" else [fn.op(f"bitcast i32 {x} to {type_}") for x in words]
 
     # -- sums ------------------------------------------------------------------------------------
 
@@ -141,19 +188,12 @@ class _MmaWriter:
         """The sums of a warp after the products of 16 numbers along the depth."""
         fn = self.kernel.fn
         callee, _ = _PRODUCTS[self.type]
-        near, far = fn.add(self.pair, step), fn.add(self.pair, step + 8)
-        left = []
-        for i in range(0, _SIDE, _HIGH):
-            row = fn.add(fn.add(self.down, i), self.group)
-            below = fn.add(row, 8)
-            left.append(
-                [self._pair(0, *x) for x in ((row, near), (below, near), (row, far), (below, far))]
-            )
-        found: list[str] = []
+        left = [self._fragments(0, i, step) for i in range(0, self.width, _HIGH)]
         right = []
-        for j in range(0, _SIDE, _WIDE):
-            column = fn.add(fn.add(self.across, j), self.group)
-            right.append([self._pair(1, column, x) for x in (near, far)])
+        for j in range(0, self.width, 2 * _WIDE):
+            words = self._fragments(1, j, step)
+            right += [words[:2], words[2:]]
+        found: list[str] = []
         for i, a in enumerate(left):
             for j, b in enumerate(right):
                 first = 4 * (i * len(right) + j)
@@ -163,7 +203,7 @@ class _MmaWriter:
 
     def _finish(self, sums: Sequence[str]) -> None:
         kernel, fn = self.kernel, self.kernel.fn
-        places = [(i, j) for i in range(0, _SIDE, _HIGH) for j in range(0, _SIDE, _WIDE)]
+        places = [(i, j) for i in range(0, self.width, _HIGH) for j in range(0, self.width, _WIDE)]
         for number, (i, j) in enumerate(places):
             for half in (0, 1):
                 row = fn.add(fn.add(kernel.row, self.down), fn.add(self.group, i + 8 * half))

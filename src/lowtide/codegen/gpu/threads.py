@@ -102,11 +102,17 @@ class SharedArray:
         align = align or element_align(self.type)
         return fn.op(f"load {whole}, ptr addrspace(3) {self.address(fn, place)}, align {align}")
 
-    def store(self, fn: Function, place: Integer, value: str) -> None:
-        """Store an element."""
-        align = element_align(self.type)
+    def store(self, fn: Function, place: Integer, value: str, count: int = 1) -> None:
+        """Store an element, or a vector of `count`, whose address is a multiple of its bytes."""
+        align = element_align(self.type) * count
+        type_ = self.type if count == 1 else f"<{count} x {self.type}>"
         to = f"ptr addrspace(3) {self.address(fn, place)}"
-        fn.do(f"store {self.type} {value}, {to}, align {align}")
+        fn.do(f"store {type_} {value}, {to}, align {align}")
+
+    @property
+    def zero(self) -> str:
+        """An element that is 0."""
+        return "0.0" if self.type in ("half", "float", "double") else "0"
 
 
 def element_align(type_: str) -> int:

@@ -25,14 +25,18 @@ class ThreadMemory:
 
     def __init__(self) -> None:
         self.single = ScalarMemory()
+        self.apart = 0
+        """Loads of lanes that are written one by one."""
 
     def load(self, elements: Elements, array: Array, place: Affine, mask: Mask | None) -> Value:
         """Write the load of an element, or of one for each lane."""
         if not place.varies:
             return self.single.load(elements, array, place, mask)
         lanes, type_ = elements.lanes, array.shape.element_type
-        if mask is None and _is_aligned(array, place, lanes):
+        if (mask is None or not mask.lanes) and _is_aligned(array, place, lanes):
             pointer = elements.address(array, place)
+            if mask is not None:
+                pointer = elements.function.select(mask.name, "ptr", pointer, array.pointer)
             nbytes = memory.element_bytes(type_)
             raw = f"<{lanes} x i{8 * nbytes}>"
             name = elements.function.load(raw, pointer, lanes * nbytes)
@@ -43,6 +47,7 @@ class ThreadMemory:
         self, elements: Elements, array: Array, place: Affine, mask: Mask | None
     ) -> Value:
         """A load for each lane; one that is not wanted loads the first of the array."""
+        self.apart += 1
         fn, lanes, type_ = elements.function, elements.lanes, array.shape.element_type
         wanted = None if mask is None else elements.vectors.mask_lanes(mask, lanes)
         names = ["poison"] * (2 if type_.is_complex else 1)
@@ -102,6 +107,11 @@ def thread_elements(
 ) -> Elements:
     """Return what writes elements into a function, so many lanes in each thread; 0 for one."""
     return Elements(function, target, lanes, rules, ThreadMemory() if lanes else ScalarMemory())
+
+
+def elements_by(function: Function, target: Target, lanes: int, memory: ThreadMemory) -> Elements:
+    """Return what writes elements of so many lanes into a function by a memory that is kept."""
+    return Elements(function, target, lanes, rule_of, memory)
 
 
 def _is_aligned(array: Array, place: Affine, lanes: int) -> bool:

@@ -12,7 +12,15 @@ import numpy as np
 from lowtide.runtime.gpu.emulator.races import race_in, unwritten_in
 from lowtide.runtime.gpu.emulator.shadow import EmulationError
 from lowtide.runtime.gpu.emulator.state import SLOTS, StateField, Wait
-from lowtide.runtime.gpu.emulator.warp import WARP, Lanes, bfloat_product, exchange, half_product
+from lowtide.runtime.gpu.emulator.warp import (
+    WARP,
+    Lanes,
+    bfloat_product,
+    exchange,
+    half_product,
+    matrices,
+    turned_matrices,
+)
 
 _STACK_BYTES: Final = 1 << 16
 _CONTEXT_BYTES: Final = 8192
@@ -29,6 +37,8 @@ _TOGETHER: Final[dict[int, Callable[[Lanes], None]]] = {
     Wait.EXCHANGE: exchange,
     Wait.BFLOAT_PRODUCT: bfloat_product,
     Wait.HALF_PRODUCT: half_product,
+    Wait.MATRICES: matrices,
+    Wait.TURNED_MATRICES: turned_matrices,
 }
 """What a warp does all of whose threads wait for it."""
 

@@ -23,6 +23,8 @@ WAITING: Final = (
     "llvm.nvvm.bar.warp.sync",
     "llvm.nvvm.mma.m16n8k16.row.col.bf16",
     "llvm.nvvm.mma.m16n8k16.row.col.f32.f32",
+    "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16.p3",
+    "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16.p3",
 )
 """Intrinsics in which threads wait for each other."""
 
@@ -159,6 +161,19 @@ def _product(name: str, word: str, kind: Wait) -> str:
     )
 
 
+_MATRICES: Final = """
+define internal {{ i32, i32, i32, i32 }} @{name}(ptr %at) noinline {{
+  call void @gpu_note(ptr %at, i64 16, i64 0, i64 16)
+  %lane = call ptr @gpu_lane()
+  %row = load <4 x i32>, ptr %at, align 1
+  store <4 x i32> %row, ptr %lane, align 4
+  call void @gpu_wait(i64 {kind})
+  %words = load {{ i32, i32, i32, i32 }}, ptr %lane, align 4
+  ret {{ i32, i32, i32, i32 }} %words
+}}
+"""
+"""A load of four matrices by a warp: each lane takes a row of one, and is given words of each."""
+
 _FUNCTIONS: Final = {
     "llvm.nvvm.read.ptx.sreg.tid.x": "gpu_thread",
     "llvm.nvvm.read.ptx.sreg.ctaid.x": "gpu_block",
@@ -167,6 +182,8 @@ _FUNCTIONS: Final = {
     "llvm.nvvm.bar.warp.sync": "gpu_warp_barrier",
     "llvm.nvvm.mma.m16n8k16.row.col.bf16": "gpu_product_bf16",
     "llvm.nvvm.mma.m16n8k16.row.col.f32.f32": "gpu_product_f16",
+    "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16.p3": "gpu_matrices",
+    "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16.p3": "gpu_turned_matrices",
 }
 """What stands for each intrinsic of the device."""
 
@@ -175,6 +192,13 @@ _PRODUCTS: Final = (
     ("gpu_product_f16", "<2 x half>", Wait.HALF_PRODUCT),
 )
 """The functions that stand for products, a pair of numbers of their operands, and the wait."""
+
+_LOADS: Final = (
+    ("gpu_matrices", Wait.MATRICES),
+    ("gpu_turned_matrices", Wait.TURNED_MATRICES),
+)
+
+"""The functions that stand for loads of matrices, and the wait."""
 
 _DECLARED: Final = re.compile(r"^declare .*@llvm\.nvvm\..*\n", re.MULTILINE)
 _INTRINSIC: Final = re.compile(r"@(llvm\.nvvm\.[\w.]+)")
@@ -201,12 +225,13 @@ def host_text(texts: Sequence[str], kernels: Sequence[LaunchedKernel]) -> str:
     products = "".join(
         [_product(name, word, kind) for name, word, kind in _PRODUCTS if f"@{name}(" in text]
     )
+    loads = [_MATRICES.format(name=x, kind=int(kind)) for x, kind in _LOADS if f"@{x}(" in text]
     entries = [
         _entry(launch.function, kernel.buffers + 1)
         for kernel in kernels
         for launch in kernel.launches
     ]
-    return "\n".join([text, _SUPPORT, support, products, *dict.fromkeys(entries)])
+    return "\n".join([text, _SUPPORT, support, products, *loads, *dict.fromkeys(entries)])
 
 
 def _noted(access: re.Match[str]) -> str:

@@ -56,6 +56,8 @@ class Wait(IntEnum):
     EXCHANGE = 2
     BFLOAT_PRODUCT = 3
     HALF_PRODUCT = 4
+    MATRICES = 5
+    TURNED_MATRICES = 6
 
 
 def field(field_: StateField) -> str:

@@ -21,6 +21,23 @@ def exchange(lanes: Lanes) -> None:
     lanes[:, 0] = lanes[partners, 0]
 
 
+def matrices(lanes: Lanes) -> None:
+    """Give each thread a word of each of four matrices of 8x8 numbers of 16 bits.
+
+    Words 0 to 3 of thread 8 i + r are row r of matrix i. Then word i of thread t are the numbers
+    2 (t mod 4) and the next of row t / 4 of matrix i.
+    """
+    rows = lanes[:, :4].reshape(4, 8, 4)
+    lanes[:, :4] = rows.reshape(4, WARP).T
+
+
+def turned_matrices(lanes: Lanes) -> None:
+    """Do what `matrices` does, of the matrices with rows and columns exchanged."""
+    halves = np.ascontiguousarray(lanes[:, :4]).view(np.int16).reshape(4, 8, 8)
+    rows = np.ascontiguousarray(halves.transpose(0, 2, 1)).view(np.int32)
+    lanes[:, :4] = rows.reshape(4, WARP).T
+
+
 def bfloat_product(lanes: Lanes) -> None:
     """Do what `_product` says, of bf16 numbers."""
     _product(lanes, ml_dtypes.bfloat16)
