@@ -26,7 +26,10 @@ MOST_INWARD: Final = 8
 """Columns that are vectors of their own: so many leave registers for several rows."""
 
 _PART: Final = 0.05
-"""The part of the time of a convolution that reading an input in place may cost."""
+"""The part of its time that reading an input in place may cost, by tiles that are as large."""
+
+_SMALLER: Final = 0.08
+"""The part of the time that smaller tiles take beyond what is counted: 3 x 3 beside 4 x 3."""
 
 _PER_TILE: Final = 24
 """Cycles around a tile: the call, and filling and emptying the pipeline."""
@@ -59,7 +62,8 @@ def choices(
             found.append([blocked(x, is_ready=is_ready) for x in tiled])
     if found[0][0].has_border:
         times = [cycles(x[0], is_ready=is_ready) + border_cycles(x[0]) for x in found]
-        if times[0] > (1 + _PART) * times[-1]:
+        sums = [x[0].tile_height * x[0].vectors for x in found]
+        if times[0] > (1 + (_PART if sums[0] >= sums[-1] else -_SMALLER)) * times[-1]:
             found.reverse()
     yield from found[0]
     yield from [x[0] for x in found[1:]]
