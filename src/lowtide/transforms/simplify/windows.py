@@ -39,6 +39,36 @@ def window_of_one(x: Instruction, at: Rewriter) -> Made:
 
 
 @arrays(Opcode.REDUCE_WINDOW)
+def window_of_repeats(x: Instruction, at: Rewriter) -> Made:
+    """reduce-window(x, v) => op(x, v), repeated, where a window meets one of dilated elements"""
+    opcode = reducer_opcode(x.called_computations[0])
+    window, sizes = _window(x), x.operands[0].shape.dimensions
+    if len(x.operands) != 2 or opcode is None or not all(sizes):
+        return None
+    if not any(d.size > 1 for d in window) or not all(_repeats(d) for d in window):
+        return None
+    operand, init = at(x.operands[0]), at(x.operands[1])
+    once = at.build.emit(opcode, [operand, spread(at, init, x.operands[0].shape)])
+    each: list[int] = []
+    places = []
+    for n, d in zip(sizes, window, strict=True):
+        places.append(len(each))
+        each += [n, d.size] if d.size > 1 else [n]
+    repeated = at.build.broadcast(once, each, places)
+    whole = [n * d.size for n, d in zip(sizes, window, strict=True)]
+    starts = [d.size - 1 - d.padding_low for d in window]
+    limits = [s + n for s, n in zip(starts, x.shape.dimensions, strict=True)]
+    found = at.build.reshape(repeated, whole)
+    return found if limits == whole and not any(starts) else at.build.slice(found, starts, limits)
+
+
+def _repeats(d: WindowDimension) -> bool:
+    """Whether each window meets one element, and neighbouring windows mostly the same."""
+    is_close = d.base_dilation == d.size and d.stride == d.window_dilation == 1
+    return is_close and 0 <= d.padding_low < d.size and 0 <= d.padding_high < d.size
+
+
+@arrays(Opcode.REDUCE_WINDOW)
 def window_of_everything(x: Instruction, at: Rewriter) -> Made:
     """reduce-window(x, v) => reshape(reduce(x, v)), where windows are whole dimensions"""
     if len(x.operands) != 2 or reducer_opcode(x.called_computations[0]) is None:
@@ -94,4 +124,4 @@ def window_of_pad(x: Instruction, at: Rewriter) -> Made:
     return at.build.reduce_window(at(pad.operands[0]), at(init), reducer, Window(tuple(window)))
 
 
-RULES: Final = (window_of_one, window_of_everything, window_of_pad)
+RULES: Final = (window_of_one, window_of_repeats, window_of_everything, window_of_pad)

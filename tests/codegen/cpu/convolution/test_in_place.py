@@ -6,8 +6,9 @@ import pytest
 from tests.codegen.cpu.convolution.running import check, target_of
 from tests.codegen.cpu.convolution.windows import Convolution, Window
 
-from lowtide.codegen.cpu.convolution.border import border_tiles
+from lowtide.codegen.cpu.convolution.border import border_cycles, border_tiles
 from lowtide.codegen.cpu.convolution.convolution import plan_convolution
+from lowtide.codegen.cpu.convolution.cycles import cycles
 from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
 from lowtide.codegen.kernel import KernelPlan
 from lowtide.frontend.hlo_text import parse_hlo
@@ -20,8 +21,8 @@ LINE = Window()
 WHOLE = Window(21)
 
 FREE = {
-    "depthwise": Convolution(2, 1, 1, (40, 112), (SAME, SAME), 40),
-    "depthwise, halved": Convolution(1, 1, 1, (40, 56), (HALVED, HALVED), 64),
+    "depthwise": Convolution(2, 1, 1, (24, 224), (SAME, SAME), 40),
+    "depthwise, halved": Convolution(1, 1, 1, (24, 112), (HALVED, HALVED), 64),
     "depthwise, dilated": Convolution(1, 1, 1, (3, 90), (LINE, Window(3, 1, 2, 2, 1, 2)), 24),
     "one place": Convolution(1, 1, 1, (21, 1), (WHOLE, LINE), 64),
     "along a line": Convolution(1, 24, 24, (12, 32), (LINE, SAME)),
@@ -63,12 +64,29 @@ def test_small_images_are_copied() -> None:
     assert sum(scratch(Convolution(1, 1, 1, (7, 7), (SAME, SAME), 64), "native")) > 0
 
 
+COPIED = {
+    "few fit the registers of a tile at the border": Convolution(
+        4, 128, 256, (32, 32), (HALVED, HALVED)
+    ),
+    "every second tile is at the border": Convolution(16, 64, 64, (32, 32), (SAME, SAME)),
+}
+
+
+@pytest.mark.parametrize("name", COPIED)
+def test_inputs_are_copied_where_tiles_take_longer_without(name: str) -> None:
+    """Tiles that read in place are small where little of the input fits the stack."""
+    first, *others = _schemes(COPIED[name])
+    assert not first.in_place
+    (near,) = [x for x in others if x.in_place]
+    assert cycles(near, is_ready=True) + border_cycles(near) > cycles(first, is_ready=True)
+
+
 def test_border_tiles_are_counted_as_they_are_cut() -> None:
     found = _scheme(FREE["depthwise"])
-    starts = range(0, 112, found.tile_rows)
-    across = [min(x, 112 - found.tile_rows) for x in starts]
-    inside = [x for x in across if x >= 1 and x + found.tile_rows + 1 <= 112]
-    assert border_tiles(found) == 2 * (40 * len(across) - 38 * len(inside))
+    starts = range(0, 224, found.tile_rows)
+    across = [min(x, 224 - found.tile_rows) for x in starts]
+    inside = [x for x in across if x >= 1 and x + found.tile_rows + 1 <= 224]
+    assert border_tiles(found) == 2 * (24 * len(across) - 22 * len(inside))
 
 
 def scratch(convolution: Convolution, target: str) -> tuple[int, int]:
@@ -90,6 +108,12 @@ def _other(instruction: Instruction, target: Target, number: int) -> KernelPlan:
 
 
 def _scheme(convolution: Convolution) -> ConvolutionScheme:
-    scheme = _planned(convolution, "native").emit.args[0]  # type: ignore[attr-defined]
-    assert isinstance(scheme, ConvolutionScheme)
-    return scheme
+    return _schemes(convolution)[0]
+
+
+def _schemes(convolution: Convolution) -> list[ConvolutionScheme]:
+    """The ways to compute a convolution, the one that is taken first."""
+    plan = _planned(convolution, "native")
+    found = [x.emit.args[0] for x in (plan, *plan.others())]  # type: ignore[attr-defined]
+    assert all(isinstance(x, ConvolutionScheme) for x in found)
+    return found

@@ -12,6 +12,33 @@ CASES: list[Case] = [
         "x: f32[2,3]; v: f32[]; b = f32[2,3] broadcast(v), dimensions={}; a = f32[2,3] add(x, b)",
     ),
     (
+        "window-of-repeats",
+        "x: f32[2,3]; v: f32[]; a = f32[2,6] reduce-window(x, v), "
+        "window={size=1x2 pad=0_0x1_1 lhs_dilate=1x2}, to_apply=add_f32",
+        "x: f32[2,3]; v: f32[]; b = f32[2,3] broadcast(v), dimensions={}; c = f32[2,3] add(x, b); "
+        "d = f32[2,3,2] broadcast(c), dimensions={0,1}; a = f32[2,6] reshape(d)",
+    ),
+    (
+        "window-of-repeats",
+        "x: f32[2,3]; v: f32[]; a = f32[3,7] reduce-window(x, v), "
+        "window={size=2x3 pad=0_1x0_2 lhs_dilate=2x3 rhs_reversal=0x1}, to_apply=maximum_f32",
+        "x: f32[2,3]; v: f32[]; b = f32[2,3] broadcast(v), dimensions={}; "
+        "c = f32[2,3] maximum(x, b); d = f32[2,2,3,3] broadcast(c), dimensions={0,2}; "
+        "e = f32[4,9] reshape(d); a = f32[3,7] slice(e), slice={[1:4], [2:9]}",
+    ),
+    (
+        "window-of-repeats",
+        "x: f32[2,3]; v: f32[]; a = f32[2,7] reduce-window(x, v), "
+        "window={size=1x2 pad=0_0x2_1 lhs_dilate=1x2}, to_apply=add_f32",
+        None,
+    ),
+    (
+        "window-of-repeats",
+        "x: f32[2,3]; v: f32[]; a = f32[2,5] reduce-window(x, v), "
+        "window={size=1x3 pad=0_0x1_1 lhs_dilate=1x2}, to_apply=add_f32",
+        None,
+    ),
+    (
         "window-of-everything",
         "x: f32[2,3]; v: f32[]; "
         "a = f32[2,1] reduce-window(x, v), window={size=1x3 stride=1x2}, to_apply=add_f32",

@@ -7,8 +7,8 @@ from dataclasses import replace
 from math import prod
 from typing import Final
 
-from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.contraction.scheme import LEAST_UNITS
+from lowtide.codegen.cpu.convolution.cycles import cost
 from lowtide.codegen.cpu.convolution.scheme import FEATURE, LANE, ConvolutionScheme, seconds_of
 
 PANEL_BYTES: Final = 256 << 10
@@ -56,36 +56,6 @@ UNIT_SECONDS: Final = 40e-6
 SHARED_STEPS: Final = 192
 """Contracted indices of a block that are not cut further to be shared out."""
 
-COPIED: Final = 4.0
-"""Cycles in which a vector of the input is copied, or of one element of units of the kernel."""
-
-COMPUTED: Final = 16.0
-"""Cycles in which a vector of the input is computed and stored."""
-
-PER_LINE: Final = 10.0
-"""Cycles around each line of the input that is copied."""
-
-PER_COLUMN: Final = 20.0
-"""Cycles around each line of the kernel that is packed, where these lie along the features."""
-
-PER_TILE: Final = 50.0
-"""Cycles around a tile."""
-
-FETCHED: Final = ((1 << 16, 2.0), (1 << 18, 10.0))
-"""Cycles in which a vector of sums is added to that of another block, by the bytes of all sums."""
-
-FAR_FETCHED: Final = 20.0
-"""The same where there are more of them than that."""
-
-PRICE: Final = 0.03
-"""What scratch is worth: twice as much of it pays if it saves 2% of the time."""
-
-LITTLE: Final = 64 << 10
-"""Scratch of a thread that hardly shows in a plan."""
-
-ABOVE: Final = 1.05
-"""What it is worth to stay with that, beside the price."""
-
 
 def blocked(scheme: ConvolutionScheme, *, is_ready: bool) -> ConvolutionScheme:
     """Return the scheme with all its blocks; without `is_ready` the input has to be computed."""
@@ -97,8 +67,7 @@ def blocked(scheme: ConvolutionScheme, *, is_ready: bool) -> ConvolutionScheme:
         found = [_shared_out(_fewer_columns(x), wanted) for x in _candidates(scheme)]
     if not found:
         return _shared_out(_with_rows(_with_inner_blocks(scheme)), wanted)
-    each = COPIED if is_ready else COMPUTED
-    return min(found, key=lambda x: _cycles(x, each) * _price(x.piece_bytes))
+    return min(found, key=lambda x: cost(x, is_ready=is_ready))
 
 
 # -- the blocks that take the least time ----------------------------------------------------------
@@ -140,37 +109,6 @@ def _feature_blocks(scheme: ConvolutionScheme) -> list[int]:
 def _halves(most: int) -> list[int]:
     """Return powers of 2, and the number at which they end."""
     return [*[1 << i for i in range((most - 1).bit_length())], most] if most > 0 else []
-
-
-def _price(nbytes: int) -> float:
-    """By what scratch multiplies the cost."""
-    return float((nbytes + 4096) ** PRICE) * (ABOVE if nbytes > LITTLE else 1)
-
-
-def _cycles(scheme: ConvolutionScheme, each: float) -> float:
-    """About how many cycles a scheme takes on one thread.
-
-    `each` are the cycles in which a vector of the input is copied.
-    """
-    lanes, inner = scheme.lanes, scheme.inner_blocks
-    panel = scheme.block_steps * -(-scheme.columns // lanes) * COPIED * scheme.how.group
-    if strides(scheme.problem.kernel)[scheme.problem.numbers.kernel_input_feature] == 1:
-        panel += scheme.block_steps / scheme.feature_block * scheme.columns * PER_COLUMN
-    nbytes = scheme.block_sums_bytes
-    fetched = next((x for most, x in FETCHED if nbytes <= most), FAR_FETCHED)
-    sums = fetched * scheme.tile_height * scheme.vectors if inner > 1 else 0.0
-    step = scheme.tile_height * scheme.vectors * scheme.how.planes**2 / 2
-    tile = PER_TILE + sums + scheme.block_steps / scheme.feature_step * step
-    tiles = scheme.column_block * scheme.block_tiles * tile
-    rows = scheme.block_tiles * scheme.tile_height
-    copied = PER_LINE * rows if inner > 1 else 0.0
-    if not scheme.in_place:
-        axes = scheme.axes()
-        last = axes[-1].extent
-        lines = prod([x.extent for x in axes]) / last
-        copied = lines * (PER_LINE + -(-last // lanes) * each)
-    blocks = scheme.row_units * scheme.shares
-    return blocks * inner / scheme.shares * (copied + scheme.column_block * panel + tiles)
 
 
 # -- blocks that fit, features first ---------------------------------------------------------------

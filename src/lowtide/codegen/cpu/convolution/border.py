@@ -8,12 +8,9 @@ from __future__ import annotations
 from math import prod
 from typing import Final
 
-from lowtide.codegen.cpu.convolution.blocks import COPIED
+from lowtide.codegen.cpu.convolution.cycles import slab_cycles
 from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem
 from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
-
-_PART: Final = 0.05
-"""The part of the time of its products that reading an input in place may cost."""
 
 MOST_BYTES: Final = 8 << 10
 """Bytes that a tile may copy to the stack."""
@@ -34,17 +31,12 @@ def copies_little(scheme: ConvolutionScheme) -> bool:
     return not scheme.has_border or scheme.at_border().slab_bytes <= MOST_BYTES
 
 
-def is_worth_it(near: ConvolutionScheme, copying: ConvolutionScheme) -> bool:
-    """Return whether tiles at the border take little more time than a copy of all of the input.
-
-    `copying` is the scheme that makes one.
-    """
-    if not near.has_border:
-        return True
-    copies = border_tiles(near) * near.panels * near.groups * near.at_border().slab_bytes
-    more = copies - copying.row_units * copying.slab_bytes
-    vectors = more / (near.lanes * near.how.row_unit_bytes)
-    return vectors * COPIED <= _PART * near.problem.products / (2 * near.lanes)
+def border_cycles(scheme: ConvolutionScheme) -> float:
+    """Return about how many cycles tiles take to copy what they read, where that reaches beyond."""
+    if not scheme.has_border:
+        return 0.0
+    tiles = border_tiles(scheme) * scheme.panels * scheme.groups * scheme.inner_blocks
+    return tiles * slab_cycles(scheme.at_border())
 
 
 def border_tiles(scheme: ConvolutionScheme) -> int:

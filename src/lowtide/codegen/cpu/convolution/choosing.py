@@ -12,17 +12,24 @@ from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
 from lowtide.codegen.cpu.contraction.tiles import LATENCY, PORTS
 from lowtide.codegen.cpu.convolution.blocks import blocked
 from lowtide.codegen.cpu.convolution.border import (
+    border_cycles,
     copies_little,
     has_plain_border,
     is_inside,
-    is_worth_it,
 )
+from lowtide.codegen.cpu.convolution.cycles import cycles
 from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem
 from lowtide.codegen.cpu.convolution.scheme import BATCH, ConvolutionScheme, Row, axes_of
 from lowtide.llvm.target import Target
 
 MOST_INWARD: Final = 8
 """Columns that are vectors of their own: so many leave registers for several rows."""
+
+_PART: Final = 0.05
+"""The part of its time that reading an input in place may cost, by tiles that are as large."""
+
+_SMALLER: Final = 0.08
+"""The part of the time that smaller tiles take beyond what is counted: 3 x 3 beside 4 x 3."""
 
 _PER_TILE: Final = 24
 """Cycles around a tile: the call, and filling and emptying the pipeline."""
@@ -53,8 +60,11 @@ def choices(
         tiled = [_with_weights(x, ready=weights_ready) for x in _tilings(whole, target)[:2]]
         if tiled:
             found.append([blocked(x, is_ready=is_ready) for x in tiled])
-    if len(found) > 1 and not is_worth_it(found[0][0], found[1][0]):
-        found.reverse()
+    if found[0][0].has_border:
+        times = [cycles(x[0], is_ready=is_ready) + border_cycles(x[0]) for x in found]
+        sums = [x[0].tile_height * x[0].vectors for x in found]
+        if times[0] > (1 + (_PART if sums[0] >= sums[-1] else -_SMALLER)) * times[-1]:
+            found.reverse()
     yield from found[0]
     yield from [x[0] for x in found[1:]]
 

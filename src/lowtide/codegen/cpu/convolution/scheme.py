@@ -279,8 +279,9 @@ class ConvolutionScheme:
 
     def axes(self) -> tuple[InputAxis, ...]:
         """Return how the input lies that a piece of work reads, outermost first."""
-        if self.in_place:
-            return self.input_axes
+        return self.input_axes if self.in_place else self._read_axes()
+
+    def _read_axes(self) -> tuple[InputAxis, ...]:
         found = [(x.kind, self._extent(x.kind)) for x in self.input_axes]
         if self.is_lanewise:
             found.append((LANE, self.column_block * self.columns))
@@ -291,6 +292,11 @@ class ConvolutionScheme:
             axes.append(InputAxis(kind, extent, step))
             step *= extent
         return tuple(reversed(axes))
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes of the input that a piece of work reads for a block of contracted indices."""
+        return prod([x.extent for x in self._read_axes()]) * self.how.row_unit_bytes
 
     def _extent(self, kind: int) -> int:
         if kind == FEATURE:

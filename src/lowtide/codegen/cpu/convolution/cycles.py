@@ -1,0 +1,120 @@
+"""About how long a scheme of a convolution takes, and what its scratch is worth."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Final
+
+from lowtide.codegen.arrays import strides
+from lowtide.codegen.cpu.contraction.tiles import PORTS
+from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
+
+_COPIED: Final = 4.0
+"""Cycles in which a vector of the input is copied, or of one element of units of the kernel."""
+
+_COMPUTED: Final = 16.0
+"""Cycles in which a vector of the input is computed and stored."""
+
+_PER_LINE: Final = 10.0
+"""Cycles around each line of the input that is copied."""
+
+_PER_COLUMN: Final = 20.0
+"""Cycles around each line of the kernel that is packed, where these lie along the features."""
+
+_PER_TILE: Final = 50.0
+"""Cycles around a tile."""
+
+_FETCHED: Final = ((1 << 16, 2.0), (1 << 18, 10.0))
+"""Cycles in which a vector of sums is added to that of another block, by the bytes of all sums."""
+
+_FAR_FETCHED: Final = 20.0
+"""The same where there are more of them than that."""
+
+_NEAR_BYTES: Final = 32 << 10
+"""A panel of fewer bytes comes from the first cache."""
+
+_STREAM: Final = 48
+"""Bytes of another panel that come from the second cache in a cycle, where only they do."""
+
+_FAR_BYTES: Final = 512 << 10
+"""More of the input than the second cache holds beside a panel: each panel fetches it again."""
+
+_LINE: Final = 64
+_PER_FAR_LINE: Final = 3.0
+"""Cycles in which a line of it comes."""
+
+_PRICE: Final = 0.03
+"""What scratch is worth: twice as much of it pays if it saves 2% of the time."""
+
+_LITTLE: Final = 64 << 10
+"""Scratch of a thread that hardly shows in a plan."""
+
+_ABOVE: Final = 1.05
+"""What it is worth to stay with that, beside the price."""
+
+
+def cost(scheme: ConvolutionScheme, *, is_ready: bool) -> float:
+    """Return the cycles of a scheme times what its scratch is worth."""
+    nbytes = scheme.piece_bytes
+    price = float((nbytes + 4096) ** _PRICE) * (_ABOVE if nbytes > _LITTLE else 1)
+    return price * cycles(scheme, is_ready=is_ready)
+
+
+def cycles(scheme: ConvolutionScheme, *, is_ready: bool) -> float:
+    """Return about how many cycles a scheme takes on one thread, but for copies at the border.
+
+    Without `is_ready` the input has to be computed.
+    """
+    inner = scheme.inner_blocks
+    nbytes = scheme.block_sums_bytes
+    fetched = next((x for most, x in _FETCHED if nbytes <= most), _FAR_FETCHED)
+    sums = fetched * scheme.tile_height * scheme.vectors if inner > 1 else 0.0
+    products = scheme.block_steps / scheme.feature_step * _step(scheme)
+    tile = _PER_TILE + _filled(scheme) * (sums + products)
+    tiles = scheme.column_block * scheme.block_tiles * tile
+    rows = scheme.block_tiles * scheme.tile_height
+    copied = _PER_LINE * rows if inner > 1 else 0.0
+    if not scheme.in_place:
+        copied = slab_cycles(scheme, _COPIED if is_ready else _COMPUTED)
+    elif scheme.read_bytes > _FAR_BYTES and not scheme.is_lanewise:
+        copied += scheme.column_block * _PER_FAR_LINE * scheme.read_bytes / _LINE
+    blocks = scheme.row_units * scheme.shares
+    packed = scheme.column_block * _filled(scheme) * _panel(scheme)
+    return blocks * inner / scheme.shares * (copied + packed + tiles)
+
+
+def slab_cycles(scheme: ConvolutionScheme, each: float = _COPIED) -> float:
+    """Return the cycles in which a piece of work copies its input; a vector takes `each`."""
+    axes = scheme.axes()
+    last = axes[-1].extent
+    lines = prod([x.extent for x in axes]) / last
+    return lines * (_PER_LINE + -(-last // scheme.lanes) * each)
+
+
+def _filled(scheme: ConvolutionScheme) -> float:
+    """Which part of the vectors of all panels the columns take: the last panel may have fewer."""
+    if scheme.is_inward:
+        return 1.0
+    return -(-scheme.all_columns // scheme.lanes) / (scheme.panels * scheme.vectors)
+
+
+def _step(scheme: ConvolutionScheme) -> float:
+    """Cycles of one step of a full tile."""
+    height, vectors, planes = scheme.tile_height, scheme.vectors, scheme.how.planes
+    own = height * vectors if scheme.is_lanewise else height
+    found = [height * vectors * planes**2 / PORTS, (own + vectors) * planes / PORTS]
+    unit = scheme.columns * scheme.column_unit_bytes
+    if scheme.block_steps * unit > _NEAR_BYTES:
+        found.append(unit / _STREAM)
+    return max(found)
+
+
+def _panel(scheme: ConvolutionScheme) -> float:
+    """Cycles in which a panel of the kernel is packed."""
+    if scheme.weights_in_place:
+        return 0.0
+    steps, columns = scheme.block_steps, scheme.columns
+    found = steps * -(-columns // scheme.lanes) * _COPIED * scheme.how.group
+    if strides(scheme.problem.kernel)[scheme.problem.numbers.kernel_input_feature] == 1:
+        found += steps / scheme.feature_block * columns * _PER_COLUMN
+    return found
