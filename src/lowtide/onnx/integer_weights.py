@@ -7,7 +7,8 @@ the other factor counts, are kept too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -15,17 +16,27 @@ import numpy as np
 
 from lowtide.frontend.graphs.graph import GraphNode
 from lowtide.frontend.onnx.model import OnnxModel
+from lowtide.frontend.onnx.recurrent import LSTM_BY_COLUMNS
 from lowtide.frontend.onnx.stretch import reads_of
 from lowtide.ir.literal import Array
 from lowtide.records import dataclass
 
+_LSTM: Final = "com.microsoft.DynamicQuantizeLSTM"
+
 _FACTORS: Final = {
-    "MatMulInteger": 1,
-    "QLinearMatMul": 3,
-    "com.microsoft.DynamicQuantizeMatMul": 1,
-    "com.microsoft.MatMulIntegerToFloat": 1,
+    "MatMulInteger": (1,),
+    "QLinearMatMul": (3,),
+    "com.microsoft.DynamicQuantizeMatMul": (1,),
+    "com.microsoft.MatMulIntegerToFloat": (1,),
+    _LSTM: (1, 2),
 }
-"""Products of integers, and which input of each is the second factor."""
+"""Products of integers, and which inputs of each are second factors: matrices, or a matrix for each
+direction."""
+
+_BACK: Final = {2: [1, 0], 3: [0, 2, 1]}
+"""How the dimensions of matrices are exchanged, by the number of dimensions."""
+
+_LSTM_INPUTS: Final = 12
 
 _INT32: Final = 6
 """The number of the type in ONNX."""
@@ -42,21 +53,28 @@ def with_integer_weights_prepared(model: OnnxModel) -> OnnxModel:
         return model
     names = _Names({*model.initializers, *model.graph.inputs, *_made(model)})
     initializers = {x: y for x, y in model.initializers.items() if x not in matrices}
-    nodes: list[GraphNode] = []
-    for name, value in matrices.items():
-        stored = names.new(f"{name} transposed")
-        initializers[stored] = np.ascontiguousarray(value.T)
-        back = names.new(f"transpose {name}")
-        nodes.append(GraphNode(back, "Transpose", (stored,), (name,), {"perm": [1, 0]}))
+    stored = {x: names.new(f"{x} transposed") for x in matrices}
+    initializers.update({stored[x]: _transposed(y) for x, y in matrices.items()})
     scalars = _scalars(model)
+    nodes: list[GraphNode] = []
     for node in model.graph.nodes:
         sums = _sums(node, matrices, model.initializers, scalars)
-        if sums is None:
+        kept = [names.new(f"{x} sums") for x in node.inputs[1 : 1 + len(sums)]]
+        initializers.update(zip(kept, sums, strict=True))
+        if not sums:
             nodes.append(node)
-            continue
-        kept = names.new(f"{node.inputs[1]} sums")
-        initializers[kept] = sums
-        nodes += _split(node, kept, names)
+        elif node.op == _LSTM:
+            nodes.append(_by_columns(node, stored, kept))
+        else:
+            nodes += _split(node, kept[0], names)
+    read = {x for node in nodes for x in reads_of(node)}
+    nodes[:0] = [
+        GraphNode(
+            names.new(f"transpose {x}"), "Transpose", (y,), (x,), {"perm": _BACK[matrices[x].ndim]}
+        )
+        for x, y in stored.items()
+        if x in read
+    ]
     graph = replace(model.graph, nodes=tuple(nodes))
     return replace(model, graph=graph, initializers=initializers)
 
@@ -76,6 +94,10 @@ class _Names:
         return name
 
 
+def _transposed(matrices: Array) -> Array:
+    return np.ascontiguousarray(matrices.swapaxes(-1, -2))
+
+
 def _made(model: OnnxModel) -> Iterator[str]:
     for node in model.graph.nodes:
         yield node.name
@@ -85,19 +107,20 @@ def _made(model: OnnxModel) -> Iterator[str]:
 def _matrices(model: OnnxModel) -> dict[str, Array]:
     """The matrices of 8 bits that nothing reads but products, as their second factor."""
     fed = {x.name for x in model.overridable}
-    wanted, other = dict[str, None](), {*fed, *model.graph.outputs}
+    wanted, other = dict[str, int](), {*fed, *model.graph.outputs}
     for node in model.graph.nodes:
-        place = _FACTORS.get(node.op, len(node.inputs))
-        wanted.update(dict.fromkeys(node.inputs[place : place + 1]))
-        other.update(node.inputs[:place] + node.inputs[place + 1 :])
+        places = _FACTORS.get(node.op, ())
+        rank = 3 if node.op == _LSTM else 2
+        wanted.update({x: rank for i, x in enumerate(node.inputs) if i in places})
+        other.update([x for i, x in enumerate(node.inputs) if i not in places])
         other.update(set(reads_of(node)).difference(node.inputs))
     known = model.initializers
     return {
         x: known[x]
-        for x in wanted
+        for x, rank in wanted.items()
         if x in known
         and x not in other
-        and known[x].ndim == 2
+        and known[x].ndim == rank
         and known[x].dtype in (np.int8, np.uint8)
     }
 
@@ -135,18 +158,38 @@ def _sums(
     matrices: Mapping[str, Array],
     known: Mapping[str, Array],
     scalars: Collection[str],
-) -> Array | None:
-    """The sums of the columns of a product's matrix less its zero points, where they count."""
-    if node.op != "MatMulInteger" or node.inputs[1] not in matrices:
+) -> list[Array]:
+    """The sums of columns of a node's matrices less their zero points, where they count."""
+    pairs: list[tuple[str, str]] = []
+    if node.op == "MatMulInteger":
+        own = [*node.inputs[2:], "", ""][:2]
+        pairs = [(node.inputs[1], own[1])] if own[0] in scalars else []
+    elif node.op == _LSTM and len(node.inputs) == _LSTM_INPUTS:
+        pairs = [(node.inputs[1], node.inputs[9]), (node.inputs[2], node.inputs[11])]
+    if not all(x in matrices and (not zero or zero in known) for x, zero in pairs):
+        return []
+    zeros = [known[zero] if zero else np.zeros(matrices[x].shape[:-2]) for x, zero in pairs]
+    sums = [_sums_of(matrices[x], zero) for (x, _), zero in zip(pairs, zeros, strict=True)]
+    found = [x for x in sums if x is not None]
+    return found if len(found) == len(pairs) else []
+
+
+def _sums_of(matrices: Array, zero: Array) -> Array | None:
+    """Sums of columns less zero points: of all of a matrix, or one for each of its columns."""
+    *outer, rows, columns = matrices.shape
+    if zero.size == math.prod(outer):
+        zero = zero.reshape(*outer, 1)
+    elif zero.shape != (*outer, columns):
         return None
-    zeros = [*node.inputs[2:], "", ""][:2]
-    if zeros[0] not in scalars or (zeros[1] and zeros[1] not in known):
-        return None
-    matrix = matrices[node.inputs[1]].astype(np.int64)
-    zero = known[zeros[1]].astype(np.int64) if zeros[1] else np.int64(0)
-    if zero.size not in (1, matrix.shape[1]) or zero.ndim > 1:
-        return None
-    return np.asarray((matrix - zero).sum(0), np.int32)
+    sums = matrices.sum(-2, dtype=np.int64) - rows * zero.astype(np.int64)
+    return np.asarray(sums, np.int32)
+
+
+def _by_columns(node: GraphNode, stored: Mapping[str, str], sums: Sequence[str]) -> GraphNode:
+    """A recurrent layer that reads weights as they are stored."""
+    x, *weights = node.inputs[:3]
+    inputs = (x, *[stored[y] for y in weights], *node.inputs[3:], *sums)
+    return replace(node, op=LSTM_BY_COLUMNS, inputs=inputs)
 
 
 def _split(node: GraphNode, sums: str, names: _Names) -> list[GraphNode]:
