@@ -8,7 +8,7 @@ the other factor counts, are kept too.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -19,7 +19,7 @@ from lowtide.frontend.onnx.model import OnnxModel
 from lowtide.frontend.onnx.recurrent import LSTM_BY_COLUMNS
 from lowtide.frontend.onnx.stretch import reads_of
 from lowtide.ir.literal import Array
-from lowtide.records import dataclass
+from lowtide.onnx.prepared_weights import NewNames, moved_back, weights_read_at
 
 _LSTM: Final = "com.microsoft.DynamicQuantizeLSTM"
 
@@ -51,10 +51,11 @@ def with_integer_weights_prepared(model: OnnxModel) -> OnnxModel:
     matrices = _matrices(model)
     if not matrices:
         return model
-    names = _Names({*model.initializers, *model.graph.inputs, *_made(model)})
+    names = NewNames(model)
     initializers = {x: y for x, y in model.initializers.items() if x not in matrices}
     stored = {x: names.new(f"{x} transposed") for x in matrices}
-    initializers.update({stored[x]: _transposed(y) for x, y in matrices.items()})
+    for x, y in stored.items():
+        initializers[y] = np.ascontiguousarray(matrices[x].swapaxes(-1, -2))
     scalars = _scalars(model)
     nodes: list[GraphNode] = []
     for node in model.graph.nodes:
@@ -68,60 +69,20 @@ def with_integer_weights_prepared(model: OnnxModel) -> OnnxModel:
         else:
             nodes += _split(node, kept[0], names)
     read = {x for node in nodes for x in reads_of(node)}
-    nodes[:0] = [
-        GraphNode(
-            names.new(f"transpose {x}"), "Transpose", (y,), (x,), {"perm": _BACK[matrices[x].ndim]}
-        )
-        for x, y in stored.items()
-        if x in read
+    back = [
+        moved_back(names, y, x, _BACK[matrices[x].ndim]) for x, y in stored.items() if x in read
     ]
-    graph = replace(model.graph, nodes=tuple(nodes))
+    graph = replace(model.graph, nodes=(*back, *nodes))
     return replace(model, graph=graph, initializers=initializers)
-
-
-@dataclass(frozen=True, slots=True)
-class _Names:
-    """Names of values and nodes that are taken."""
-
-    taken: set[str]
-
-    def new(self, wanted: str) -> str:
-        """Return a name that is not taken, and take it."""
-        name, number = wanted, 1
-        while name in self.taken:
-            name, number = f"{wanted} {number}", number + 1
-        self.taken.add(name)
-        return name
-
-
-def _transposed(matrices: Array) -> Array:
-    return np.ascontiguousarray(matrices.swapaxes(-1, -2))
-
-
-def _made(model: OnnxModel) -> Iterator[str]:
-    for node in model.graph.nodes:
-        yield node.name
-        yield from node.outputs
 
 
 def _matrices(model: OnnxModel) -> dict[str, Array]:
     """The matrices of 8 bits that nothing reads but products, as their second factor."""
-    fed = {x.name for x in model.overridable}
-    wanted, other = dict[str, int](), {*fed, *model.graph.outputs}
-    for node in model.graph.nodes:
-        places = _FACTORS.get(node.op, ())
-        rank = 3 if node.op == _LSTM else 2
-        wanted.update({x: rank for i, x in enumerate(node.inputs) if i in places})
-        other.update([x for i, x in enumerate(node.inputs) if i not in places])
-        other.update(set(reads_of(node)).difference(node.inputs))
     known = model.initializers
     return {
         x: known[x]
-        for x, rank in wanted.items()
-        if x in known
-        and x not in other
-        and known[x].ndim == rank
-        and known[x].dtype in (np.int8, np.uint8)
+        for x, ops in weights_read_at(model, _FACTORS).items()
+        if known[x].ndim == (3 if _LSTM in ops else 2) and known[x].dtype in (np.int8, np.uint8)
     }
 
 
@@ -192,7 +153,7 @@ def _by_columns(node: GraphNode, stored: Mapping[str, str], sums: Sequence[str])
     return replace(node, op=LSTM_BY_COLUMNS, inputs=inputs)
 
 
-def _split(node: GraphNode, sums: str, names: _Names) -> list[GraphNode]:
+def _split(node: GraphNode, sums: str, names: NewNames) -> list[GraphNode]:
     """A product without the first zero point, of which its part is taken from that."""
     x, matrix, zero, *rest = node.inputs
     product, wide, part = [names.new(f"{node.name} {y}") for y in ("product", "zero", "part")]

@@ -63,6 +63,16 @@ def test_small_images_are_copied() -> None:
     assert sum(scratch(Convolution(1, 1, 1, (7, 7), (SAME, SAME), 64), "native")) > 0
 
 
+def test_images_are_copied_whose_tiles_would_be_too_low_in_place() -> None:
+    """The stack has no room for what tiles of as many rows would copy at the border."""
+    image = Convolution(1, 128, 128, (28, 28), (SAME, SAME))
+    assert sum(scratch(image, "avx2")) > 0
+    copying, *others = _schemes(image, "avx2")
+    near = next(x for x in others if x.in_place)
+    assert not copying.in_place
+    assert near.tile_rows < copying.tile_rows
+
+
 def test_border_tiles_are_counted_as_they_are_cut() -> None:
     found = _scheme(FREE["depthwise"])
     starts = range(0, 112, found.tile_rows)
@@ -90,6 +100,12 @@ def _other(instruction: Instruction, target: Target, number: int) -> KernelPlan:
 
 
 def _scheme(convolution: Convolution) -> ConvolutionScheme:
-    scheme = _planned(convolution, "native").emit.args[0]  # type: ignore[attr-defined]
-    assert isinstance(scheme, ConvolutionScheme)
-    return scheme
+    return _schemes(convolution, "native")[0]
+
+
+def _schemes(convolution: Convolution, target: str) -> list[ConvolutionScheme]:
+    """The scheme of a convolution, then those of other ways."""
+    plan = _planned(convolution, target)
+    found = [x.emit.args[0] for x in (plan, *plan.others())]  # type: ignore[attr-defined]
+    assert all(isinstance(x, ConvolutionScheme) for x in found)
+    return found

@@ -34,17 +34,17 @@ def copies_little(scheme: ConvolutionScheme) -> bool:
     return not scheme.has_border or scheme.at_border().slab_bytes <= MOST_BYTES
 
 
-def is_worth_it(near: ConvolutionScheme, copying: ConvolutionScheme) -> bool:
+def is_worth_it(near: ConvolutionScheme, copying: ConvolutionScheme, longer: float) -> bool:
     """Return whether tiles at the border take little more time than a copy of all of the input.
 
-    `copying` is the scheme that makes one.
+    `copying` is the scheme that makes one; without copies the other one takes `longer`, in cycles.
     """
     if not near.has_border:
         return True
     copies = border_tiles(near) * near.panels * near.groups * near.at_border().slab_bytes
     more = copies - copying.row_units * copying.slab_bytes
     vectors = more / (near.lanes * near.how.row_unit_bytes)
-    return vectors * COPIED <= _PART * near.problem.products / (2 * near.lanes)
+    return vectors * COPIED + longer <= _PART * near.problem.products / (2 * near.lanes)
 
 
 def border_tiles(scheme: ConvolutionScheme) -> int:

@@ -53,8 +53,10 @@ def choices(
         tiled = [_with_weights(x, ready=weights_ready) for x in _tilings(whole, target)[:2]]
         if tiled:
             found.append([blocked(x, is_ready=is_ready) for x in tiled])
-    if len(found) > 1 and not is_worth_it(found[0][0], found[1][0]):
-        found.reverse()
+    if len(found) > 1:
+        near, copying = [x[0] for x in found]
+        if not is_worth_it(near, copying, _all_cycles(near) - _all_cycles(copying)):
+            found.reverse()
     yield from found[0]
     yield from [x[0] for x in found[1:]]
 
@@ -175,6 +177,13 @@ def _most_rows(scheme: ConvolutionScheme) -> int:
     if last.axis != BATCH:
         step *= scheme.problem.spatial[last.axis].stride
     return 8 if step % 2048 == 0 else 14
+
+
+def _all_cycles(scheme: ConvolutionScheme) -> float:
+    """Cycles of all steps: of each tap and feature, in each group."""
+    problem = scheme.problem
+    taps = prod([x.taps for x in problem.spatial])
+    return _cycles(scheme) * problem.features * taps * scheme.groups
 
 
 def _cycles(scheme: ConvolutionScheme) -> float:
