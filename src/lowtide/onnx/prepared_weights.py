@@ -1,4 +1,4 @@
-"""What preparations of weights share: which may be moved, new names, and nodes that move back."""
+"""Parts of the preparations of weights: those that may be moved, new names, nodes that move back."""
 
 from __future__ import annotations
 
