@@ -1,4 +1,4 @@
-"""Parts of the preparations of weights: those that may be moved, new names, nodes that move back."""
+"""Parts of preparations of weights: those that may be moved, new names, nodes that move back."""
 
 from __future__ import annotations
 
