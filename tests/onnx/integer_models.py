@@ -33,6 +33,29 @@ def dynamic(rows, inner, columns, *, by_column=False, dtype=np.int8):
     return proto, {"x": rng.normal(size=(rows, inner)).astype(np.float32)}
 
 
+def recurrent(dtype, *, by_column=False):
+    """A layer in both directions whose weights are quantized, and the values that it reads."""
+    rng = np.random.default_rng(4)
+    hidden, inner = 6, 9
+    sizes = (2, 4 * hidden) if by_column else (2,)
+    values = {"w": whole(rng, dtype, (2, inner, 4 * hidden))}
+    values["r"] = whole(rng, dtype, (2, hidden, 4 * hidden))
+    values["b"] = rng.normal(size=(2, 8 * hidden)).astype(np.float32)
+    for name in ("w", "r"):
+        values[f"{name}s"] = (0.002 + 0.01 * rng.random(sizes)).astype(np.float32)
+        values[f"{name}z"] = whole(rng, dtype, sizes)
+    names = ["x", "w", "r", "b", "", "", "", "", "ws", "wz", "rs", "rz"]
+    node = helper.make_node(
+        "DynamicQuantizeLSTM", names, ["y"], domain="com.microsoft",
+        hidden_size=hidden, direction="bidirectional",
+    )  # fmt: skip
+    x = rng.normal(size=(5, 3, inner)).astype(np.float32)
+    made = [tensor("y", FLOAT, None)]
+    proto = model([node], [tensor("x", FLOAT, x.shape)], made, values, 15)
+    proto.ir_version = 8
+    return proto, {"x": x}, values
+
+
 def given(rows, inner, columns, types, zeros):
     """A product of integers that are fed with a matrix of weights."""
     rng = np.random.default_rng(rows * 100 + columns)

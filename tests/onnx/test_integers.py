@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.onnx.integer_models import CASES, dynamic, given
+from tests.onnx.integer_models import CASES, TYPES, dynamic, given, recurrent
 from tests.onnx.models import helper, model, numpy_helper, tensor
 from tests.onnx.runtime_results import results
 
@@ -38,6 +38,42 @@ def test_matrices_are_kept_by_columns_with_their_sums():
     np.testing.assert_array_equal(prepared.initializers["w transposed"], weights["w"].T)
     sums = (weights["w"].astype(np.int32) - weights["wz"]).sum(0)
     np.testing.assert_array_equal(prepared.initializers["w sums"], sums)
+
+
+@pytest.mark.parametrize("by_column", [False, True])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_recurrent_weights_are_kept_by_columns_with_their_sums(dtype, by_column):
+    proto, feeds, values = recurrent(dtype, by_column=by_column)
+    prepared = with_integer_weights_prepared(load_model(proto))
+    for name in ("w", "r"):
+        wanted = values[name].swapaxes(1, 2)
+        np.testing.assert_array_equal(prepared.initializers[f"{name} transposed"], wanted)
+        zeros = values[f"{name}z"].reshape(2, 1, -1).astype(np.int32)
+        sums = (values[name].astype(np.int32) - zeros).sum(1)
+        np.testing.assert_array_equal(prepared.initializers[f"{name} sums"], sums)
+    (found,) = InferenceSession(proto, effort="fast", cache=False, threads=1).run(None, feeds)
+    assert np.abs(found).max() > 0.1
+    np.testing.assert_array_equal(found, fed_with_weights(proto, {**feeds, **values}))
+
+
+def test_recurrent_weights_that_are_read_otherwise_stay():
+    proto, feeds, values = recurrent(np.int8)
+    proto.graph.node.append(helper.make_node("Identity", ["w"], ["v"]))
+    proto.graph.output.append(tensor("v", 3, None))
+    assert "w" in with_integer_weights_prepared(load_model(proto)).initializers
+    found, same = InferenceSession(proto, effort="fast", cache=False, threads=1).run(None, feeds)
+    np.testing.assert_array_equal(same, values["w"])
+    del proto.graph.node[1], proto.graph.output[1]
+    np.testing.assert_array_equal(found, fed_with_weights(proto, {**feeds, **values}))
+
+
+def fed_with_weights(proto, values):
+    """What a layer gives whose weights are no initializers, so that nothing prepares them."""
+    del proto.graph.initializer[:], proto.graph.input[:]
+    kinds = {**TYPES, np.dtype(np.float32): 1}
+    proto.graph.input.extend([tensor(x, kinds[y.dtype], y.shape) for x, y in values.items()])
+    (found,) = InferenceSession(proto, effort="fast", cache=False, threads=1).run(None, values)
+    return found
 
 
 def test_sums_are_not_taken_where_rows_have_zero_points_of_their_own():

@@ -55,6 +55,32 @@ def test_weights_are_prepared_as_the_node_would(name):
     np.testing.assert_array_equal(found, np.asarray(expected))
 
 
+SCALARS = {
+    "the same": ("Identity", [np.int64(3)], {}),
+    "converted": ("Cast", [np.int64(3)], {"to": FLOAT}),
+    "moved": ("Transpose", [np.float32(3)], {}),
+    "dequantized": ("DequantizeLinear", [np.int8(3), np.float32(0.5)], {}),
+}
+
+
+@pytest.mark.parametrize("name", SCALARS)
+def test_numbers_without_dimensions_get_none(name):
+    op, values, attributes = SCALARS[name]
+    names = [f"w{i}" for i in range(len(values))]
+    nodes = [
+        helper.make_node(op, names, ["w"], **attributes),
+        helper.make_node("Unsqueeze", ["w", "axes"], ["wide"]),
+        helper.make_node("Cast", ["wide"], ["one"], to=FLOAT),
+        helper.make_node("Concat", ["x", "one"], ["y"], axis=0),
+    ]
+    weights = {n: np.asarray(v) for n, v in zip(names, values, strict=True)}
+    weights["axes"] = np.asarray([0])
+    proto = model(nodes, [tensor("x", FLOAT, [2])], [tensor("y", FLOAT, None)], weights)
+    session = InferenceSession(proto, effort="fast", cache=False, threads=1)
+    (found,) = session.run(None, {"x": np.asarray([1, 2], np.float32)})
+    np.testing.assert_array_equal(found, [1, 2, 1.5 if name == "dequantized" else 3])
+
+
 def test_weights_that_may_be_fed_stay():
     proto = using("Transpose", [WIDE], {"perm": [1, 0]})
     proto.graph.input.append(tensor("w0", FLOAT, WIDE.shape))

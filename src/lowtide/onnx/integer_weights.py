@@ -7,7 +7,8 @@ the other factor counts, are kept too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -15,17 +16,27 @@ import numpy as np
 
 from lowtide.frontend.graphs.graph import GraphNode
 from lowtide.frontend.onnx.model import OnnxModel
+from lowtide.frontend.onnx.recurrent import LSTM_BY_COLUMNS
 from lowtide.frontend.onnx.stretch import reads_of
 from lowtide.ir.literal import Array
-from lowtide.records import dataclass
+from lowtide.onnx.prepared_weights import NewNames, moved_back, weights_read_at
+
+_LSTM: Final = "com.microsoft.DynamicQuantizeLSTM"
 
 _FACTORS: Final = {
-    "MatMulInteger": 1,
-    "QLinearMatMul": 3,
-    "com.microsoft.DynamicQuantizeMatMul": 1,
-    "com.microsoft.MatMulIntegerToFloat": 1,
+    "MatMulInteger": (1,),
+    "QLinearMatMul": (3,),
+    "com.microsoft.DynamicQuantizeMatMul": (1,),
+    "com.microsoft.MatMulIntegerToFloat": (1,),
+    _LSTM: (1, 2),
 }
-"""Products of integers, and which input of each is the second factor."""
+"""Products of integers, and which inputs of each are second factors: matrices, or a matrix for each
+direction."""
+
+_BACK: Final = {2: [1, 0], 3: [0, 2, 1]}
+"""How the dimensions of matrices are exchanged, by the number of dimensions."""
+
+_LSTM_INPUTS: Final = 12
 
 _INT32: Final = 6
 """The number of the type in ONNX."""
@@ -40,65 +51,38 @@ def with_integer_weights_prepared(model: OnnxModel) -> OnnxModel:
     matrices = _matrices(model)
     if not matrices:
         return model
-    names = _Names({*model.initializers, *model.graph.inputs, *_made(model)})
+    names = NewNames(model)
     initializers = {x: y for x, y in model.initializers.items() if x not in matrices}
-    nodes: list[GraphNode] = []
-    for name, value in matrices.items():
-        stored = names.new(f"{name} transposed")
-        initializers[stored] = np.ascontiguousarray(value.T)
-        back = names.new(f"transpose {name}")
-        nodes.append(GraphNode(back, "Transpose", (stored,), (name,), {"perm": [1, 0]}))
+    stored = {x: names.new(f"{x} transposed") for x in matrices}
+    for x, y in stored.items():
+        initializers[y] = np.ascontiguousarray(matrices[x].swapaxes(-1, -2))
     scalars = _scalars(model)
+    nodes: list[GraphNode] = []
     for node in model.graph.nodes:
         sums = _sums(node, matrices, model.initializers, scalars)
-        if sums is None:
+        kept = [names.new(f"{x} sums") for x in node.inputs[1 : 1 + len(sums)]]
+        initializers.update(zip(kept, sums, strict=True))
+        if not sums:
             nodes.append(node)
-            continue
-        kept = names.new(f"{node.inputs[1]} sums")
-        initializers[kept] = sums
-        nodes += _split(node, kept, names)
-    graph = replace(model.graph, nodes=tuple(nodes))
+        elif node.op == _LSTM:
+            nodes.append(_by_columns(node, stored, kept))
+        else:
+            nodes += _split(node, kept[0], names)
+    read = {x for node in nodes for x in reads_of(node)}
+    back = [
+        moved_back(names, y, x, _BACK[matrices[x].ndim]) for x, y in stored.items() if x in read
+    ]
+    graph = replace(model.graph, nodes=(*back, *nodes))
     return replace(model, graph=graph, initializers=initializers)
-
-
-@dataclass(frozen=True, slots=True)
-class _Names:
-    """Names of values and nodes that are taken."""
-
-    taken: set[str]
-
-    def new(self, wanted: str) -> str:
-        """Return a name that is not taken, and take it."""
-        name, number = wanted, 1
-        while name in self.taken:
-            name, number = f"{wanted} {number}", number + 1
-        self.taken.add(name)
-        return name
-
-
-def _made(model: OnnxModel) -> Iterator[str]:
-    for node in model.graph.nodes:
-        yield node.name
-        yield from node.outputs
 
 
 def _matrices(model: OnnxModel) -> dict[str, Array]:
     """The matrices of 8 bits that nothing reads but products, as their second factor."""
-    fed = {x.name for x in model.overridable}
-    wanted, other = dict[str, None](), {*fed, *model.graph.outputs}
-    for node in model.graph.nodes:
-        place = _FACTORS.get(node.op, len(node.inputs))
-        wanted.update(dict.fromkeys(node.inputs[place : place + 1]))
-        other.update(node.inputs[:place] + node.inputs[place + 1 :])
-        other.update(set(reads_of(node)).difference(node.inputs))
     known = model.initializers
     return {
         x: known[x]
-        for x in wanted
-        if x in known
-        and x not in other
-        and known[x].ndim == 2
-        and known[x].dtype in (np.int8, np.uint8)
+        for x, ops in weights_read_at(model, _FACTORS).items()
+        if known[x].ndim == (3 if _LSTM in ops else 2) and known[x].dtype in (np.int8, np.uint8)
     }
 
 
@@ -135,21 +119,41 @@ def _sums(
     matrices: Mapping[str, Array],
     known: Mapping[str, Array],
     scalars: Collection[str],
-) -> Array | None:
-    """The sums of the columns of a product's matrix less its zero points, where they count."""
-    if node.op != "MatMulInteger" or node.inputs[1] not in matrices:
-        return None
-    zeros = [*node.inputs[2:], "", ""][:2]
-    if zeros[0] not in scalars or (zeros[1] and zeros[1] not in known):
-        return None
-    matrix = matrices[node.inputs[1]].astype(np.int64)
-    zero = known[zeros[1]].astype(np.int64) if zeros[1] else np.int64(0)
-    if zero.size not in (1, matrix.shape[1]) or zero.ndim > 1:
-        return None
-    return np.asarray((matrix - zero).sum(0), np.int32)
+) -> list[Array]:
+    """The sums of columns of a node's matrices less their zero points, where they count."""
+    pairs: list[tuple[str, str]] = []
+    if node.op == "MatMulInteger":
+        own = [*node.inputs[2:], "", ""][:2]
+        pairs = [(node.inputs[1], own[1])] if own[0] in scalars else []
+    elif node.op == _LSTM and len(node.inputs) == _LSTM_INPUTS:
+        pairs = [(node.inputs[1], node.inputs[9]), (node.inputs[2], node.inputs[11])]
+    if not all(x in matrices and (not zero or zero in known) for x, zero in pairs):
+        return []
+    zeros = [known[zero] if zero else np.zeros(matrices[x].shape[:-2]) for x, zero in pairs]
+    sums = [_sums_of(matrices[x], zero) for (x, _), zero in zip(pairs, zeros, strict=True)]
+    found = [x for x in sums if x is not None]
+    return found if len(found) == len(pairs) else []
 
 
-def _split(node: GraphNode, sums: str, names: _Names) -> list[GraphNode]:
+def _sums_of(matrices: Array, zero: Array) -> Array | None:
+    """Sums of columns less zero points: of all of a matrix, or one for each of its columns."""
+    *outer, rows, columns = matrices.shape
+    if zero.size == math.prod(outer):
+        zero = zero.reshape(*outer, 1)
+    elif zero.shape != (*outer, columns):
+        return None
+    sums = matrices.sum(-2, dtype=np.int64) - rows * zero.astype(np.int64)
+    return np.asarray(sums, np.int32)
+
+
+def _by_columns(node: GraphNode, stored: Mapping[str, str], sums: Sequence[str]) -> GraphNode:
+    """A recurrent layer that reads weights as they are stored."""
+    x, *weights = node.inputs[:3]
+    inputs = (x, *[stored[y] for y in weights], *node.inputs[3:], *sums)
+    return replace(node, op=LSTM_BY_COLUMNS, inputs=inputs)
+
+
+def _split(node: GraphNode, sums: str, names: NewNames) -> list[GraphNode]:
     """A product without the first zero point, of which its part is taken from that."""
     x, matrix, zero, *rest = node.inputs
     product, wide, part = [names.new(f"{node.name} {y}") for y in ("product", "zero", "part")]

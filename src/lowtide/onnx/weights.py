@@ -148,7 +148,7 @@ def _result(node: GraphNode, known: Mapping[str, Array]) -> Array | None:
         found = move(node, inputs)
     except (TypeError, ValueError, IndexError, KeyError):
         return None  # It is malformed, which the kernel says better.
-    return None if found is None else np.ascontiguousarray(found)
+    return None if found is None else np.asarray(found, order="C")
 
 
 def _dequantized(node: GraphNode, inputs: Sequence[Array]) -> Array | None:

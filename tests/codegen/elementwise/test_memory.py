@@ -87,15 +87,16 @@ def test_a_masked_load_stops_before_memory_that_is_not_there():
     assert to[:4].tolist() == [1j, 2 + 3j, 4 + 5j, 0]
 
 
+@pytest.mark.parametrize("is_whole", [False, True])
 @pytest.mark.parametrize("form", [*FORMS, ("native", 0)], ids=str)
 @pytest.mark.parametrize("type_", oracle.ARRAY_TYPES)
-def test_gathered_and_scattered_elements(type_, form):
+def test_gathered_and_scattered_elements(type_, form, is_whole):
     name, lanes = form
     target, many = TARGETS[name], max(1, lanes)
     fn = Function("f", parameters(table="ptr", index="ptr", mask="ptr", to="ptr"))
     index = fn.load(f"<{lanes} x i64>" if lanes else "i64", "%index", 8)
     mask = _mask(fn, "%mask", lanes) if lanes else None
-    value = memory.gather(fn, target, type_, "%table", index, lanes, mask)
+    value = memory.gather(fn, target, type_, "%table", index, lanes, None if is_whole else mask)
     memory.scatter_store(fn, target, value, "%to", index, mask)
     table = _elements(type_, 64)
     places = np.random.default_rng(1).permutation(64)[:many].astype(np.int64)

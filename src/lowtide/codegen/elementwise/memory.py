@@ -195,10 +195,28 @@ def gather(
         if not lanes:
             names.append(raw(fn, element, pointer, None, type_))
             continue
-        names.append(_gather(fn, vector_type(element, lanes), pointer, mask, type_))
+        whole = vector_type(element, lanes)
+        if mask is None and target.has("avx512f"):
+            names.append(_loaded_apart(fn, whole, pointer, type_))
+        else:
+            names.append(_gather(fn, whole, pointer, mask, type_))
     if type_.is_complex:
         return Value(tuple(names), type_, lanes)
     return _in_register(fn, target, type_, names[0], lanes)
+
+
+def _loaded_apart(fn: Function, whole: str, pointers: str, type_: ElementType) -> str:
+    """Load element by element, which takes AMD's processors half the time of a gather.
+
+    LLVM does so by itself for processors without AVX-512.
+    """
+    lanes, _, element = whole[1:-1].split(" ")
+    found = "poison"
+    for lane in range(int(lanes)):
+        place = fn.op(f"extractelement <{lanes} x ptr> {pointers}, i64 {lane}")
+        value = raw(fn, element, place, None, type_)
+        found = fn.op(f"insertelement {whole} {found}, {element} {value}, i64 {lane}")
+    return found
 
 
 def _gather(fn: Function, whole: str, pointers: str, mask: str | None, type_: ElementType) -> str:

@@ -33,11 +33,22 @@ def dynamically_quantized(b: Builder, x: Op) -> tuple[Op, Op, Op]:
     return found, scale, point
 
 
-def integer_product(b: Builder, x: Op, x_zero: Op | None, y: Op, y_zero: Op | None) -> Op:
-    """Return the product of integers less their zero points, those of y by columns, as f32."""
-    left = centered(b, x, x_zero, max(x.rank - 2, 0))
+def integer_product(
+    b: Builder, x: Op, x_zero: Op | None, y: Op, y_zero: Op | None, sums: Op | None = None
+) -> Op:
+    """Return the product of integers less their zero points, those of y by columns, as f32.
+
+    With the `sums` of the columns of y less its zero points, that of x is one number, which counts
+    by them.
+    """
+    left = centered(b, x, None if sums is not None else x_zero, max(x.rank - 2, 0))
     right = centered(b, y, y_zero, y.rank - 1)
-    return b.convert(contraction.matmul(b, left, right), ElementType.F32)
+    product = contraction.matmul(b, left, right)
+    if sums is not None and x_zero is not None:
+        zero = b.convert(b.reshape(x_zero, []), sums.element_type)
+        part = sums * b.broadcast(zero, sums.dimensions, [])
+        product = product - along(b, part, product.rank - 1, product.dimensions)
+    return b.convert(product, ElementType.F32)
 
 
 def _by_columns(b: Builder, scale: Op, like: Op) -> Op:
@@ -48,10 +59,15 @@ def _by_columns(b: Builder, scale: Op, like: Op) -> Op:
     return expand(b, scale, like.dimensions)
 
 
-def dynamic_product(b: Builder, x: Op, y: Op, scale: Op, zero: Op | None) -> Op:
-    """Return floats times a quantized matrix: they are quantized as a whole for that."""
+def dynamic_product(
+    b: Builder, x: Op, y: Op, scale: Op, zero: Op | None, sums: Op | None = None
+) -> Op:
+    """Return floats times a quantized matrix: they are quantized as a whole for that.
+
+    `sums` are those of its columns less its zero points, where they are known.
+    """
     found, x_scale, x_zero = dynamically_quantized(b, x)
-    product = integer_product(b, found, x_zero, y, zero)
+    product = integer_product(b, found, x_zero, y, zero, sums)
     factor = _by_columns(b, scale, product) * b.broadcast(x_scale, product.dimensions, [])
     return product * factor
 

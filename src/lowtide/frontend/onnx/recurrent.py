@@ -16,6 +16,10 @@ from lowtide.frontend.onnx.dynamic_quantization import dynamic_product
 from lowtide.frontend.onnx.node_list import DOMAIN
 from lowtide.records import dataclass
 
+LSTM_BY_COLUMNS: Final = "lowtide.DynamicQuantizeLSTM"
+"""The layer of com.microsoft with both kinds of weights by columns, [directions, gates * h, sizes],
+and two more inputs: the sums of their columns less the zero points, [directions, gates * h]."""
+
 Activation: TypeAlias = Callable[[Builder, Op], Op]
 
 _ACTIVATIONS: Final[dict[str, Callable[..., Op]]] = {
@@ -48,7 +52,8 @@ _DEFAULTS: Final = {
 class Weights:
     """The weights of one direction: of the step before [h, gates * h], biases, peepholes.
 
-    With a `scale` and a `zero` point the first ones are quantized.
+    With a `scale` and a `zero` point the first ones are quantized; `sums` are those of their
+    columns less the zero points, where they are known.
     """
 
     recurrent: Op
@@ -56,6 +61,7 @@ class Weights:
     peepholes: Op | None
     scale: Op | None = None
     zero: Op | None = None
+    sums: Op | None = None
 
 
 Cell: TypeAlias = Callable[
@@ -74,7 +80,7 @@ def _recurrent(b: Builder, h: Op, w: Weights) -> Op:
     if w.scale is None:
         product = b.matmul(h, w.recurrent)
     else:
-        product = dynamic_product(b, h, w.recurrent, w.scale, w.zero)
+        product = dynamic_product(b, h, w.recurrent, w.scale, w.zero, w.sums)
     return product if w.bias is None else product + b.broadcast(w.bias, product.dimensions, [1])
 
 
@@ -134,13 +140,15 @@ _LAYERS: Final = {
     "GRU": Layer(3, 1, ("sigmoid", "tanh"), _gru),
     "LSTM": Layer(4, 2, ("sigmoid", "tanh", "tanh"), _lstm),
     "com.microsoft.DynamicQuantizeLSTM": Layer(4, 2, ("sigmoid", "tanh", "tanh"), _lstm),
+    LSTM_BY_COLUMNS: Layer(4, 2, ("sigmoid", "tanh", "tanh"), _lstm),
 }
-_SCALE: Final = 8
-"""The input that is the scale of quantized weights; its zero point follows, then the recurrent."""
+_INCOMING, _RECURRENT = (8, 9, 12), (10, 11, 13)
+"""The inputs that are scales, zero points and sums of columns of weights that are quantized."""
 _DIRECTIONS: Final = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
-@op("com.microsoft.DynamicQuantizeLSTM", domain=DOMAIN, inputs=(12, 12))
+@op(LSTM_BY_COLUMNS, domain=DOMAIN, inputs=14)
+@op("com.microsoft.DynamicQuantizeLSTM", domain=DOMAIN, inputs=12)
 @op("RNN", "GRU", "LSTM", domain=DOMAIN, inputs=(3, 8))
 def recurrent(context: OpKernelContext) -> None:
     """Give the hidden states of all steps, and the last states."""
@@ -184,12 +192,12 @@ def _direction(
     w, r = [_entry(b, context.input(i), number) for i in (1, 2)]
     assert w is not None and r is not None
     flat = b.reshape(x, [length * batch, x.dimensions[2]])
+    by_columns = context.node.op == LSTM_BY_COLUMNS
     scales: list[Op] = []
-    if context.input_count > _SCALE:
-        found = [_entry(b, context.input(i), number) for i in range(_SCALE, _SCALE + 4)]
-        w_scale, w_zero, *scales = [y for y in found if y is not None]
-        incoming = dynamic_product(b, flat, w, w_scale, w_zero)
-        hidden = r.dimensions[0]
+    if context.input_count > _INCOMING[0]:
+        given, scales = [_quantization(context, number, x) for x in (_INCOMING, _RECURRENT)]
+        incoming = dynamic_product(b, flat, b.transpose(w, [1, 0]) if by_columns else w, *given)
+        hidden = r.dimensions[1 if by_columns else 0]
     else:
         incoming = b.matmul(flat, b.transpose(w, [1, 0]))
         r = b.transpose(r, [1, 0])
@@ -213,11 +221,10 @@ def _direction(
         before, rest = state[1 : 1 + layer.states], state[1 + layer.states :]
         left = rest[2:]
         given = Weights(
-            rest[1],
+            c.transpose(rest[1], [1, 0]) if by_columns else rest[1],
             left.pop(0) if bias is not None else None,
             left.pop(0) if peepholes is not None else None,
-            left.pop(0) if scales else None,
-            left.pop(0) if scales else None,
+            *[left.pop(0) for _ in scales],
         )
         after = layer.cell(context, c, part_at(c, rest[0], at), before, given, functions)
         shown = after[0]
@@ -228,6 +235,13 @@ def _direction(
         return [with_part(c, state[0], shown, at), *after, *rest]
 
     return repeat_steps(b, length, carried, step)[: 1 + layer.states]
+
+
+def _quantization(context: OpKernelContext, number: int, places: Sequence[int]) -> list[Op]:
+    """The entries of a direction in those of the inputs that there are."""
+    given = [context.input(i) for i in places if i < context.input_count]
+    found = [_entry(context.builder, x, number) for x in given]
+    return [x for x in found if x is not None]
 
 
 def _going(b: Builder, at: Op, lengths: Op, like: Op) -> Op:

@@ -75,10 +75,20 @@ COPIED = {
 @pytest.mark.parametrize("name", COPIED)
 def test_inputs_are_copied_where_tiles_take_longer_without(name: str) -> None:
     """Tiles that read in place are small where little of the input fits the stack."""
-    first, *others = _schemes(COPIED[name])
+    first, *others = _schemes(COPIED[name], "native")
     assert not first.in_place
     (near,) = [x for x in others if x.in_place]
     assert cycles(near, is_ready=True) + border_cycles(near) > cycles(first, is_ready=True)
+
+
+def test_images_are_copied_whose_tiles_would_be_too_low_in_place() -> None:
+    """The stack has no room for what tiles of as many rows would copy at the border."""
+    image = Convolution(1, 128, 128, (28, 28), (SAME, SAME))
+    assert sum(scratch(image, "avx2")) > 0
+    copying, *others = _schemes(image, "avx2")
+    near = next(x for x in others if x.in_place)
+    assert not copying.in_place
+    assert near.tile_rows < copying.tile_rows
 
 
 def test_border_tiles_are_counted_as_they_are_cut() -> None:
@@ -108,12 +118,12 @@ def _other(instruction: Instruction, target: Target, number: int) -> KernelPlan:
 
 
 def _scheme(convolution: Convolution) -> ConvolutionScheme:
-    return _schemes(convolution)[0]
+    return _schemes(convolution, "native")[0]
 
 
-def _schemes(convolution: Convolution) -> list[ConvolutionScheme]:
-    """The ways to compute a convolution, the one that is taken first."""
-    plan = _planned(convolution, "native")
+def _schemes(convolution: Convolution, target: str) -> list[ConvolutionScheme]:
+    """The scheme of a convolution, then those of other ways."""
+    plan = _planned(convolution, target)
     found = [x.emit.args[0] for x in (plan, *plan.others())]  # type: ignore[attr-defined]
     assert all(isinstance(x, ConvolutionScheme) for x in found)
     return found

@@ -1,7 +1,8 @@
 """Convolutions at few places as products of matrices.
 
 What the window meets at each place is a row, and each filter a column, which lies in memory as the
-rows do. A product of few rows reads each filter once as it lies, where a convolution packs it.
+rows do, or, where filters are kept by output features, beside the others. A product of few rows
+reads each filter once as it lies, where a convolution packs it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Final
 
 from lowtide.builder import Builder, Op
 from lowtide.frontend.graphs.shared.contraction import WindowShape
-from lowtide.ir.attributes import DotDimensions
+from lowtide.ir import Opcode
+from lowtide.ir.attributes import Dimensions, DotDimensions
 from lowtide.ir.element_type import ElementType
 
 _MOST_ROWS: Final = 8
@@ -36,15 +38,29 @@ def product_of_rows(b: Builder, x: Op, kernel: Op, shape: WindowShape) -> Op:
     if any(map(any, shape.padding)):
         sides = [(0, 0), (0, 0), *shape.padding]
         x = b.pad(x, b.constant(0, x.element_type), sides)
-    size = prod(kernel.dimensions[1:])
-    rows = [b.reshape(part, [batch, 1, size]) for part in _met(b, x, shape, places)]
+    met, size = [*_met(b, x, shape, places)], prod(kernel.dimensions[1:])
+    stored = _by_outputs(kernel)
+    if stored is None:
+        filters, over = b.reshape(kernel, [outputs, size]), 1
+    else:
+        filters, over = b.reshape(stored, [size, outputs]), 0
+        met = [b.transpose(part, [0, *range(2, x.rank), 1]) for part in met]
+    rows = [b.reshape(part, [batch, 1, size]) for part in met]
     joined = rows[0] if len(rows) == 1 else b.concatenate(rows, 1)
     matrix = b.reshape(joined, [batch * len(rows), size])
-    filters = b.reshape(kernel, [outputs, size])
-    found = b.reshape(
-        b.dot(matrix, filters, DotDimensions((1,), (1,))), [batch, len(rows), outputs]
-    )
+    found = b.dot(matrix, filters, DotDimensions((1,), (over,)))
+    found = b.reshape(found, [batch, len(rows), outputs])
     return b.reshape(b.transpose(found, [0, 2, 1]), [batch, outputs, *places])
+
+
+def _by_outputs(kernel: Op) -> Op | None:
+    """The filters as they are stored, [..., c, o], where these are moved to [o, c, ...]."""
+    given = kernel.instruction
+    if given.opcode is not Opcode.TRANSPOSE:
+        return None
+    order = (kernel.rank - 1, kernel.rank - 2, *range(kernel.rank - 2))
+    moved = given.attributes_as(Dimensions).dimensions == order
+    return Op(kernel.builder, given.operands[0]) if moved else None
 
 
 def _places(x: Op, shape: WindowShape) -> list[int]:

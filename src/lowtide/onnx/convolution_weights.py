@@ -1,0 +1,46 @@
+"""Kernels of convolutions as their products read them best: moved once, not in each run.
+
+Their output features lie one after the other, which are the columns of the products: these pack
+rows of them as they lie, or read them there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from lowtide.frontend.graphs.graph import GraphNode
+from lowtide.frontend.onnx.model import OnnxModel
+from lowtide.onnx.prepared_weights import NewNames, moved_back, weights_read_at
+
+_KERNELS: Final = {"Conv": (1,)}
+
+
+def with_kernels_prepared(model: OnnxModel) -> OnnxModel:
+    """Return a model that reads kernels with their output features last.
+
+    Nodes that move them back stand at the start: the compiler makes them part of convolutions.
+    Results are equal to the last bit. What may be fed stays as it is, and so does a kernel of one
+    input or output feature.
+    """
+    known = model.initializers
+    kernels = {
+        x: known[x]
+        for x in weights_read_at(model, _KERNELS)
+        if known[x].dtype.kind == "f" and known[x].ndim > 2 and min(known[x].shape[:2]) > 1
+    }
+    if not kernels:
+        return model
+    names = NewNames(model)
+    initializers = {x: y for x, y in known.items() if x not in kernels}
+    nodes: list[GraphNode] = []
+    for name, kernel in kernels.items():
+        spatial = range(kernel.ndim - 2)
+        stored = names.new(f"{name} by output features")
+        order = [*[x + 2 for x in spatial], 1, 0]
+        initializers[stored] = np.ascontiguousarray(kernel.transpose(order))
+        nodes.append(moved_back(names, stored, name, [len(spatial) + 1, len(spatial), *spatial]))
+    graph = replace(model.graph, nodes=(*nodes, *model.graph.nodes))
+    return replace(model, graph=graph, initializers=initializers)

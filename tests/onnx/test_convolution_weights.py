@@ -1,0 +1,87 @@
+"""Kernels of convolutions that are kept by output features: what is moved, and equal results."""
+
+import numpy as np
+import pytest
+from tests.onnx import beside
+from tests.onnx.models import FLOAT, helper, model, numpy_helper, tensor
+
+from lowtide.frontend.onnx.model import load_model
+from lowtide.ir import Opcode
+from lowtide.onnx.convolution_weights import with_kernels_prepared
+from lowtide.onnx.loaded import LoadedModel
+
+CASES = {
+    "one dimension": ((2, 6, 50), (24, 6, 3), {}),
+    "two dimensions": ((1, 5, 12, 13), (40, 5, 3, 2), {"strides": [1, 2], "pads": [1, 0, 1, 1]}),
+    "one tap": ((1, 20, 9, 9), (30, 20, 1, 1), {}),
+    "three dimensions": ((1, 3, 6, 7, 8), (17, 3, 2, 3, 2), {"dilations": [1, 2, 1]}),
+    "groups": ((1, 12, 11, 11), (16, 3, 3, 3), {"group": 4}),
+    "few places": ((1, 29, 4), (64, 29, 3), {"pads": [1, 1]}),
+    "few places, two dimensions": ((2, 24, 4, 5), (32, 24, 3, 3), {"strides": [1, 2]}),
+}
+
+
+def convolution(name):
+    sizes, kernel, attributes = CASES[name]
+    rng = np.random.default_rng(len(name))
+    weights = {"w": rng.normal(size=kernel).astype(np.float32)}
+    node = helper.make_node("Conv", ["x", "w"], ["y"], **attributes)
+    inputs = [tensor("x", FLOAT, sizes)]
+    proto = model([node], inputs, [tensor("y", FLOAT, None)], weights)
+    proto.ir_version = 8
+    return proto, {"x": rng.normal(size=sizes).astype(np.float32)}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_kernels_are_kept_with_output_features_last(name):
+    proto, feeds = convolution(name)
+    prepared = with_kernels_prepared(load_model(proto))
+    weight = numpy_helper.to_array(proto.graph.initializer[0])
+    wanted = np.moveaxis(weight, [0, 1], [-1, -2])
+    assert [*prepared.initializers] == ["w by output features"]
+    np.testing.assert_array_equal(prepared.initializers["w by output features"], wanted)
+    beside.check(beside.ours(proto, feeds), beside.reference(proto, feeds))
+
+
+@pytest.mark.parametrize("name", [x for x in CASES if x.startswith("few")])
+def test_products_of_few_rows_read_filters_as_they_are_kept(name):
+    proto, feeds = convolution(name)
+    modules = []
+
+    def compile_(module):
+        modules.append(module)
+        return lambda *_: [np.zeros(module.entry.root.shape.dimensions, np.float32)]
+
+    loaded = LoadedModel(proto, {}, compile_, 1)
+    loaded.runner.run(feeds)
+    instructions = [*modules[0].entry.instructions.values()]
+    (dot,) = [x for x in instructions if x.opcode is Opcode.DOT]
+    filters = dot.operands[1]
+    while filters.opcode is Opcode.RESHAPE:
+        filters = filters.operands[0]
+    assert filters.opcode is Opcode.PARAMETER
+    assert Opcode.CONVOLUTION not in [x.opcode for x in instructions]
+
+
+@pytest.mark.parametrize("reason", ["another node", "the caller", "an output", "one feature"])
+def test_kernels_stay_that_are_read_otherwise(reason):
+    proto, _ = convolution("one tap")
+    weight = numpy_helper.to_array(proto.graph.initializer[0])
+    if reason == "another node":
+        proto.graph.node.append(helper.make_node("Identity", ["w"], ["v"]))
+    elif reason == "the caller":
+        proto.graph.input.append(tensor("w", FLOAT, weight.shape))
+    elif reason == "an output":
+        proto.graph.output.append(tensor("w", FLOAT, weight.shape))
+    else:
+        proto.graph.initializer[0].CopyFrom(numpy_helper.from_array(weight[:, :1], "w"))
+        proto.graph.node[0].attribute.append(helper.make_attribute("group", 20))
+    given = load_model(proto)
+    assert with_kernels_prepared(given) is given
+
+
+def test_a_name_that_is_taken_is_left_alone():
+    proto, feeds = convolution("one tap")
+    proto.graph.node.append(helper.make_node("Neg", ["y"], ["w by output features"]))
+    proto.graph.output[0].name = "w by output features"
+    beside.check(beside.ours(proto, feeds), beside.reference(proto, feeds))
