@@ -1,4 +1,4 @@
-"""Kernels that reduce, join or multiply what has no elements: all of their code is there, none runs."""
+"""Kernels that reduce, join or multiply what has no elements: the code is there, none runs."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,8 @@ MADE = {
     "start_index_map={0}, index_vector_dim=1, slice_sizes={1,7}",
     "converted": "h = f16[3,0,5] convert(x)\n  m = f16[15,0] reshape(h)",
     "windows": "m = f32[3,0,4] reduce-window(x, z), window={size=1x1x2}, to_apply=add",
-    "reduced": "r = f32[3,0] reduce(x, z), dimensions={2}, to_apply=add\n  m = f32[1,0,3] reshape(r)",
+    "reduced": "r = f32[3,0] reduce(x, z), dimensions={2}, to_apply=add\n"
+    "  m = f32[1,0,3] reshape(r)",
 }
 
 MODULE = """HloModule m

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from lowtide.compiler.options import PlanOptions
 from lowtide.compiler.stages import cleaned
+from lowtide.cost.kernels import move_seconds
+from lowtide.cost.machine import Machine
 from lowtide.ir import Module, Opcode
 from lowtide.ir.clone import clone_module
 from lowtide.passes import Step, run_pipeline
@@ -39,6 +41,8 @@ _GAINED: Final = 2
 
 _PRIORITY_SHARE: Final = 3
 """What part of the time that memory is worth may be spent so: of parts the model knows less."""
+
+_CONTRACTIONS: Final = frozenset({Opcode.CONVOLUTION, Opcode.DOT})
 
 _FEWEST: Final = 2
 _MORE: Final = (8, 4)
@@ -97,12 +101,31 @@ def _steps(parts: int, most_seconds: float, options: PlanOptions) -> tuple[Step,
 
     Sections stay whole that move more bytes in parts for longer than `most_seconds`.
     """
-    from lowtide.compiler.rereading import rereading_seconds  # Of large values only.
-
     machine = options.target.machine
 
     def admits(section: Section) -> bool:
-        return rereading_seconds(section, parts, machine) <= most_seconds
+        return _rereading_seconds(section, parts, machine) <= most_seconds
 
     (split,) = parse_passes(f"split-large-instructions{{parts={parts},sums=false}}")
     return (split.told({"admits": admits}), *cleaned())
+
+
+def _rereading_seconds(section: Section, parts: int, machine: Machine) -> float:
+    """Return the seconds that contractions move more bytes where a section runs in parts.
+
+    Each part reads anew what all parts need as a whole, such as the weights of a network, and what
+    contractions read of a larger array has to be cut out of it first.
+    """
+    from lowtide.transforms.memory.split.alignments import WHOLE  # Of large values only.
+
+    total = 0.0
+    for x, how in section.how.items():
+        if x.opcode not in _CONTRACTIONS:
+            continue
+        for operand, dimension in zip(x.operands, how.operands, strict=True):
+            nbytes = operand.shape.nbytes
+            if dimension == WHOLE:
+                total += (parts - 1) * move_seconds(nbytes, machine)
+            elif not section.reads_part(operand, dimension):
+                total += 2 * parts * move_seconds(nbytes // parts, machine)
+    return total

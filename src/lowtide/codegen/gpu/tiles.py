@@ -34,14 +34,14 @@ Made = Callable[[Elements, Index, "Mask | None"], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Pieces:
+class TilePieces:
     """How a tile is divided: `run` numbers side by side, along the depth or across it."""
 
     along_depth: bool
     run: int
 
 
-def pieces_of(product: GpuProduct, side: int, sizes: TileSizes, nbytes: int) -> Pieces:
+def pieces_of(product: GpuProduct, side: int, sizes: TileSizes, nbytes: int) -> TilePieces:
     """Return the longest pieces of an operand that lie side by side wherever a thread needs them.
 
     A number in the tile has `nbytes`. No thread is without a piece.
@@ -49,13 +49,13 @@ def pieces_of(product: GpuProduct, side: int, sizes: TileSizes, nbytes: int) -> 
     along = product.lies_along_depth(side)
     most = min(_BYTES // nbytes, sizes.width(side) * sizes.depth // sizes.threads)
     for run in [x for x in _RUNS if x <= most]:
-        for pieces in (Pieces(along, run), Pieces(not along, run)):
+        for pieces in (TilePieces(along, run), TilePieces(not along, run)):
             if _lie_together(product, side, sizes, pieces):
                 return pieces
-    return Pieces(along, 1)
+    return TilePieces(along, 1)
 
 
-def _lie_together(product: GpuProduct, side: int, sizes: TileSizes, pieces: Pieces) -> bool:
+def _lie_together(product: GpuProduct, side: int, sizes: TileSizes, pieces: TilePieces) -> bool:
     """Whether all that a piece is made of is read by single loads, or is one for all of it."""
     layout = product.layout
     lying = layout.depth if pieces.along_depth else product.free(side)
@@ -77,7 +77,7 @@ def _place(
     product: GpuProduct,
     sizes: TileSizes,
     side: int,
-    pieces: Pieces,
+    pieces: TilePieces,
     batch: Sequence[Affine],
     free: Integer,
     depth: Integer,
@@ -116,7 +116,7 @@ class OperandTile:
         self,
         kernel: TileKernel,
         side: int,
-        pieces: Pieces,
+        pieces: TilePieces,
         array: SharedArray,
         steps: tuple[int, int],
     ) -> None:
