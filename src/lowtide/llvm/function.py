@@ -54,6 +54,11 @@ _PREFETCH: Final = external(
 )
 
 
+_FENCED: Final = "<8 x float>"
+_FENCE: Final = intrinsic("arithmetic.fence", _FENCED, 1)
+"""Of half a vector: no code at all, and nothing behind it is merged with what is before it."""
+
+
 class Function:
     """A function, which other functions of its module can call; `returns` is a type ("void").
 
@@ -291,7 +296,7 @@ class Function:
         """Return two vectors of bytes, each with only the half that a long shuffle reads of it.
 
         LLVM 22 does not end for AVX-512 where it narrows a vector itself since such a shuffle reads
-        one half of it, and repeats bytes in turn. It does not look behind a freeze.
+        one half of it, and repeats bytes in turn. It does not look behind a fence.
         """
         size = _lanes_of_bytes(type_)
         found = []
@@ -304,7 +309,9 @@ class Function:
         """Return a vector of bytes of which only those of the half from `start` on have values."""
         size, narrow = _lanes_of_bytes(type_), f"<{_HALF} x i8>"
         lanes = [x if x < size else -1 for x in range(start, start + _HALF)]
-        half = self.op(f"freeze {narrow} {self.shuffle(type_, vector, 'poison', lanes)}")
+        half = self.shuffle(type_, vector, "poison", lanes)
+        numbers = self.op(f"bitcast {narrow} {half} to {_FENCED}")
+        half = self.op(f"bitcast {_FENCED} {self.call(_FENCE, [numbers])} to {narrow}")
         back = [x - start if 0 <= x - start < _HALF else -1 for x in range(size)]
         return self.shuffle(narrow, half, "poison", back)
 
