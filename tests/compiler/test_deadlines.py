@@ -93,7 +93,13 @@ def test_nothing_that_takes_time_is_proposed_from_the_deadline_on(monkeypatch) -
     assert len(counted) == 1
 
 
-def test_programs_with_a_deadline_say_so_and_are_not_kept(cache) -> None:
+@pytest.fixture
+def empty_cache(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("LOWTIDE_CACHE", str(tmp_path))
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_programs_with_a_deadline_say_so_and_are_not_kept() -> None:
     made = lowtide.compile(example(NAMES[0]), options=Options(deadline=0.0))
     assert CAVEAT in made.memory["caveats"]
     again = lowtide.compile(example(NAMES[0]))
@@ -101,7 +107,8 @@ def test_programs_with_a_deadline_say_so_and_are_not_kept(cache) -> None:
     assert lowtide.compile(example(NAMES[0]), options=Options(deadline=0.0)).making.was_cached
 
 
-def test_programs_that_the_deadline_of_a_budget_ended_are_kept(cache, monkeypatch) -> None:
+@pytest.mark.usefixtures("empty_cache")
+def test_programs_that_the_deadline_of_a_budget_ended_are_kept(monkeypatch) -> None:
     """But for who asks for a longer search."""
     module = training_step()
     budget = lowtide.compile(module).arena_bytes * 3 // 4
