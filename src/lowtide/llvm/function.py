@@ -287,33 +287,39 @@ class Function:
         """Return the lanes, numbered through both vectors; -1 is any value."""
         order = list(lanes)
         if min(_lanes_of_bytes(type_), len(order)) > _HALF:
-            a, b = self._halves(type_, a, b, order)
+            a, b, order = self._halves(type_, a, b, order)
         taken = ["i32 poison" if x < 0 else f"i32 {x}" for x in order]
         mask = f"<{len(taken)} x i32> <{', '.join(taken)}>"
         return self.op(f"shufflevector {type_} {a}, {type_} {b}, {mask}")
 
-    def _halves(self, type_: str, a: str, b: str, order: Sequence[int]) -> tuple[str, str]:
-        """Return two vectors of bytes, each with only the half that a long shuffle reads of it.
+    def _halves(self, type_: str, a: str, b: str, order: list[int]) -> tuple[str, str, list[int]]:
+        """Return two vectors of bytes with only the half that a long shuffle reads, and its lanes.
 
         LLVM 22 does not end for AVX-512 where it narrows a vector itself since such a shuffle reads
-        one half of it, and repeats bytes in turn. It does not look behind a fence.
+        one half of it, and repeats bytes in turn. It does not look behind a fence. Halves are
+        the first ones of what is returned.
         """
         size = _lanes_of_bytes(type_)
         found = []
         for start, vector in ((0, a), (size, b)):
             read = {(x - start) // _HALF * _HALF for x in order if start <= x < start + size}
-            found.append(self._half(type_, vector, min(read)) if len(read) == 1 else vector)
-        return found[0], found[1]
+            if len(read) != 1:
+                found.append(vector)
+                continue
+            (half,) = read
+            found.append(self._half(type_, vector, half))
+            order = [x - half if start <= x < start + size else x for x in order]
+        return found[0], found[1], order
 
     def _half(self, type_: str, vector: str, start: int) -> str:
-        """Return a vector of bytes of which only those of the half from `start` on have values."""
+        """Return a vector of bytes that begins with the half of another one from `start` on."""
         size, narrow = _lanes_of_bytes(type_), f"<{_HALF} x i8>"
         lanes = [x if x < size else -1 for x in range(start, start + _HALF)]
         half = self.shuffle(type_, vector, "poison", lanes)
         numbers = self.op(f"bitcast {narrow} {half} to {_FENCED}")
         half = self.op(f"bitcast {_FENCED} {self.call(_FENCE, [numbers])} to {narrow}")
-        back = [x - start if 0 <= x - start < _HALF else -1 for x in range(size)]
-        return self.shuffle(narrow, half, "poison", back)
+        wide = [x if x < _HALF else -1 for x in range(size)]
+        return self.shuffle(narrow, half, "poison", wide)
 
     # -- control flow --------------------------------------------------------------------------
 

@@ -452,7 +452,9 @@ IN_SUITE = {
 }
 """Ops that the slice of ONNX's own suite tests, in tests/onnx."""
 
-OF_DOMAINS = {x for x in op_names("onnx") if x.startswith(("com.microsoft.", "ai.onnx.ml."))}
+OF_DOMAINS = {
+    x for x in op_names("onnx") if x.startswith(("com.microsoft.", "ai.onnx.ml.", "lowtide."))
+}
 """Ops that tests/onnx tests."""
 
 
