@@ -300,9 +300,10 @@ def _explain_module(
     whole: bool = False,
 ) -> MemoryReport:
     from lowtide import compiler
+    from lowtide.ir.partitioning import is_divided
 
     verify(module)
-    if module.num_partitions > 1 and not (whole or changes.which):
+    if is_divided(module) and not (whole or changes.which):
         from lowtide.spmd.one_device import one_device
 
         module = one_device(module)

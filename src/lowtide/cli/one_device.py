@@ -37,7 +37,7 @@ def of_one_device(found: ModuleInput, devices: int | None, *, whole: bool) -> Mo
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.progress import progress
     from lowtide.ir import UnsupportedOpError
-    from lowtide.ir.partitioning import first_sharded
+    from lowtide.ir.partitioning import first_sharded, is_divided
 
     module = found.module
     if devices is not None:
@@ -50,7 +50,7 @@ def of_one_device(found: ModuleInput, devices: int | None, *, whole: bool) -> Mo
                 f"{module.name} has no shardings: `lowtide shard --devices {devices}` finds some"
             )
         return found
-    if whole or module.is_scheduled:
+    if whole or not is_divided(module):
         return found
     from lowtide.spmd.partitioner import partition  # It loads more than most modules need.
 

@@ -8,25 +8,6 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def without_collection() -> Iterator[None]:
-    """Do not look for garbage cycles: graphs are cycles, of which next to none are garbage.
-
-    The collector would walk all of them again and again, a third of the time of large modules. It
-    looks once at what is new when all is done, since garbage may hold large arrays; not after an
-    error, which is not to wait for that.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-        if was_enabled:
-            gc.collect(0)
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-@contextmanager
 def never_collected() -> Iterator[None]:
     """Do not look for garbage at all, not even at the end: for a process that ends soon."""
     was_enabled = gc.isenabled()
@@ -36,6 +17,21 @@ def never_collected() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Do not look for garbage cycles: graphs are cycles, of which next to none are garbage.
+
+    The collector would walk all of them again and again, a third of the time of large modules. It
+    looks once at what is new when all is done, since garbage may hold large arrays; not after an
+    error, which is not to wait for that.
+    """
+    was_enabled = gc.isenabled()
+    with never_collected():
+        yield
+        if was_enabled:
+            gc.collect(0)
 
 
 def count_as_lasting() -> None:

@@ -93,3 +93,11 @@ def is_whole(sharding: Sharding) -> bool:
             split or sharding.unreduced or sharding.manual
         )
     return all(is_whole(x) for x in sharding.elements)
+
+
+def is_divided(module: Module) -> bool:
+    """Return whether a module is one on whole arrays that devices are to have parts of.
+
+    What is scheduled is taken as it is.
+    """
+    return not module.is_scheduled and first_sharded(module) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lowtide.ir import Module
 from lowtide.ir.attributes import Collective, CollectivePermute, CustomCall
 from lowtide.ir.errors import UnsupportedOpError
-from lowtide.ir.partitioning import first_sharded
+from lowtide.ir.partitioning import is_divided
 from lowtide.ir.tilings.shardy import MESHES_KEY, SHARDY_KEY
 from lowtide.spmd.annotations import CONSTRAINT_TARGETS
 from lowtide.spmd.manual import is_entrance
@@ -28,15 +28,6 @@ def asks_for_shardings(module: Module) -> bool:
             if any(key == SHARDY_KEY for key, _ in x.annotations.frontend_attributes):
                 return True
     return False
-
-
-def is_divided(module: Module) -> bool:
-    """Return whether a module is one on whole arrays that devices are to have parts of.
-
-    What is scheduled is taken as it is.
-    """
-    is_for_several = module.num_partitions > 1 and not module.is_scheduled
-    return is_for_several and first_sharded(module) is not None
 
 
 def one_device(module: Module) -> Module:

@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """Tiles of operands: how many numbers come at once, and products by tiles of each shape."""
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ SIZES = TileSizes(64, 64, 32, 128, 4, 3)
 
 def plain(type_: str, rows: int, columns: int, depth: int, result: str = "f32") -> str:
     return (
-        f"  x = {type_}[{rows},{depth}] parameter(0)\n  y = {type_}[{depth},{columns}] parameter(1)\n"
+        f"  x = {type_}[{rows},{depth}] parameter(0)\n"
+        f"  y = {type_}[{depth},{columns}] parameter(1)\n"
         f"  ROOT z = {result}[{rows},{columns}] dot(x, y), lhs_contracting_dims={{1}}, "
         "rhs_contracting_dims={0}\n"
     )
@@ -30,7 +30,8 @@ def plain(type_: str, rows: int, columns: int, depth: int, result: str = "f32") 
 BATCHED = """
   x = bf16[40,3,24] parameter(0)
   y = bf16[3,40,24] parameter(1)
-  ROOT z = f32[3,40,40] dot(x, y), lhs_batch_dims={1}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={2}
+  ROOT z = f32[3,40,40] dot(x, y), lhs_batch_dims={1}, rhs_batch_dims={0},
+    lhs_contracting_dims={2}, rhs_contracting_dims={2}
 """
 SEVERAL = """
   x = bf16[4,6,5,8] parameter(0)
@@ -45,12 +46,14 @@ ACROSS = """
 CONVOLUTION = """
   x = T[2,9,8,16] parameter(0)
   w = T[3,3,16,24] parameter(1)
-  ROOT c = f32[2,9,8,24] convolution(x, w), window={size=3x3 pad=1_1x1_1 rhs_reversal=1x0}, dim_labels=b01f_01io->b01f
+  ROOT c = f32[2,9,8,24] convolution(x, w), window={size=3x3 pad=1_1x1_1 rhs_reversal=1x0},
+    dim_labels=b01f_01io->b01f
 """
 FEATURES_FIRST = """
   x = bf16[2,8,9,16] parameter(0)
   w = bf16[24,8,3,3] parameter(1)
-  ROOT c = f32[2,24,9,16] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=bf01_oi01->bf01
+  ROOT c = f32[2,24,9,16] convolution(x, w), window={size=3x3 pad=1_1x1_1},
+    dim_labels=bf01_oi01->bf01
 """
 COMPUTED = """
   x = bf16[48,96] parameter(0)

@@ -34,10 +34,9 @@ def split_large_instructions(
 
     A loop takes the place of a section of instructions that someone `admits`, by default any, where
     the module then needs fewer bytes, as the `planner` says, by default by what is live at the peak
-    as it stands. Results that are put
-    together from parts are equal in each bit; sums over the dimension that is split are rounded
-    otherwise; without `sums` no section has such ones. Raises PassError where `parts` is less
-    than 2.
+    as it stands. Results that are put together from parts are equal in each bit; sums over the
+    dimension that is split are rounded otherwise; without `sums` no section has such ones. Raises
+    PassError where `parts` is less than 2.
     """
     if parts < 2:
         raise PassError(f"split-large-instructions: parts is 2 or more, found {parts}")
