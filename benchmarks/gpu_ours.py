@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from gpu_cases import SMALL_PROGRAMS, Case, cases
+from gpu_profile import profile
 from lowtide.backends.build import Build
 from lowtide.cli.inputs import generated
 from lowtide.client.gpu import built_for_gpu
@@ -278,6 +279,20 @@ def beside_processor(module: Module, arguments: list[Any], got: list[Any]) -> fl
     return max([apart(x, y) for x, y in zip(got, wanted, strict=True)], default=0.0)
 
 
+def kernels(target: str, file: str, scale: str, name: str, seconds: float) -> Answer:
+    """The time of a program beside those of its steps, each by itself."""
+    module, arguments, _ = program_of(file, scale, name)
+    built, program, _ = loaded(without_aliases(module), target)
+    try:
+        program.place(*arguments)
+        took = timed(program.run, program.wait, seconds)
+        program.place(*arguments)
+        found = profile(built.plan.module, program)
+    finally:
+        program.close()
+    return {"seconds": took, **found}
+
+
 REQUESTS: dict[str, Callable[..., Answer]] = {
     "device": device,
     "copy": device_copy,
@@ -285,4 +300,5 @@ REQUESTS: dict[str, Callable[..., Answer]] = {
     "names": names,
     "right": right,
     "speed": speed,
+    "kernels": kernels,
 }

@@ -62,6 +62,7 @@ class Kinds(IntEnum):
     CU_DEVICE_ATTRIBUTE_CLOCK_RATE = 13
     CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE = 38
     CU_STREAM_NON_BLOCKING = 1
+    CU_EVENT_DEFAULT = 0
     CU_EVENT_DISABLE_TIMING = 2
     CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1
 
@@ -183,8 +184,12 @@ class PlayedDriver:
         return Result.SUCCESS, f"event {flags}"
 
     def cuEventRecord(self, event: str, stream: str) -> tuple[Any, ...]:
-        assert (event, stream) == ("event 2", "stream 1")
+        assert event in ("event 0", "event 2") and stream == "stream 1"
         return (Result.SUCCESS,)
+
+    def cuEventElapsedTime(self, begin: str, end: str) -> tuple[Any, ...]:
+        assert (begin, end) == ("event 0", "event 0"), "others keep no time"
+        return Result.SUCCESS, 0.5
 
     def cuStreamWaitEvent(self, stream: str, event: str, flags: int) -> tuple[Any, ...]:
         assert (event, stream) == ("event 2", "stream 1")

@@ -36,8 +36,8 @@ from lowtide.runtime.gpu.streams import Touched
 STREAMS: Final = 4
 """How many streams a program has."""
 
-Seen: TypeAlias = "Callable[[KernelThunk | CopyThunk, list[Bytes]], None]"
-"""Is shown what a step has written."""
+Seen: TypeAlias = "Callable[[KernelThunk | CopyThunk], None]"
+"""Is shown a step that is done."""
 
 
 @final
@@ -134,7 +134,7 @@ class LoadedGpuProgram:
         self._run(self.program.thunks)
 
     def run_in_turn(self, seen: Seen) -> None:
-        """Do what `run` does step by step, each after all is done; show what each has written."""
+        """Do what `run` does step by step, each after all is done, and show each one then."""
         self._seen = seen
         try:
             self._run(self.program.thunks)
@@ -193,7 +193,7 @@ class LoadedGpuProgram:
             match thunk:
                 case WhileThunk():
                     self._run(thunk.condition)
-                    while self._read(thunk.predicate)[0]:
+                    while self.read(thunk.predicate)[0]:
                         self._run(thunk.body)
                         self._run(thunk.condition)
                 case ConditionalThunk():
@@ -201,7 +201,7 @@ class LoadedGpuProgram:
                 case CollectiveThunk():
                     self.wait()
                     assert self._collectives is not None
-                    self._collectives.run(thunk, self._address)
+                    self._collectives.run(thunk, self.address)
                 case None:
                     pass
                 case _:
@@ -211,25 +211,28 @@ class LoadedGpuProgram:
         if self._seen is not None:
             for thunk in thunks[start:end]:
                 assert isinstance(thunk, KernelThunk | CopyThunk)
-                self._step(thunk).start(self._first)
-                self._seen(thunk, [self._read(x) for x in written_by(thunk)])
+                self.step(thunk).start(self._first)
+                self.driver.synchronize(self._first)
+                self._seen(thunk)
             return
         key = id(thunks), start  # The program holds its thunks, so that none take their place.
         planned = self._planned.get(key)
         if planned is None:
-            steps = [self._step(x) for x in thunks[start:end]]
+            steps = [self.step(x) for x in thunks[start:end]]
             planned = self._planned[key] = self._sequences.planned(steps, is_fixed=True)
         self._sequences.start(planned)
 
     # -- steps ---------------------------------------------------------------------------------
 
-    def _address(self, place: BufferSlice) -> int:
+    def address(self, place: BufferSlice) -> int:
+        """Return where bytes lie on the device, 0 where there are none."""
         return self._bases[place.allocation] + place.offset if place.nbytes else 0
 
-    def _step(self, thunk: Thunk) -> DeviceStep:
+    def step(self, thunk: Thunk) -> DeviceStep:
+        """Return what a copy or a kernel is on the device."""
         driver = self.driver
         if isinstance(thunk, CopyThunk):
-            target, source = self._address(thunk.target), self._address(thunk.source)
+            target, source = self.address(thunk.target), self.address(thunk.source)
             nbytes = thunk.source.nbytes
 
             def copy(stream: int) -> None:
@@ -238,7 +241,7 @@ class LoadedGpuProgram:
             return DeviceStep(copy, Touched((thunk.source,), (thunk.target,)))
         assert isinstance(thunk, KernelThunk)
         scratch = () if thunk.scratch is None else (thunk.scratch,)
-        addresses = [self._address(x) for x in (*thunk.buffers, *scratch)]
+        addresses = [self.address(x) for x in (*thunk.buffers, *scratch)]
         addresses += [0] * (len(thunk.buffers) + 1 - len(addresses))
         launches = [
             (self._functions[x.function], (x.blocks, x.threads))
@@ -265,7 +268,7 @@ class LoadedGpuProgram:
         return DeviceStep(upload, Touched((), (place,)))
 
     def _download(self, number: int, place: BufferSlice) -> DeviceStep:
-        address, driver = self._address(place), self.driver
+        address, driver = self.address(place), self.driver
 
         def download(stream: int) -> None:
             made = self._made[number]
@@ -278,27 +281,22 @@ class LoadedGpuProgram:
 
     # -- decisions of the host -----------------------------------------------------------------
 
-    def _read(self, place: BufferSlice) -> Bytes:
-        """The bytes of a place once all that was started is done."""
+    def read(self, place: BufferSlice) -> Bytes:
+        """Return the bytes of a place once all that was started is done."""
         data = np.empty(place.nbytes, np.uint8)
         if not place.nbytes:
             return data
-        self.driver.download(data, self._address(place), self._first)
+        self.driver.download(data, self.address(place), self._first)
         self.driver.synchronize(self._first)
         return data
 
     def _branch(self, thunk: ConditionalThunk) -> int:
-        selector = self._read(thunk.selector)
+        selector = self.read(thunk.selector)
         if thunk.is_predicate:
             return 0 if selector[0] else 1
         number = int(selector.view(np.int32)[0])
         last = len(thunk.branches) - 1
         return number if 0 <= number <= last else last
-
-
-def written_by(thunk: KernelThunk | CopyThunk) -> tuple[BufferSlice, ...]:
-    """Return the slices that a step writes, its scratch left out."""
-    return thunk.buffers[thunk.results :] if isinstance(thunk, KernelThunk) else (thunk.target,)
 
 
 def _too_little(program: GpuProgram, driver: Driver) -> str:
