@@ -196,7 +196,7 @@ def _compared(carries: _Carries) -> LoopCounter | None:
 
 def _step(carries: _Carries, index: int) -> int | None:
     """Return what each iteration adds to an element, if it is always the same."""
-    result = carries.results[index]
+    result = _source(carries.results[index])
     if result.opcode not in (Opcode.ADD, Opcode.SUBTRACT):
         return None
     counter, amount = result.operands
