@@ -125,8 +125,11 @@ def _programs(rows: list[Row], _: float) -> Iterator[str]:
 
 def _kernels(rows: list[Row], _: float) -> Iterator[str]:
     """Programs beside their kernels, each run by itself."""
-    yield "| program | ms | its kernels one by one, ms | launches | the longest | ms of it |"
-    yield "|---|--:|--:|--:|---|--:|"
+    yield (
+        "| program | ms | in one stream, ms | its kernels one by one, ms | host, ms | launches | "
+        "the longest | ms of it |"
+    )
+    yield "|---|--:|--:|--:|--:|--:|---|--:|"
     for row in rows:
         ours = row["ours"]
         if not ours.get("top"):
@@ -135,7 +138,9 @@ def _kernels(rows: list[Row], _: float) -> Iterator[str]:
         cells = [
             row["name"],
             _time(ours),
+            f"{ours['one_stream_seconds'] * 1e3:,.3f}",
             f"{ours['kernel_seconds'] * 1e3:,.3f}",
+            f"{ours['host_seconds'] * 1e3:,.3f}",
             f"{ours['launches']:,}",
             f"{first['template']}: {first['name']}",
             f"{first['launches'] * first['seconds'] * 1e3:,.3f}",
@@ -201,7 +206,8 @@ def profile_lines(found: Row, seconds: float, count: int) -> list[str]:
     whole = found["kernel_seconds"]
     said = [
         f"{found['steps']} steps, {found['launches']} launches: {whole * 1e3:.3f} ms alone, "
-        f"{seconds * 1e3:.3f} ms as a program"
+        f"{seconds * 1e3:.3f} ms as a program, {found['one_stream_seconds'] * 1e3:.3f} ms in one "
+        f"stream, {found['host_seconds'] * 1e6:.0f} us of the host"
     ]
     for x in found["top"][:count]:
         total = x["launches"] * x["seconds"]
