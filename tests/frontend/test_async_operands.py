@@ -1,4 +1,4 @@
-"""Asynchronous starts that tell of other operands than they have: read as XLA does, then refused."""
+"""Asynchronous starts that tell of other operands than they have: read, then refused."""
 
 import pytest
 
