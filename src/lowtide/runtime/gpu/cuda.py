@@ -1,6 +1,6 @@
 """The CUDA driver, by the package cuda-bindings: no toolkit is needed, only NVIDIA's driver.
 
-It has not run on a device yet; its calls are held against the names of the package by a test.
+Its calls are held against the names of the package by a test, which needs no device.
 """
 
 from __future__ import annotations
