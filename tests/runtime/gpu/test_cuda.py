@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.codegen.gpu.programs import flat
+from tests.runtime.gpu.test_loops import ASKED, argument, compiled, is_right
 
 from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
@@ -81,6 +82,7 @@ class PlayedDriver:
         self.kernels: dict[str, HostKernels] = {}
         self.counts: dict[str, int] = {}
         self.memory: dict[int, np.ndarray[Any, Any]] = {}
+        self.locked: list[np.ndarray[Any, Any]] = []
         self.launches = 0
         self.fails_at = 0
         self.fails_with = Result.CUDA_ERROR_LAUNCH_FAILED
@@ -169,6 +171,15 @@ class PlayedDriver:
         address = made.ctypes.data + -made.ctypes.data % 256
         self.memory[address] = made
         return Result.SUCCESS, address
+
+    def cuMemHostAlloc(self, nbytes: int, flags: int) -> tuple[Any, ...]:
+        assert flags == 0
+        self.locked.append(np.full(nbytes, 0xFF, np.uint8))
+        return Result.SUCCESS, self.locked[-1].ctypes.data
+
+    def cuMemFreeHost(self, address: int) -> tuple[Any, ...]:
+        self.locked = [x for x in self.locked if x.ctypes.data != address]
+        return (Result.SUCCESS,)
 
     def cuMemGetInfo(self) -> tuple[Any, ...]:
         return Result.SUCCESS, self.room, 1 << 30
@@ -291,6 +302,16 @@ def test_later_calls_are_graphs(program: GpuProgram, played: PlayedDriver) -> No
         assert np.allclose(found, scale * (x @ y) * b, atol=1e-5)
     graphs = 3 if len(program.kernels) > 1 else 0
     assert played.graphs == graphs
+
+
+def test_what_the_host_decides_by_is_read_into_locked_memory(played: PlayedDriver) -> None:
+    driver = CudaDriver(None)
+    device = LoadedGpuProgram(compiled(ASKED), driver)
+    assert all(is_right(device(argument(), 9), 5) for _ in range(2))
+    assert [x.nbytes for x in played.locked] == [64]
+    device.close()
+    driver.close()
+    assert not played.locked
 
 
 class Foreign:

@@ -118,6 +118,13 @@ class CudaDriver:
         self.calls.use()
         self.calls("cuMemFree", address)
 
+    def host_memory(self, nbytes: int) -> Bytes:
+        """Return page-locked memory of the host, there until the device closes."""
+        place = self.calls("cuMemHostAlloc", nbytes, 0)
+        self._closing.append(("cuMemFreeHost", place))
+        found: Bytes = np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(int(place)))
+        return found
+
     # -- streams -------------------------------------------------------------------------------
 
     def stream(self) -> int:

@@ -55,6 +55,9 @@ class Driver(Protocol):
     def free(self, address: int) -> None:
         """Give memory back that no work uses any more."""
 
+    def host_memory(self, nbytes: int) -> Bytes:
+        """Return memory of the host that is copied to quickly, there until the device closes."""
+
     def stream(self) -> int:
         """Return a new stream."""
 

@@ -179,7 +179,7 @@ class LoadedGpuProgram:
 
     def read(self, place: BufferSlice) -> Bytes:
         """Return the bytes of a place once all that was started is done."""
-        return self._walk.read(place)[0]
+        return self._walk.read(place)[0].copy()
 
     def _upload(self, place: BufferSlice) -> DeviceStep:
         base, driver = self._bases[place.allocation], self.driver

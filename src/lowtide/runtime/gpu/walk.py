@@ -8,7 +8,7 @@ are started without a wait. The predicate of any other is read before each trip.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias, final
+from typing import Final, TypeAlias, final
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from lowtide.runtime.gpu.stretches import DeviceStretch, Part, chunk_of, parts_o
 Seen: TypeAlias = "Callable[[KernelThunk | CopyThunk], None]"
 """Is shown a step that is done."""
 
+_FEW: Final = 64
+"""Bytes that are read at most where the host decides."""
+
 
 @final
 class DeviceWalk:
@@ -44,6 +47,7 @@ class DeviceWalk:
         self._steps, self._sequences, self._collectives = steps, sequences, collectives
         self._parts: dict[tuple[int, int], tuple[Part, ...]] = {}
         self._planned: dict[int, PlannedSteps] = {}
+        self._few: Bytes | None = None
         self.seen: Seen | None = None
 
     def run(self, thunks: Sequence[Thunk], times: int = 1) -> None:
@@ -80,14 +84,23 @@ class DeviceWalk:
         self._sequences.start(planned)
 
     def read(self, *places: BufferSlice) -> list[Bytes]:
-        """Return the bytes of places once all that was started is done."""
-        found = [np.empty(x.nbytes, np.uint8) for x in places]
+        """Return the bytes of places, until others are read, once all that was started is done."""
+        found = self._room(places)
         first = self._sequences.first()
         for data, place in zip(found, places, strict=True):
             if place.nbytes:
                 self._sequences.driver.download(data, self._steps.address(place), first)
         self._sequences.wait()
         return found
+
+    def _room(self, places: Sequence[BufferSlice]) -> list[Bytes]:
+        """Bytes of the host for those of places; few of them lie where copies are quick."""
+        if sum([x.nbytes for x in places]) > _FEW:
+            return [np.empty(x.nbytes, np.uint8) for x in places]
+        if self._few is None:
+            self._few = self._sequences.driver.host_memory(_FEW)
+        ends = np.cumsum([x.nbytes for x in places])
+        return [self._few[end - x.nbytes : end] for end, x in zip(ends, places, strict=True)]
 
     # -- decisions of the host -----------------------------------------------------------------
 

@@ -134,6 +134,10 @@ class EmulatedDriver:
         self._taken -= self._memory.pop(address)[1]
         self._bases = sorted(self._memory)
 
+    def host_memory(self, nbytes: int) -> Bytes:
+        """Return memory of the host."""
+        return np.full(nbytes, _POISON, np.uint8)
+
     def _give_back(self, address: int) -> None:
         """Forget an allocation of another device."""
         if self._borrowed.pop(address, None) is not None:
