@@ -21,13 +21,15 @@ from tests.runtime.gpu.test_loops import ASKED, argument, compiled, is_right
 
 from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
+from lowtide.client.gpu import compile_for_device
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.errors import InputError
 from lowtide.ir.thunk import GridLaunch
+from lowtide.options import Options
 from lowtide.runtime.gpu import cuda, cuda_calls
 from lowtide.runtime.gpu.assembling import AssemblerError, Cubin
 from lowtide.runtime.gpu.cuda import CudaDriver
-from lowtide.runtime.gpu.cuda_calls import architecture_for
+from lowtide.runtime.gpu.cuda_calls import architecture_for, runs_on
 from lowtide.runtime.gpu.dlpack import SharedTensor, capsule_of
 from lowtide.runtime.gpu.driver import DeviceMemoryError, DriverError
 from lowtide.runtime.gpu.emulator.running import HostKernels
@@ -352,6 +354,48 @@ def test_arrays_of_the_device(program: GpuProgram, played: PlayedDriver) -> None
     ):
         with pytest.raises(InputError, match=said):
             device(wrong, y, b)
+
+
+def test_arrays_of_other_programs_on_the_device(program: GpuProgram, played: PlayedDriver) -> None:
+    """Each program has a driver of its own; their device is one, and nothing goes by the host."""
+    x, y, b = arguments()
+    first = LoadedGpuProgram(program, CudaDriver(None))(x, y, b, keep=True)
+    text = (
+        "HloModule n\n\nENTRY e {\n  x = f32[8,8] parameter(0)\n  ROOT r = f32[8,8] negate(x)\n}\n"
+    )
+    other = LoadedGpuProgram(build(parse_hlo(text), GpuBackend("cuda")).program, CudaDriver(None))
+    copies: list[int] = []
+    download = played.cuMemcpyDtoHAsync
+    played.cuMemcpyDtoHAsync = lambda *given: copies.append(given[2]) or download(*given)
+    kept = other(first, keep=True)
+    assert not copies
+    assert np.allclose(np.asarray(kept), -(x @ y) * b, atol=1e-5)
+
+
+def test_code_that_a_device_does_not_run_is_refused_first(played: PlayedDriver) -> None:
+    """The played device has capability 9.0."""
+    module = parse_hlo(MODULE)
+    with pytest.raises(DriverError, match=r"Played has .* 9\.0 and does not .* for sm_120; "):
+        compile_for_device(module, Options(target="cuda:sm_120"))
+    x, y, b = arguments()
+    (found,) = flat(compile_for_device(module, Options(target="cuda:sm_90"))(x, y, b))
+    assert np.allclose(found, (x @ y) * b, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "least"),
+    [
+        ("sm_80", (8, 0)),
+        ("sm_89", (8, 9)),
+        ("sm_90", (9, 0)),
+        ("sm_100", (10, 0)),
+        ("sm_120", (12, 0)),
+    ],
+)
+def test_which_devices_run_code(architecture: str, least: tuple[int, int]) -> None:
+    known = [(8, 0), (8, 6), (8, 9), (9, 0), (9, 1), (10, 0), (10, 3), (12, 0), (12, 1)]
+    assert [x for x in known if runs_on(architecture, *x)] == [x for x in known if x >= least]
+    assert [x for x in known if runs_on("sm_90a", *x)] == [(9, 0)]
 
 
 class Capsule:

@@ -141,6 +141,15 @@ class CudaCalls:
         major, minor = self.attribute(_MAJOR), self.attribute(_MINOR)
         return architecture_for(major, minor, self.name)
 
+    def check_runs(self, architecture: str) -> None:
+        """Raise DriverError where the device does not run the code of an architecture."""
+        major, minor = self.attribute(_MAJOR), self.attribute(_MINOR)
+        if not runs_on(architecture, major, minor):
+            raise DriverError(
+                f"{self.name} has compute capability {major}.{minor} and does not run code for "
+                f"{architecture}; --target cuda makes what it runs"
+            )
+
     def free_bytes(self) -> tuple[int, int]:
         """Return how many bytes of the device are free, and how many it has."""
         error, free, whole = self.cuda.cuMemGetInfo()
@@ -176,3 +185,15 @@ def architecture_for(major: int, minor: int, device: str) -> str:
         known = ", ".join(GPU_ARCHITECTURES)
         raise DriverError(f"{device} has compute capability {major}.{minor}; known are {known}")
     return runs[-1]
+
+
+def runs_on(architecture: str, major: int, minor: int) -> bool:
+    """Return whether programs for an architecture run on devices of a compute capability.
+
+    On newer ones the driver assembles their PTX. Those for one with instructions of its own
+    ("sm_90a") run on no other.
+    """
+    number = architecture.removeprefix("sm_")
+    least = number.rstrip("abcdefghijklmnopqrstuvwxyz")
+    wanted = int(least[:-1]), int(least[-1])
+    return (major, minor) == wanted if least != number else (major, minor) >= wanted
