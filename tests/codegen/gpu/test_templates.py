@@ -81,10 +81,6 @@ POINTS = {
 }
 
 UNITS = {
-    "sort": """
-  x = f32[5,300] parameter(0)
-  ROOT s = f32[5,300] sort(x), dimensions={1}, is_stable=true, to_apply=less
-""",
     "cholesky": """
   x = f32[3,3] constant({{4,1,0},{1,5,2},{0,2,6}})
   y = f32[3,3] parameter(0)

@@ -12,6 +12,7 @@ from lowtide.codegen.gpu.ffma import plan_ffma
 from lowtide.codegen.gpu.kernel import GpuPlan
 from lowtide.codegen.gpu.points import SUMS, plan_points
 from lowtide.codegen.gpu.rows import plan_rows
+from lowtide.codegen.gpu.sorts import plan_gpu_sort
 from lowtide.codegen.gpu.tensor_cores import plan_tensor_cores
 from lowtide.codegen.gpu.units import plan_units
 from lowtide.ir import Instruction, Opcode
@@ -60,5 +61,11 @@ def _points(instruction: Instruction, target: Target) -> GpuPlan | None:
     return plan_points(instruction, target)
 
 
-TEMPLATES: Final[tuple[GpuTemplate, ...]] = (plan_tensor_cores, plan_ffma, plan_rows, _points)
+TEMPLATES: Final[tuple[GpuTemplate, ...]] = (
+    plan_gpu_sort,
+    plan_tensor_cores,
+    plan_ffma,
+    plan_rows,
+    _points,
+)
 """The templates that are tried in turn, ahead of pieces of work as a processor does them."""
