@@ -113,3 +113,27 @@ def test_a_comparator_without_keys_has_no_template_for_long_rows() -> None:
     text = sort_text(["f64", "f64"], (2100,), 0, TWO_KEYS)
     given = integers((2100,), np.float64), integers((2100,), np.float64)
     assert templates(same(text, *given)) == ["units"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "k", "rounds"),
+    [((5, 300), 7, 1), ((40, 8), 2, 1), ((2, 9000), 64, 2), ((5000,), 1000, 3), ((5000,), 3, 2)],
+)
+def test_the_first_of_rows_are_kept_in_rounds(sizes: tuple[int, ...], k: int, rounds: int) -> None:
+    for type_, kind, largest in (("f32", np.float32, "true"), ("f64", np.float64, "false")):
+        given = ",".join(map(str, sizes))
+        kept = ",".join(map(str, (*sizes[:-1], k)))
+        text = (
+            f"HloModule m\n\nENTRY e {{\n  x = {type_}[{given}] parameter(0)\n  ROOT t = "
+            f"({type_}[{kept}], s32[{kept}]) topk(x), k={k}, largest={largest}\n}}\n"
+        )
+        (kernel,) = same(text, floats(sizes, kind)).kernels
+        assert (kernel.template, len(kernel.launches)) == ("topk", rounds)
+
+
+def test_many_of_a_row_are_the_start_of_all_in_order() -> None:
+    text = (
+        "HloModule m\n\nENTRY e {\n  x = s32[2,3000] parameter(0)\n"
+        "  ROOT t = (s32[2,1500], s32[2,1500]) topk(x), k=1500, largest=true\n}\n"
+    )
+    assert templates(same(text, integers((2, 3000)))) == ["topk"]

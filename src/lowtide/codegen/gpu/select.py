@@ -14,6 +14,7 @@ from lowtide.codegen.gpu.points import SUMS, plan_points
 from lowtide.codegen.gpu.rows import plan_rows
 from lowtide.codegen.gpu.sorts import plan_gpu_sort
 from lowtide.codegen.gpu.tensor_cores import plan_tensor_cores
+from lowtide.codegen.gpu.topk import plan_gpu_topk
 from lowtide.codegen.gpu.units import plan_units
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.errors import unsupported
@@ -63,6 +64,7 @@ def _points(instruction: Instruction, target: Target) -> GpuPlan | None:
 
 TEMPLATES: Final[tuple[GpuTemplate, ...]] = (
     plan_gpu_sort,
+    plan_gpu_topk,
     plan_tensor_cores,
     plan_ffma,
     plan_rows,
