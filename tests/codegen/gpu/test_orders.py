@@ -137,3 +137,80 @@ def test_many_of_a_row_are_the_start_of_all_in_order() -> None:
         "  ROOT t = (s32[2,1500], s32[2,1500]) topk(x), k=1500, largest=true\n}\n"
     )
     assert templates(same(text, integers((2, 3000)))) == ["topk"]
+
+
+# -- scatters --------------------------------------------------------------------------------------
+
+
+def scatter_text(entry: str, type_: str, combined: str) -> str:
+    return (
+        f"HloModule m\n\ncombined {{\n  a = {type_}[] parameter(0)\n  b = {type_}[] parameter(1)\n"
+        f"  ROOT r = {type_}[] {combined}\n}}\n\nENTRY e {{\n{entry}}}\n"
+    )
+
+
+def normal(*sizes: int) -> np.ndarray:
+    return RANDOM.normal(size=sizes).astype(np.float32)
+
+
+def places(least: int, most: int, *sizes: int) -> np.ndarray:
+    return RANDOM.integers(least, most, sizes, np.int32)
+
+
+ROWS = """  x = f32[50,7] parameter(0)
+  i = s32[300,1] parameter(1)
+  u = f32[300,7] parameter(2)
+  ROOT s = f32[50,7] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, \
+scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=combined
+"""
+
+
+@pytest.mark.parametrize(
+    "combined", ["add(a, b)", "multiply(a, b)", "minimum(a, b)", "subtract(b, a)", "copy(b)"]
+)
+def test_updates_of_a_row_are_combined_in_their_order(combined: str) -> None:
+    given = normal(50, 7), places(-3, 55, 300, 1), normal(300, 7)
+    program = same(scatter_text(ROWS, "f32", combined), *given)
+    assert templates(program) == ["points", "scatters"]
+    given = normal(50, 7), places(3, 4, 300, 1), normal(300, 7)
+    same(scatter_text(ROWS, "f32", combined), *given)
+
+
+SINGLE = """  x = f32[4,30] parameter(0)
+  i = s32[4,700,1] parameter(1)
+  u = f32[4,700] parameter(2)
+  v = f32[4,700] multiply(u, u)
+  ROOT s = f32[4,30] scatter(x, i, v), update_window_dims={}, inserted_window_dims={1}, \
+input_batching_dims={0}, scatter_indices_batching_dims={0}, scatter_dims_to_operand_dims={1}, \
+index_vector_dim=2, to_apply=combined
+"""
+
+
+def test_single_elements_of_batches_are_combined_in_their_order() -> None:
+    given = normal(4, 30), places(-2, 32, 4, 700, 1), normal(4, 700)
+    program = same(scatter_text(SINGLE, "f32", "add(a, b)"), *given)
+    assert "scatters" in templates(program)
+
+
+WINDOWS = """  x = f32[40,9] parameter(0)
+  i = s32[{n},2] parameter(1)
+  u = f32[{n},3,4] parameter(2)
+  ROOT s = f32[40,9] scatter(x, i, u), update_window_dims={{1,2}}, inserted_window_dims={{}}, \
+scatter_dims_to_operand_dims={{0,1}}, index_vector_dim=1, to_apply=combined
+"""
+
+
+@pytest.mark.parametrize(("count", "template"), [(1, "scatters"), (20, "scatters"), (100, "units")])
+def test_windows_that_overlap(count: int, template: str) -> None:
+    given = normal(40, 9), places(-1, 8, count, 2), normal(count, 3, 4)
+    program = same(scatter_text(WINDOWS.format(n=count), "f32", "add(a, b)"), *given)
+    assert templates(program) == ["points", template]
+
+
+def test_windows_that_are_unlike_are_not_sorted() -> None:
+    text = scatter_text(ROWS, "f32", "add(a, b)").replace(
+        "index_vector_dim=1,", "index_vector_dim=1, unique_indices=true,"
+    )
+    given = normal(50, 7), RANDOM.permutation(300)[:, None].astype(np.int32), normal(300, 7)
+    kernel = same(text, *given).kernels[-1]
+    assert kernel.template == "scatters" and len(kernel.launches) == 1

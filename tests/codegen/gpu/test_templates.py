@@ -92,12 +92,6 @@ UNITS = {
   x = c64[4,60] parameter(0)
   ROOT f = c64[4,60] fft(x), fft_type=FFT, fft_length={60}
 """,
-    "scatter": """
-  x = f32[20,8] parameter(0)
-  i = s32[6,1] parameter(1)
-  u = f32[6,8] parameter(2)
-  ROOT s = f32[20,8] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add
-""",
     "random bits": """
   s = u64[2] parameter(0)
   ROOT r = (u64[2], u32[1000]) rng-bit-generator(s), algorithm=rng_three_fry
