@@ -12,6 +12,7 @@ from lowtide.codegen.gpu.ffma import plan_ffma
 from lowtide.codegen.gpu.kernel import GpuPlan
 from lowtide.codegen.gpu.points import SUMS, plan_points
 from lowtide.codegen.gpu.rows import plan_rows
+from lowtide.codegen.gpu.scans import plan_gpu_scan
 from lowtide.codegen.gpu.scatters import plan_gpu_scatter
 from lowtide.codegen.gpu.sorts import plan_gpu_sort
 from lowtide.codegen.gpu.tensor_cores import plan_tensor_cores
@@ -67,6 +68,7 @@ TEMPLATES: Final[tuple[GpuTemplate, ...]] = (
     plan_gpu_sort,
     plan_gpu_topk,
     plan_gpu_scatter,
+    plan_gpu_scan,
     plan_tensor_cores,
     plan_ffma,
     plan_rows,
