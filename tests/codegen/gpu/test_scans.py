@@ -1,4 +1,4 @@
-"""Running sums on the emulator: threads step through parts of rows, and parts are added up first."""
+"""Running sums on the emulator: parts of rows are added up before threads step through them."""
 
 from __future__ import annotations
 

@@ -96,12 +96,6 @@ UNITS = {
   s = u64[2] parameter(0)
   ROOT r = (u64[2], u32[1000]) rng-bit-generator(s), algorithm=rng_three_fry
 """,
-    "select and scatter": """
-  x = f32[8,8] parameter(0)
-  u = f32[4,4] parameter(1)
-  z = f32[] constant(0)
-  ROOT s = f32[8,8] select-and-scatter(x, u, z), window={size=2x2 stride=2x2}, select=ge, scatter=add
-""",
 }
 
 ROWS = {

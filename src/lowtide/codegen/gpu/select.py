@@ -14,6 +14,7 @@ from lowtide.codegen.gpu.points import SUMS, plan_points
 from lowtide.codegen.gpu.rows import plan_rows
 from lowtide.codegen.gpu.scans import plan_gpu_scan
 from lowtide.codegen.gpu.scatters import plan_gpu_scatter
+from lowtide.codegen.gpu.select_and_scatter import plan_gpu_select_and_scatter
 from lowtide.codegen.gpu.sorts import plan_gpu_sort
 from lowtide.codegen.gpu.tensor_cores import plan_tensor_cores
 from lowtide.codegen.gpu.topk import plan_gpu_topk
@@ -69,6 +70,7 @@ TEMPLATES: Final[tuple[GpuTemplate, ...]] = (
     plan_gpu_topk,
     plan_gpu_scatter,
     plan_gpu_scan,
+    plan_gpu_select_and_scatter,
     plan_tensor_cores,
     plan_ffma,
     plan_rows,
