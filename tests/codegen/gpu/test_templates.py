@@ -88,10 +88,6 @@ UNITS = {
   a = f32[3,3] add(x, z)
   ROOT c = f32[3,3] cholesky(a), lower=true
 """,
-    "fft": """
-  x = c64[4,60] parameter(0)
-  ROOT f = c64[4,60] fft(x), fft_type=FFT, fft_length={60}
-""",
     "random bits": """
   s = u64[2] parameter(0)
   ROOT r = (u64[2], u32[1000]) rng-bit-generator(s), algorithm=rng_three_fry

@@ -9,6 +9,7 @@ from lowtide.codegen.elements.operands import leaves, members
 from lowtide.codegen.elements.table import has_rule
 from lowtide.codegen.gpu.collective import plan_gpu_collective
 from lowtide.codegen.gpu.ffma import plan_ffma
+from lowtide.codegen.gpu.fourier import plan_gpu_fft
 from lowtide.codegen.gpu.kernel import GpuPlan
 from lowtide.codegen.gpu.points import SUMS, plan_points
 from lowtide.codegen.gpu.rows import plan_rows
@@ -71,6 +72,7 @@ TEMPLATES: Final[tuple[GpuTemplate, ...]] = (
     plan_gpu_scatter,
     plan_gpu_scan,
     plan_gpu_select_and_scatter,
+    plan_gpu_fft,
     plan_tensor_cores,
     plan_ffma,
     plan_rows,
