@@ -9,10 +9,16 @@ from lowtide.codegen.elements.operands import leaves, members
 from lowtide.codegen.elements.table import has_rule
 from lowtide.codegen.gpu.collective import plan_gpu_collective
 from lowtide.codegen.gpu.ffma import plan_ffma
+from lowtide.codegen.gpu.fourier import plan_gpu_fft
 from lowtide.codegen.gpu.kernel import GpuPlan
 from lowtide.codegen.gpu.points import SUMS, plan_points
 from lowtide.codegen.gpu.rows import plan_rows
+from lowtide.codegen.gpu.scans import plan_gpu_scan
+from lowtide.codegen.gpu.scatters import plan_gpu_scatter
+from lowtide.codegen.gpu.select_and_scatter import plan_gpu_select_and_scatter
+from lowtide.codegen.gpu.sorts import plan_gpu_sort
 from lowtide.codegen.gpu.tensor_cores import plan_tensor_cores
+from lowtide.codegen.gpu.topk import plan_gpu_topk
 from lowtide.codegen.gpu.units import plan_units
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.errors import unsupported
@@ -60,5 +66,16 @@ def _points(instruction: Instruction, target: Target) -> GpuPlan | None:
     return plan_points(instruction, target)
 
 
-TEMPLATES: Final[tuple[GpuTemplate, ...]] = (plan_tensor_cores, plan_ffma, plan_rows, _points)
+TEMPLATES: Final[tuple[GpuTemplate, ...]] = (
+    plan_gpu_sort,
+    plan_gpu_topk,
+    plan_gpu_scatter,
+    plan_gpu_scan,
+    plan_gpu_select_and_scatter,
+    plan_gpu_fft,
+    plan_tensor_cores,
+    plan_ffma,
+    plan_rows,
+    _points,
+)
 """The templates that are tried in turn, ahead of pieces of work as a processor does them."""
