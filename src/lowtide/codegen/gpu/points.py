@@ -32,6 +32,9 @@ _LEAST_THREADS: Final = 1 << 14
 _LINES: Final = 600
 """Lines of code of a point, at most, that are written for several lanes."""
 
+_MOST_LINES: Final = 4 * _LINES
+"""Those of all lanes of a thread."""
+
 SUMS: Final = frozenset(
     {Opcode.CONVOLUTION, Opcode.DOT, Opcode.RAGGED_DOT, Opcode.REDUCE, Opcode.SCALED_DOT}
 )
@@ -126,9 +129,16 @@ def _lanes(group: PointGroup, sizes: Sequence[int], lines: int) -> int:
     inner = members(group.instruction)
     if lines > _LINES or any(x.opcode in SUMS for x in inner):
         return 0
-    types = [x.element_type for y in (group.instruction, *inner) for x in leaves(y.shape)]
-    widest = max([x.nbytes for x in types], default=1)
-    lanes = max(4 if widest <= 4 else 16 // widest, 1)
-    if lanes < 2 or sizes[-1] % lanes or prod(sizes) // lanes < _LEAST_THREADS:
-        return 0
-    return lanes
+    lanes = 16 // _widest(group)
+    while lanes * lines > _MOST_LINES or sizes[-1] % lanes:
+        lanes //= 2
+    return lanes if lanes > 1 and prod(sizes) // lanes >= _LEAST_THREADS else 0
+
+
+def _widest(group: PointGroup) -> int:
+    """The bytes of the widest elements that make up most of what is moved."""
+    instruction = group.instruction
+    shapes = [y for x in (instruction, *instruction.operands) for y in leaves(x.shape)]
+    largest = max([x.element_count for x in shapes])
+    wide = [x.element_type for x in shapes if 2 * x.element_count >= largest]
+    return min(max([x.nbytes for x in wide]), 16)
