@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Final
 
@@ -85,14 +85,21 @@ def groups_of_outputs(instruction: Instruction, target: Target) -> list[PointGro
     ]
 
 
-def point_kernel(group: PointGroup) -> tuple[Function, GridLaunch, list[str]]:
-    """Return the kernel of a group, its launch, and constants that it needs."""
+def point_kernel(
+    group: PointGroup, prepare: Callable[[Elements], None] | None = None
+) -> tuple[Function, GridLaunch, list[str]]:
+    """Return the kernel of a group, its launch, and constants that it needs.
+
+    `prepare` says where the elements of some instructions come from, ahead of their rules.
+    """
     instruction, outputs = group.instruction, group.outputs
     raw = moved_types(members(instruction))
     fn = kernel_function(group.name, instruction, THREADS)
 
     def visit(elements: Elements, index: Index) -> None:
         elements.raw = raw
+        if prepare is not None:
+            prepare(elements)
         names = buffer_names(instruction)
         bound = retyped(bind(elements.function, instruction, names), raw)
         stored(elements, outputs, bound, [index], None)
@@ -100,7 +107,8 @@ def point_kernel(group: PointGroup) -> tuple[Function, GridLaunch, list[str]]:
     domain = domain_of(group)
     trial = trial_of(domain, group.target, visit)
     space = LoopSpace(domain.sizes, groups_of(trial, domain.sizes))
-    lanes = _lanes(group, space.sizes, trial.lines)
+    has_sums = prepare is None and any(x.opcode in SUMS for x in members(instruction))
+    lanes = 0 if has_sums else _lanes(group, space.sizes, trial.lines)
     elements = thread_elements(fn, group.target, lanes)
     step = max(lanes, 1)
     sizes = (*space.sizes[:-1], space.sizes[-1] // step)
@@ -126,8 +134,7 @@ def domain_of(group: PointGroup) -> LoopDomain:
 
 def _lanes(group: PointGroup, sizes: Sequence[int], lines: int) -> int:
     """How many elements side by side a thread computes, 0 for one."""
-    inner = members(group.instruction)
-    if lines > _LINES or any(x.opcode in SUMS for x in inner):
+    if lines > _LINES:
         return 0
     lanes = 16 // _widest(group)
     while lanes * lines > _MOST_LINES or sizes[-1] % lanes:

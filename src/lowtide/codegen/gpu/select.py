@@ -12,6 +12,7 @@ from lowtide.codegen.gpu.ffma import plan_ffma
 from lowtide.codegen.gpu.kernel import GpuPlan
 from lowtide.codegen.gpu.points import SUMS, plan_points
 from lowtide.codegen.gpu.rows import plan_rows
+from lowtide.codegen.gpu.split_sums import plan_split_sums
 from lowtide.codegen.gpu.tensor_cores import plan_tensor_cores
 from lowtide.codegen.gpu.units import plan_units
 from lowtide.ir import Instruction, Opcode
@@ -43,7 +44,7 @@ def gpu_plan(instruction: Instruction, target: Target) -> GpuPlan:
 
 def is_cheap(fusion: Instruction, target: Target) -> bool:
     """Return whether a kernel computes no sum of a fusion once for each of many elements."""
-    if plan_rows(fusion, target) is not None:
+    if plan_split_sums(fusion, target) or plan_rows(fusion, target):
         return True
     inner = members(fusion)
     largest = max([x.element_count for x in leaves(fusion.shape)], default=0)
@@ -60,5 +61,11 @@ def _points(instruction: Instruction, target: Target) -> GpuPlan | None:
     return plan_points(instruction, target)
 
 
-TEMPLATES: Final[tuple[GpuTemplate, ...]] = (plan_tensor_cores, plan_ffma, plan_rows, _points)
+TEMPLATES: Final[tuple[GpuTemplate, ...]] = (
+    plan_tensor_cores,
+    plan_ffma,
+    plan_split_sums,
+    plan_rows,
+    _points,
+)
 """The templates that are tried in turn, ahead of pieces of work as a processor does them."""

@@ -21,7 +21,7 @@ from lowtide.codegen.space import decomposed
 from lowtide.codegen.value import Value, register_type
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Dimensions
-from lowtide.llvm.function import Function
+from lowtide.llvm.function import Function, Integer
 from lowtide.records import dataclass
 
 
@@ -75,14 +75,14 @@ class Team:
                 loop.next = [name for value in after for name in value.names]
             own = renamed(totals, loop.results)
             initial = yield from all_of([ask(request, 1, ())])
-            together = self._met(elements, reducer, own)
+            together = self.met(elements, reducer, own)
             start = [x.values[0] for x in reducer.taken(elements, initial)]
             results = reducer.finished(elements, reducer.combined(elements, start, together))
             assert fn is elements.function
         return Element(tuple(results), place)
 
-    def _met(self, elements: Elements, reducer: Reducer, own: Sequence[Value]) -> list[Value]:
-        """The sum of what the threads have, in all of them."""
+    def met(self, elements: Elements, reducer: Reducer, own: Sequence[Value]) -> list[Value]:
+        """Return the sum of what the threads have, in all of them."""
         together = self._in_warp(elements, reducer, own)
         if self.warps == 1:
             return together
@@ -96,12 +96,12 @@ class Team:
         arrays = [self._new_array(x, i) for x in together for i in range(len(x.names))]
         with fn.when(is_first):
             for array, name in zip(arrays, [y for x in together for y in x.names], strict=True):
-                _store(fn, array, warp, register_type(together[0].type), name)
+                store_shared(fn, array, warp, register_type(together[0].type), name)
         barrier(fn)
         place = fn.select(is_there, "i64", lane, 0)
         for array, name in zip(arrays, nothing.names, strict=True):
             type_ = register_type(together[0].type)
-            loaded = _load(fn, array, place, type_)
+            loaded = load_shared(fn, array, place, type_)
             found.append(fn.select(is_there, type_, loaded, name))
         return self._in_warp(elements, reducer, [Value(tuple(found), together[0].type)])
 
@@ -128,11 +128,13 @@ class Team:
         return together
 
 
-def _store(fn: Function, array: SharedArray, place: str, type_: str, name: str) -> None:
+def store_shared(fn: Function, array: SharedArray, place: Integer, type_: str, name: str) -> None:
+    """Store a value of a register type in shared memory."""
     array.store(fn, place, fn.op(f"zext i1 {name} to i8") if type_ == "i1" else name)
 
 
-def _load(fn: Function, array: SharedArray, place: str, type_: str) -> str:
+def load_shared(fn: Function, array: SharedArray, place: Integer, type_: str) -> str:
+    """Load what `store_shared` stored."""
     loaded = array.load(fn, place)
     return fn.op(f"trunc i8 {loaded} to i1") if type_ == "i1" else loaded
 

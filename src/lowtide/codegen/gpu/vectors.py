@@ -17,7 +17,6 @@ from lowtide.codegen.value import Value, register_type
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 
-
 _BYTES: Final = 16
 """What a thread moves at once, at most."""
 
