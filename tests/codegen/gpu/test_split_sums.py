@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """Long sums of which there are few, in several launches: emulated runs equal the evaluator."""
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from lowtide.codegen.arrays import strides
 from lowtide.codegen.domain import LoopDomain, trial_of, whole
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.moves import moved_types, retyped
-from lowtide.codegen.elements.operands import bind, leaves, members
+from lowtide.codegen.elements.operands import Bound, bind, leaves, members
 from lowtide.codegen.elements.outputs import KernelOutput, outputs_of, stored
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan, buffer_names, kernel_function
 from lowtide.codegen.gpu.threads import thread_number
@@ -93,22 +93,18 @@ def point_kernel(
     `prepare` says where the elements of some instructions come from, ahead of their rules.
     """
     instruction, outputs = group.instruction, group.outputs
-    raw = moved_types(members(instruction))
     fn = kernel_function(group.name, instruction, THREADS)
 
     def visit(elements: Elements, index: Index) -> None:
-        elements.raw = raw
         if prepare is not None:
             prepare(elements)
-        names = buffer_names(instruction)
-        bound = retyped(bind(elements.function, instruction, names), raw)
-        stored(elements, outputs, bound, [index], None)
+        stored(elements, outputs, bound_to(elements, instruction), [index], None)
 
     domain = domain_of(group)
     trial = trial_of(domain, group.target, visit)
     space = LoopSpace(domain.sizes, groups_of(trial, domain.sizes))
     has_sums = prepare is None and any(x.opcode in SUMS for x in members(instruction))
-    lanes = 0 if has_sums else _lanes(group, space.sizes, trial.lines)
+    lanes = 0 if has_sums else lanes_of(group, space.sizes, trial.lines)
     elements = thread_elements(fn, group.target, lanes)
     step = max(lanes, 1)
     sizes = (*space.sizes[:-1], space.sizes[-1] // step)
@@ -124,6 +120,13 @@ def point_kernel(
     return fn, launch, list(elements.globals.values())
 
 
+def bound_to(elements: Elements, instruction: Instruction) -> Bound:
+    """Return the arrays of an instruction in a function, of types that are moved as integers."""
+    elements.raw = moved_types(members(instruction))
+    names = buffer_names(instruction)
+    return retyped(bind(elements.function, instruction, names), elements.raw)
+
+
 def domain_of(group: PointGroup) -> LoopDomain:
     """Return all elements of a group, in the order in which the first result lies in memory."""
     first = group.outputs[0]
@@ -132,8 +135,8 @@ def domain_of(group: PointGroup) -> LoopDomain:
     return whole(first.dimensions, order)
 
 
-def _lanes(group: PointGroup, sizes: Sequence[int], lines: int) -> int:
-    """How many elements side by side a thread computes, 0 for one."""
+def lanes_of(group: PointGroup, sizes: Sequence[int], lines: int) -> int:
+    """Return how many elements side by side a thread computes, 0 for one."""
     if lines > _LINES:
         return 0
     lanes = 16 // _widest(group)

@@ -14,6 +14,7 @@ from lowtide.codegen.gpu.points import SUMS, plan_points
 from lowtide.codegen.gpu.rows import plan_rows
 from lowtide.codegen.gpu.split_sums import plan_split_sums
 from lowtide.codegen.gpu.tensor_cores import plan_tensor_cores
+from lowtide.codegen.gpu.turned import plan_turned
 from lowtide.codegen.gpu.units import plan_units
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.errors import unsupported
@@ -66,6 +67,7 @@ TEMPLATES: Final[tuple[GpuTemplate, ...]] = (
     plan_ffma,
     plan_split_sums,
     plan_rows,
+    plan_turned,
     _points,
 )
 """The templates that are tried in turn, ahead of pieces of work as a processor does them."""

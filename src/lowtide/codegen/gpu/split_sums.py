@@ -19,8 +19,15 @@ from lowtide.codegen.elements.reducers import Reducer, accumulator_type, carried
 from lowtide.codegen.elements.table import has_rule
 from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan, kernel_function
-from lowtide.codegen.gpu.points import SUMS, PointGroup, domain_of, groups_of_outputs, point_kernel
-from lowtide.codegen.gpu.sum_space import SumSpace, bound_to, is_long, sum_space
+from lowtide.codegen.gpu.points import (
+    SUMS,
+    PointGroup,
+    bound_to,
+    domain_of,
+    groups_of_outputs,
+    point_kernel,
+)
+from lowtide.codegen.gpu.sum_space import SumSpace, is_long, sum_space
 from lowtide.codegen.gpu.sum_terms import terms_kernel
 from lowtide.codegen.gpu.team_sums import Team
 from lowtide.codegen.gpu.threads import WARP, block_number, thread_in_block

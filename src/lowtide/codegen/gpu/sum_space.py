@@ -13,10 +13,8 @@ from typing import Final
 from lowtide.codegen.arrays import strides
 from lowtide.codegen.domain import Trial, trial_of, whole
 from lowtide.codegen.elements.elements import Elements
-from lowtide.codegen.elements.moves import moved_types, retyped
-from lowtide.codegen.elements.operands import Bound, bind, members
 from lowtide.codegen.elementwise.memory import element_bytes
-from lowtide.codegen.gpu.kernel import buffer_names
+from lowtide.codegen.gpu.points import bound_to
 from lowtide.codegen.gpu.team_sums import has_team_sum
 from lowtide.codegen.indexing import Affine, Index, linear
 from lowtide.codegen.space import LoopSpace, groups_of
@@ -174,13 +172,6 @@ class SumSpace:
         order = [d for d in self.order if d in places]
         sizes = tuple([self.dimensions[d] for d in order])
         return linear(tuple([places[d] for d in order]), sizes)
-
-
-def bound_to(elements: Elements, instruction: Instruction) -> Bound:
-    """Return the arrays of an instruction in a function, of types that are moved as integers."""
-    raw = moved_types(members(instruction))
-    elements.raw = raw
-    return retyped(bind(elements.function, instruction, buffer_names(instruction)), raw)
 
 
 def is_long(x: Instruction) -> bool:

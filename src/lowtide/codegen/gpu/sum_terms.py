@@ -14,7 +14,8 @@ from lowtide.codegen.arrays import Array
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.reducers import Reducer, carried, neutral, renamed
 from lowtide.codegen.gpu.kernel import kernel_function
-from lowtide.codegen.gpu.sum_space import THREADS, Prepare, SumSpace, bound_to
+from lowtide.codegen.gpu.points import bound_to
+from lowtide.codegen.gpu.sum_space import THREADS, Prepare, SumSpace
 from lowtide.codegen.gpu.team_sums import Team, load_shared, store_shared
 from lowtide.codegen.gpu.threads import (
     WARP,
