@@ -139,14 +139,14 @@ def lanes_of(group: PointGroup, sizes: Sequence[int], lines: int) -> int:
     """Return how many elements side by side a thread computes, 0 for one."""
     if lines > _LINES:
         return 0
-    lanes = 16 // _widest(group)
+    lanes = 16 // widest(group)
     while lanes * lines > _MOST_LINES or sizes[-1] % lanes:
         lanes //= 2
     return lanes if lanes > 1 and prod(sizes) // lanes >= _LEAST_THREADS else 0
 
 
-def _widest(group: PointGroup) -> int:
-    """The bytes of the widest elements that make up most of what is moved."""
+def widest(group: PointGroup) -> int:
+    """Return the bytes of the widest elements that make up most of what is moved."""
     instruction = group.instruction
     shapes = [y for x in (instruction, *instruction.operands) for y in leaves(x.shape)]
     largest = max([x.element_count for x in shapes])

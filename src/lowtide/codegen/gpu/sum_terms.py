@@ -12,11 +12,18 @@ from typing import Final
 
 from lowtide.codegen.arrays import Array
 from lowtide.codegen.elements.elements import Elements
-from lowtide.codegen.elements.reducers import Reducer, carried, neutral, renamed
+from lowtide.codegen.elements.reducers import Reducer, carried, renamed
 from lowtide.codegen.gpu.kernel import kernel_function
 from lowtide.codegen.gpu.points import bound_to
 from lowtide.codegen.gpu.sum_space import THREADS, Prepare, SumSpace
-from lowtide.codegen.gpu.team_sums import Team, load_shared, store_shared
+from lowtide.codegen.gpu.team_sums import (
+    Team,
+    folded,
+    lane_of,
+    load_shared,
+    neutral_lanes,
+    store_shared,
+)
 from lowtide.codegen.gpu.threads import (
     WARP,
     SharedArray,
@@ -90,7 +97,7 @@ def _along(block: _Block, number: str, arrays: Sequence[Array]) -> list[SharedAr
     team = Team(THREADS // WARP, thread)
     found = []
     for reducer, own in zip(block.reducers, totals, strict=True):
-        found.append(team.met(elements, reducer, _folded(elements, reducer, own)))
+        found.append(team.met(elements, reducer, folded(elements, reducer, own)))
     row = linear(tuple(kept), space.kept_sizes)
     with elements.scopes.when(fn.compare("eq", thread, 0)):
         for array, values in zip(arrays, found, strict=True):
@@ -142,7 +149,7 @@ def _added(
     fn, deep = elements.function, space.deep
     end = fn.min(fn.add(first, space.piece), space.steps)
     bound = bound_to(elements, space.instruction)
-    totals = [[_neutral(elements, x)] for x in block.reducers]
+    totals = [[neutral_lanes(elements, x, max(space.lanes, 1))] for x in block.reducers]
 
     def taken(step: Integer) -> list[list[Value]]:
         index = space.index(elements, kept, reduced(step))
@@ -174,34 +181,6 @@ def _regrouped(totals: list[list[Value]], names: Sequence[str]) -> list[list[Val
     return [[next(flat) for _ in x] for x in totals]
 
 
-def _neutral(elements: Elements, reducer: Reducer) -> Value:
-    """What a thread begins with, in each lane."""
-    assert reducer.opcode is not None
-    value = neutral(reducer.opcode, reducer.types[0])
-    return elements.vectors.splat(value) if elements.lanes else value
-
-
-def _folded(elements: Elements, reducer: Reducer, own: Sequence[Value]) -> list[Value]:
-    """The sum of the lanes of a thread."""
-    singles = [_lane(elements, own, lane) for lane in range(max(own[0].lanes, 1))]
-    total = singles[0]
-    for one in singles[1:]:
-        total = reducer.combined(elements, total, one)
-    return total
-
-
-def _lane(elements: Elements, values: Sequence[Value], lane: int) -> list[Value]:
-    if not values[0].lanes:
-        return list(values)
-    fn = elements.function
-    return [
-        Value(
-            tuple([fn.op(f"extractelement {x.llvm_type} {y}, i64 {lane}") for y in x.names]), x.type
-        )
-        for x in values
-    ]
-
-
 # -- threads below each other ----------------------------------------------------------------------
 
 
@@ -222,7 +201,7 @@ class _ColumnSums:
         elements, wide = self.block.elements, self.block.space.wide
         fn, lanes, rows = elements.function, range(max(own.lanes, 1)), self.block.space.deep
         for lane in lanes:
-            self._store(self.block.thread, lane, _lane(elements, [own], lane)[0])
+            self._store(self.block.thread, lane, lane_of(elements, [own], lane)[0])
         barrier(fn)
         while rows > 1:
             half = -(-rows // 2)
