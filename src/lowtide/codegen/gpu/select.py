@@ -17,8 +17,10 @@ from lowtide.codegen.gpu.scans import plan_gpu_scan
 from lowtide.codegen.gpu.scatters import plan_gpu_scatter
 from lowtide.codegen.gpu.select_and_scatter import plan_gpu_select_and_scatter
 from lowtide.codegen.gpu.sorts import plan_gpu_sort
+from lowtide.codegen.gpu.split_sums import plan_split_sums
 from lowtide.codegen.gpu.tensor_cores import plan_tensor_cores
 from lowtide.codegen.gpu.topk import plan_gpu_topk
+from lowtide.codegen.gpu.turned import plan_turned
 from lowtide.codegen.gpu.units import plan_units
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.errors import unsupported
@@ -49,7 +51,7 @@ def gpu_plan(instruction: Instruction, target: Target) -> GpuPlan:
 
 def is_cheap(fusion: Instruction, target: Target) -> bool:
     """Return whether a kernel computes no sum of a fusion once for each of many elements."""
-    if plan_rows(fusion, target) is not None:
+    if plan_split_sums(fusion, target) or plan_rows(fusion, target):
         return True
     inner = members(fusion)
     largest = max([x.element_count for x in leaves(fusion.shape)], default=0)
@@ -75,7 +77,9 @@ TEMPLATES: Final[tuple[GpuTemplate, ...]] = (
     plan_gpu_fft,
     plan_tensor_cores,
     plan_ffma,
+    plan_split_sums,
     plan_rows,
+    plan_turned,
     _points,
 )
 """The templates that are tried in turn, ahead of pieces of work as a processor does them."""
