@@ -14,6 +14,7 @@ from lowtide.codegen.gpu.points import SUMS, plan_points
 from lowtide.codegen.gpu.rows import plan_rows
 from lowtide.codegen.gpu.tensor_cores import plan_tensor_cores
 from lowtide.codegen.gpu.units import plan_units
+from lowtide.codegen.gpu.warpgroups import plan_warpgroups
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.errors import unsupported
 from lowtide.llvm.target import Target
@@ -60,5 +61,11 @@ def _points(instruction: Instruction, target: Target) -> GpuPlan | None:
     return plan_points(instruction, target)
 
 
-TEMPLATES: Final[tuple[GpuTemplate, ...]] = (plan_tensor_cores, plan_ffma, plan_rows, _points)
+TEMPLATES: Final[tuple[GpuTemplate, ...]] = (
+    plan_warpgroups,
+    plan_tensor_cores,
+    plan_ffma,
+    plan_rows,
+    _points,
+)
 """The templates that are tried in turn, ahead of pieces of work as a processor does them."""
