@@ -17,8 +17,8 @@ class GridLaunch:
     """One function, run by `blocks` blocks of `threads` threads each.
 
     `function` is the symbol of `void (ptr, ptr, ...)`, which gets the addresses of the operands'
-    arrays, depth first, then of the results', then of the scratch. Blocks run in any order, and have
-    `shared_bytes` of shared memory, beside what the function itself defines.
+    arrays, depth first, then of the results', then of the scratch. Blocks run in any order. Each
+    has `shared_bytes` of shared memory, beside what the function itself defines.
     """
 
     function: str

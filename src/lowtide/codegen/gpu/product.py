@@ -94,16 +94,12 @@ class GpuProduct:
 
         The first of equal ones; where there are too few of each, the last choice, which is smaller.
         """
-        enough = [x for x in choices[:-1] if self._tiles(x, whole=True) >= ENOUGH]
-        areas = [self._tiles(x, whole=False) * x.rows * x.columns for x in enough]
+        enough = [x for x in choices[:-1] if self.tiles(x, whole=True) >= ENOUGH]
+        areas = [self.tiles(x, whole=False) * x.rows * x.columns for x in enough]
         return enough[areas.index(min(areas))] if enough else choices[-1]
 
-    def whole_tiles(self, sizes: TileSizes) -> int:
-        """Return how many whole tiles the product has."""
-        return self._tiles(sizes, whole=True)
-
-    def _tiles(self, sizes: TileSizes, *, whole: bool) -> int:
-        """How many whole tiles the product has, or how many it is made of."""
+    def tiles(self, sizes: TileSizes, *, whole: bool) -> int:
+        """Return how many whole tiles the product has, or how many it is made of."""
         layout = self.layout
         more = (0, 0) if whole else (sizes.rows - 1, sizes.columns - 1)
         down = (prod(layout.rows) + more[0]) // sizes.rows

@@ -179,4 +179,3 @@ class RingTile:
 
 def _zero(run: int) -> str:
     return "zeroinitializer" if run > 1 else "0"
-

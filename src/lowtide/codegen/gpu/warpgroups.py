@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import prod
 from typing import Final
 
-from lowtide.codegen.gpu.copies import commit_copies, wait_for_copies
+from lowtide.codegen.gpu.copies import BYTES, commit_copies, wait_for_copies
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan
 from lowtide.codegen.gpu.product import (
     ENOUGH,
@@ -25,6 +25,7 @@ from lowtide.codegen.gpu.product import (
 )
 from lowtide.codegen.gpu.rings import NUMBER_BYTES, Ring, RingTile
 from lowtide.codegen.gpu.threads import WARP, LaunchedArray, barrier
+from lowtide.codegen.gpu.tiles import pieces_of
 from lowtide.ir import ElementType, Instruction
 from lowtide.ir.gpu_names import SHARED_BYTES
 from lowtide.ir.thunk import GridLaunch
@@ -50,11 +51,12 @@ _GROUPS: Final = 2
 _THREADS: Final = _GROUPS * _WARPGROUP
 
 _SIZES: Final = (
-    TileSizes(128, 256, 64, _THREADS, 1, 1),
-    TileSizes(256, 128, 64, _THREADS, 1, 1),
-    TileSizes(128, 128, 64, _THREADS, 2, 1),
-    TileSizes(128, 64, 64, _THREADS, 2, 1),
+    (TileSizes(128, 256, 64, _THREADS, 1, 1), 1.0),
+    (TileSizes(256, 128, 64, _THREADS, 1, 1), 1.0),
+    (TileSizes(128, 128, 64, _THREADS, 2, 1), 1.3),
+    (TileSizes(128, 64, 64, _THREADS, 2, 1), 2.0),
 )
+"""Tiles, and how much longer they take for as much of a product: they load more for it."""
 
 _STAGES: Final = 4
 """Stages of a ring, at most."""
@@ -78,10 +80,25 @@ def plan_warpgroups(instruction: Instruction, target: Target) -> GpuPlan | None:
     left, right = (x.shape.element_type for x in product.hero.operands)
     if left is not right or left not in _NAMES or not isinstance(product.layout, DotLayout):
         return None
-    sizes = product.sizes_among(_SIZES)
-    if product.whole_tiles(sizes) < ENOUGH or prod(product.layout.depth) < 2 * sizes.depth:
+    sizes = _sizes_for(product)
+    if sizes is None or prod(product.layout.depth) < 2 * sizes.depth:
         return None
     return GpuPlan("wgmma", lambda: _code(product, sizes))
+
+
+def _sizes_for(product: GpuProduct) -> TileSizes | None:
+    """The tiles that take least time, of those of which there are enough; None where none are."""
+    found = [
+        (product.tiles(x, whole=False) * x.rows * x.columns * longer, number)
+        for number, (x, longer) in enumerate(_SIZES)
+        if product.tiles(x, whole=True) >= ENOUGH
+    ]
+    if not found:
+        return None
+    sizes = _SIZES[min(found)[1]][0]
+    pieces = [pieces_of(product, x, sizes, NUMBER_BYTES) for x in (0, 1)]
+    is_copied = all(x.run * NUMBER_BYTES == BYTES for x in pieces)
+    return sizes if is_copied else replace(sizes, blocks=sizes.fewer)
 
 
 def _code(product: GpuProduct, sizes: TileSizes) -> GpuCode:

@@ -61,7 +61,8 @@ class SharedLog:
     def halves(self, places: Places) -> npt.NDArray[np.uint16]:
         """Return the numbers of 16 bits at places."""
         whole = (ctypes.c_uint16 * (self._nbytes // 2)).from_address(self.base)
-        return np.frombuffer(whole, np.uint16)[places // 2]
+        found: npt.NDArray[np.uint16] = np.ctypeslib.as_array(whole)[places // 2]
+        return found
 
     def check_shown(self, pieces: Places) -> None:
         """Raise EmulationError where a piece has bytes that were stored and not shown since."""

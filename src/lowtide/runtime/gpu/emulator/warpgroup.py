@@ -139,11 +139,11 @@ class Warpgroup:
         self._is_fenced = False
         bits = sums.view(np.uint32)
         for mark in np.unique(bits[0]):
-            product = self._marks.get(int(mark))
-            if product is None or product.done is None:
+            known = self._marks.get(int(mark))
+            if known is None or known.done is None:
                 continue
             columns = np.flatnonzero((bits == mark).all(axis=0))
-            sums[:, columns] = product.done
+            sums[:, columns] = known.done
             del self._marks[int(mark)]
 
 
