@@ -16,7 +16,6 @@ from lowtide.codegen.gpu.copies import BYTES, commit_copies, wait_for_copies
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan
 from lowtide.codegen.gpu.product import (
     ENOUGH,
-    DotLayout,
     GpuProduct,
     TileKernel,
     TileSizes,
@@ -58,6 +57,9 @@ _SIZES: Final = (
 )
 """Tiles, and how much longer they take for as much of a product: they load more for it."""
 
+_LEAST_DEPTH: Final = 128
+"""Numbers that are summed up, at least, for which the first tiles are worth the wait."""
+
 _STAGES: Final = 4
 """Stages of a ring, at most."""
 
@@ -78,10 +80,10 @@ def plan_warpgroups(instruction: Instruction, target: Target) -> GpuPlan | None:
     if product is None or product.total is not ElementType.F32:
         return None
     left, right = (x.shape.element_type for x in product.hero.operands)
-    if left is not right or left not in _NAMES or not isinstance(product.layout, DotLayout):
+    if left is not right or left not in _NAMES:
         return None
     sizes = _sizes_for(product)
-    if sizes is None or prod(product.layout.depth) < 2 * sizes.depth:
+    if sizes is None or prod(product.layout.depth) < _LEAST_DEPTH:
         return None
     return GpuPlan("wgmma", lambda: _code(product, sizes))
 
