@@ -81,6 +81,18 @@ COMPUTED = """
   s = bf16[200,72] slice(y), slice={[3:203], [0:72]}
   ROOT z = f32[136,72] dot(t, s), lhs_contracting_dims={1}, rhs_contracting_dims={0}
 """
+CONVOLUTION = """
+  x = bf16[2,9,8,16] parameter(0)
+  w = bf16[3,3,16,64] parameter(1)
+  ROOT c = f32[2,9,8,64] convolution(x, w), window={size=3x3 pad=1_1x1_1 rhs_reversal=1x0},
+    dim_labels=b01f_01io->b01f
+"""
+FEATURES_FIRST = """
+  x = bf16[2,16,9,10] parameter(0)
+  w = bf16[64,16,3,3] parameter(1)
+  ROOT c = bf16[2,64,9,10] convolution(x, w), window={size=3x3 pad=1_1x1_1 stride=1x1},
+    dim_labels=bf01_oi01->bf01
+"""
 RUN = {
     **{
         f"{lies} {type_}": dot(256, 264, 200, lies, type_)
@@ -103,6 +115,8 @@ RUN = {
     "batches": BATCHED,
     "an epilogue": EPILOGUE,
     "computed operands": COMPUTED,
+    "a convolution": CONVOLUTION,
+    "a convolution of windows along the rows": FEATURES_FIRST,
 }
 
 
@@ -240,6 +254,9 @@ LARGE = {
     "ends": dot(4100, 4101, 1023),
     "epilogue": EPILOGUE.replace("136", "4096").replace("130", "4096").replace("200", "1024"),
     "computed": COMPUTED.replace("136", "4096").replace("72", "4096"),
+    "convolution": CONVOLUTION.replace("2,9,8", "32,56,56")
+    .replace("16", "128")
+    .replace("bf128", "bf16"),
 }
 
 

@@ -1,7 +1,7 @@
 """A product of matrices that a kernel computes: its sizes, its tiles, and how they are finished.
 
-`ffma.py` and `tensor_cores.py` write the sums of a tile. What makes the operands is computed where
-they are loaded, what reads the product where it is stored.
+`ffma.py`, `tensor_cores.py` and `warpgroups.py` write the sums of a tile. What makes the operands
+is computed where they are loaded, what reads the product where it is stored.
 """
 
 from __future__ import annotations

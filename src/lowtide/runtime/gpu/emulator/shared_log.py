@@ -1,4 +1,4 @@
-"""What the threads of a block do to shared memory between barriers, and what is wrong with it."""
+"""Accesses of the threads of a block to shared memory between barriers, and their faults."""
 
 from __future__ import annotations
 
