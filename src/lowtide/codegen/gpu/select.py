@@ -22,6 +22,7 @@ from lowtide.codegen.gpu.tensor_cores import plan_tensor_cores
 from lowtide.codegen.gpu.topk import plan_gpu_topk
 from lowtide.codegen.gpu.turned import plan_turned
 from lowtide.codegen.gpu.units import plan_units
+from lowtide.codegen.gpu.warpgroups import plan_warpgroups
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.errors import unsupported
 from lowtide.llvm.target import Target
@@ -75,6 +76,7 @@ TEMPLATES: Final[tuple[GpuTemplate, ...]] = (
     plan_gpu_scan,
     plan_gpu_select_and_scatter,
     plan_gpu_fft,
+    plan_warpgroups,
     plan_tensor_cores,
     plan_ffma,
     plan_split_sums,

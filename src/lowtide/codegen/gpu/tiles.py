@@ -105,6 +105,22 @@ def _below(elements: Elements, number: Integer, size: int, tile: int) -> Mask | 
     return Mask(elements.function.compare("slt", number, size), 0, elements.scopes.level)
 
 
+def piece_place(
+    elements: Elements,
+    kernel: TileKernel,
+    side: int,
+    pieces: TilePieces,
+    free: Integer,
+    depth: Integer,
+) -> tuple[Index, Mask | None]:
+    """Return the index of the elements of a piece in the operand, and where there are any.
+
+    `free` is where it begins in the tile, `depth` where it begins in the operand.
+    """
+    free = kernel.fn.add(kernel.column if side else kernel.row, free)
+    return _place(elements, kernel.product, kernel.sizes, side, pieces, kernel.batch, free, depth)
+
+
 class OperandTile:
     """A tile of an operand in shared memory, which the threads of a block bring.
 
