@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import isqrt, prod
+from math import isqrt
 from typing import Final
 
 from lowtide.codegen.elements.elements import Elements
@@ -19,8 +19,9 @@ from lowtide.codegen.elementwise.memory import numbers
 from lowtide.codegen.gpu.ffma import is_worth_tiles
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan
 from lowtide.codegen.gpu.product import GpuProduct, TileKernel, TileSizes, lanes_of, product_of
-from lowtide.codegen.gpu.threads import WARP, SharedArray, barrier
-from lowtide.codegen.gpu.tiles import Made, OperandTile, pieces_of
+from lowtide.codegen.gpu.stages import sums_along_depth
+from lowtide.codegen.gpu.threads import WARP, SharedArray
+from lowtide.codegen.gpu.tiles import HALVES, Made, OperandTile, pieces_of
 from lowtide.codegen.indexing import Index
 from lowtide.ir import ElementType, Instruction
 from lowtide.llvm.callee import Callee, external
@@ -108,11 +109,12 @@ class _MmaWriter:
         width = sizes.width(side)
         if pieces.along_depth:
             steps = (sizes.depth + _GAP, 1)
-            array = SharedArray(name, "i16", width * steps[0])
+            count = width * steps[0]
         else:
             steps = (1, width + _GAP)
-            array = SharedArray(name, "i16", sizes.depth * steps[1])
-        return OperandTile(self.kernel, side, pieces, array, steps)
+            count = sizes.depth * steps[1]
+        array = SharedArray(name, "i16", HALVES * count)
+        return OperandTile(self.kernel, side, pieces, array, steps, self._made(side))
 
     def _row_of_lane(self, tile: OperandTile, lane: Integer) -> Integer:
         """Where the row of a matrix lies that a lane has the address of, of the warp's first four.
@@ -130,23 +132,6 @@ class _MmaWriter:
         else:
             depth = fn.add(depth, line)
         return tile.place(fn.add(self.across if tile.side else self.down, free), depth)
-
-    def write(self) -> None:
-        """Write the kernel: the sums, then what is made of them."""
-        elements = self.kernel.elements
-        count = self.width // _HIGH * (self.width // _WIDE) * 4
-        carry = [("float", "0.0")] * count
-        depth = prod(self.product.layout.depth)
-        with elements.scopes.loop(0, depth, self.sizes.depth, carry) as loop:
-            barrier(self.kernel.fn)
-            for tile in self.tiles:
-                tile.bring(loop.index, self._made(tile.side))
-            barrier(self.kernel.fn)
-            sums = list(loop.values)
-            for step in range(0, self.sizes.depth, _DEEP):
-                sums = self._added(sums, step)
-            loop.next = sums
-        self._finish(loop.results)
 
     # -- tiles -----------------------------------------------------------------------------------
 
@@ -171,10 +156,33 @@ class _MmaWriter:
 
         return made
 
-    def _fragments(self, side: int, free: int, depth: int) -> list[str]:
+    # -- sums ------------------------------------------------------------------------------------
+
+    @property
+    def steps(self) -> Sequence[int]:
+        """The depths within a tile at which products begin."""
+        return range(0, self.sizes.depth, _DEEP)
+
+    @property
+    def sum_types(self) -> Sequence[str]:
+        """The type of each sum of a thread."""
+        return ["float"] * (self.width // _HIGH * (self.width // _WIDE) * 4)
+
+    @property
+    def fragment_types(self) -> Sequence[str]:
+        """The type of each pair of numbers that a thread needs for a step."""
+        return [_PRODUCTS[self.type][1]] * (self.width // _HIGH * 4 + self.width // _WIDE * 2)
+
+    def fragments(self, step: int, half: Integer) -> list[str]:
+        """Pairs of numbers along the depth of both tiles, as they make operands of products."""
+        left = [self._matrices(0, x, step, half) for x in range(0, self.width, _HIGH)]
+        right = [self._matrices(1, x, step, half) for x in range(0, self.width, 2 * _WIDE)]
+        return [x for words in (*left, *right) for x in words]
+
+    def _matrices(self, side: int, free: int, depth: int, half: Integer) -> list[str]:
         """Four matrices of the warp: pairs of numbers along the depth in each lane."""
         fn, tile = self.kernel.fn, self.tiles[side]
-        at = fn.add(self.rows_of_lanes[side], tile.place(free, depth))
+        at = fn.add(self.rows_of_lanes[side], tile.place(free, depth, half))
         address = tile.array.address(fn, at)
         callee = _AS_STORED if tile.pieces.along_depth else _TURNED
         found = fn.call(callee, [address])
@@ -182,27 +190,24 @@ class _MmaWriter:
         type_ = _PRODUCTS[self.type][1]
         return words if type_ == "i32" else [fn.op(f"bitcast i32 {x} to {type_}") for x in words]
 
-    # -- sums ------------------------------------------------------------------------------------
-
-    def _added(self, sums: Sequence[str], step: int) -> list[str]:
+    def added(self, sums: Sequence[str], fragments: Sequence[str]) -> list[str]:
         """The sums of a warp after the products of 16 numbers along the depth."""
         fn = self.kernel.fn
         callee, _ = _PRODUCTS[self.type]
-        left = [self._fragments(0, i, step) for i in range(0, self.width, _HIGH)]
-        right = []
-        for j in range(0, self.width, 2 * _WIDE):
-            words = self._fragments(1, j, step)
-            right += [words[:2], words[2:]]
+        rows, columns = self.width // _HIGH, self.width // _WIDE
         found: list[str] = []
-        for i, a in enumerate(left):
-            for j, b in enumerate(right):
-                first = 4 * (i * len(right) + j)
-                result = fn.call(callee, [*a, *b, *sums[first : first + 4]])
+        for i in range(rows):
+            for j in range(columns):
+                a, b = fragments[4 * i :][:4], fragments[4 * rows + 2 * j :][:2]
+                before = sums[4 * (i * columns + j) :][:4]
+                result = fn.call(callee, [*a, *b, *before])
                 found += [fn.op(f"extractvalue {_FLOATS} {result}, {x}") for x in range(4)]
         return found
 
-    def _finish(self, sums: Sequence[str]) -> None:
+    def write(self) -> None:
+        """Write the kernel: the sums, then what is made of them."""
         kernel, fn = self.kernel, self.kernel.fn
+        sums = sums_along_depth(kernel, self)
         places = [(i, j) for i in range(0, self.width, _HIGH) for j in range(0, self.width, _WIDE)]
         for number, (i, j) in enumerate(places):
             for half in (0, 1):
