@@ -67,12 +67,12 @@ class _Stages:
         is_only = self.depth <= step
         pieces = [] if is_only else self._loaded(step)
         barrier(fn)
-        fragments = adder.fragments(adder.steps[0], 0)
         if is_only:
-            return adder.added(*self._steps(zeros, fragments, 0))
+            return adder.added(*self._steps(zeros, adder.fragments(adder.steps[0], 0), 0))
+        fragments = self._first_fragments(0)
         parts = (
             list(zip(adder.sum_types, zeros, strict=True)),
-            list(zip(adder.fragment_types, fragments, strict=True)),
+            list(zip(adder.fragment_types, fragments, strict=False)),
             list(zip(self._piece_types, pieces, strict=True)),
             [("i64", "0")],
         )
@@ -103,12 +103,13 @@ class _Stages:
             with self.kernel.elements.scopes.when(has_next):
                 for tile in self.others:
                     tile.bring(fn.add(depth, step), other)
+        fragments = fragments or adder.fragments(adder.steps[0], half)
         sums, fragments = self._steps(sums, fragments, half)
         if self.held:
             with fn.when(has_next):
                 self._store(pieces, other)
         barrier(fn)
-        after = adder.fragments(adder.steps[0], other)
+        after = self._first_fragments(other)
         if self.held:
             later = fn.add(depth, 2 * step)
             has_more = fn.compare("slt", later, self.depth)
@@ -116,8 +117,13 @@ class _Stages:
             pieces = fn.choose(
                 has_more, types, lambda: self._loaded(later), lambda: ["poison"] * len(types)
             )
-        warp_barrier(fn)  # Else LLVM makes the loads the loop's first, behind the products.
+        if after:
+            warp_barrier(fn)  # Else LLVM makes the loads the loop's first, behind the products.
         return [*adder.added(sums, fragments), *after, *pieces, str(other)]
+
+    def _first_fragments(self, half: Integer) -> list[str]:
+        """The values for the first step of a tile, where a thread has registers for them ahead."""
+        return [] if self.others else self.adder.fragments(self.adder.steps[0], half)
 
     def _steps(
         self, sums: list[str], fragments: list[str], half: Integer

@@ -30,9 +30,9 @@ from lowtide.llvm.target import Target
 
 _SIZES: Final = (
     TileSizes(128, 128, 32, 4 * WARP, 2, 2),
-    TileSizes(256, 64, 32, 4 * WARP, 2, 2),
-    TileSizes(64, 256, 32, 4 * WARP, 2, 2),
-    TileSizes(64, 64, 32, 4 * WARP, 4, 3),
+    TileSizes(256, 64, 16, 4 * WARP, 2, 2),
+    TileSizes(64, 256, 16, 4 * WARP, 2, 2),
+    TileSizes(64, 64, 32, 4 * WARP, 4, 2),
 )
 
 _HIGH, _WIDE, _DEEP = 16, 8, 16

@@ -14,7 +14,7 @@ from lowtide.codegen.elements.operands import bind
 from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.gpu.kernel import buffer_names
 from lowtide.codegen.gpu.product import DotLayout, GpuProduct, TileKernel, TileSizes
-from lowtide.codegen.gpu.threads import SharedArray
+from lowtide.codegen.gpu.threads import SharedArray, element_align
 from lowtide.codegen.gpu.vectors import ThreadMemory, elements_by, thread_elements
 from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.space import decomposed_lanes
@@ -28,6 +28,9 @@ _LINES: Final = 600
 """Lines of code of an operand, at most, that are written for several numbers at once."""
 
 _BYTES: Final = 16
+
+_REGISTERS: Final = 16
+"""Words of a tile, at most, that a thread keeps in registers."""
 
 HALVES: Final = 2
 """Tiles of an operand in shared memory: one is brought while the other one is added up."""
@@ -147,23 +150,34 @@ class OperandTile:
 
     @property
     def is_held(self) -> bool:
-        """Whether a thread has registers for its pieces of a tile while another one is added up.
+        """Whether a thread has registers for its pieces of a tile while another one is added up."""
+        return len(self.numbers) == 1 or (self._is_plain and len(self.numbers) <= self._at_once)
 
-        Where several are computed or looked for in windows they are made in a loop, which needs
-        fewer.
-        """
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the operand is an array that is read without windows."""
         product = self.kernel.product
-        is_plain = product.hero.operands[self.side] in self.kernel.bound.frame.arrays
-        return len(self.numbers) == 1 or (is_plain and isinstance(product.layout, DotLayout))
+        is_array = product.hero.operands[self.side] in self.kernel.bound.frame.arrays
+        return is_array and isinstance(product.layout, DotLayout)
+
+    @property
+    def _at_once(self) -> int:
+        """The pieces that a thread has registers for at once; computed ones take more."""
+        words = max(self.pieces.run * element_align(self.array.type) // 4, 1)
+        return max(_REGISTERS // words, 1) if self._is_plain else 1
 
     def bring(self, depth: Integer, half: Integer) -> None:
         """Write the loads and stores of a thread for the tile that begins at a depth."""
-        if self.is_held:
+        numbers, count = self.numbers, self._at_once
+        if len(numbers) <= count:
             self.store_all(self.load_all(depth), half)
             return
-        numbers = self.numbers
-        with self.kernel.elements.scopes.loop(0, numbers.stop, numbers.step) as loop:
-            self._store(loop.index, self._load(loop.index, depth), half)
+        step = count * numbers.step
+        with self.kernel.elements.scopes.loop(0, numbers.stop, step) as loop:
+            several = [self.kernel.fn.add(loop.index, x) for x in range(0, step, numbers.step)]
+            names = [self._load(x, depth) for x in several]
+            for number, name in zip(several, names, strict=True):
+                self._store(number, name, half)
 
     def load_all(self, depth: Integer) -> list[str]:
         """Write the loads of a thread for the tile that begins at a depth; return its pieces."""
