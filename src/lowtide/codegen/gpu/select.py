@@ -8,6 +8,7 @@ from typing import Final
 from lowtide.codegen.elements.operands import leaves, members
 from lowtide.codegen.elements.table import has_rule
 from lowtide.codegen.gpu.collective import plan_gpu_collective
+from lowtide.codegen.gpu.double_cores import plan_double_cores
 from lowtide.codegen.gpu.ffma import plan_ffma
 from lowtide.codegen.gpu.kernel import GpuPlan
 from lowtide.codegen.gpu.points import SUMS, plan_points
@@ -60,5 +61,11 @@ def _points(instruction: Instruction, target: Target) -> GpuPlan | None:
     return plan_points(instruction, target)
 
 
-TEMPLATES: Final[tuple[GpuTemplate, ...]] = (plan_tensor_cores, plan_ffma, plan_rows, _points)
+TEMPLATES: Final[tuple[GpuTemplate, ...]] = (
+    plan_tensor_cores,
+    plan_double_cores,
+    plan_ffma,
+    plan_rows,
+    _points,
+)
 """The templates that are tried in turn, ahead of pieces of work as a processor does them."""

@@ -21,7 +21,7 @@ from lowtide.codegen.space import decomposed_lanes
 from lowtide.llvm.function import Function, Integer
 from lowtide.records import dataclass
 
-_RUNS: Final = (8, 4, 2)
+_RUNS: Final = (16, 8, 4, 2)
 """How many numbers may come at once, most first."""
 
 _LINES: Final = 600

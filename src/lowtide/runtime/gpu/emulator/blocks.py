@@ -9,15 +9,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from lowtide.runtime.gpu.emulator.products import PRODUCT_WAITS
 from lowtide.runtime.gpu.emulator.races import race_in, unwritten_in
 from lowtide.runtime.gpu.emulator.shadow import EmulationError
 from lowtide.runtime.gpu.emulator.state import SLOTS, StateField, Wait
 from lowtide.runtime.gpu.emulator.warp import (
     WARP,
     Lanes,
-    bfloat_product,
     exchange,
-    half_product,
     matrices,
     turned_matrices,
 )
@@ -35,10 +34,9 @@ _LOGGED: Final = 1 << 21
 
 _TOGETHER: Final[dict[int, Callable[[Lanes], None]]] = {
     Wait.EXCHANGE: exchange,
-    Wait.BFLOAT_PRODUCT: bfloat_product,
-    Wait.HALF_PRODUCT: half_product,
     Wait.MATRICES: matrices,
     Wait.TURNED_MATRICES: turned_matrices,
+    **PRODUCT_WAITS,
 }
 """What a warp does all of whose threads wait for it."""
 
