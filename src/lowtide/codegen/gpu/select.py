@@ -13,6 +13,7 @@ from lowtide.codegen.gpu.ffma import plan_ffma
 from lowtide.codegen.gpu.kernel import GpuPlan
 from lowtide.codegen.gpu.points import SUMS, plan_points
 from lowtide.codegen.gpu.rows import plan_rows
+from lowtide.codegen.gpu.slim import plan_slim
 from lowtide.codegen.gpu.tensor_cores import plan_tensor_cores
 from lowtide.codegen.gpu.units import plan_units
 from lowtide.ir import Instruction, Opcode
@@ -62,6 +63,7 @@ def _points(instruction: Instruction, target: Target) -> GpuPlan | None:
 
 
 TEMPLATES: Final[tuple[GpuTemplate, ...]] = (
+    plan_slim,
     plan_tensor_cores,
     plan_double_cores,
     plan_ffma,

@@ -111,6 +111,22 @@ def _below(elements: Elements, number: Integer, size: int, tile: int) -> Mask | 
     return Mask(elements.function.compare("slt", number, size), 0, elements.scopes.level)
 
 
+def piece_place(
+    elements: Elements,
+    kernel: TileKernel,
+    side: int,
+    pieces: TilePieces,
+    free: Integer,
+    depth: Integer,
+) -> tuple[Index, Mask | None]:
+    """Return the index of the elements of a piece in the operand, and where there are any.
+
+    `free` is where it begins in the tile, `depth` where it begins in the operand.
+    """
+    free = kernel.fn.add(kernel.column if side else kernel.row, free)
+    return _place(elements, kernel.product, kernel.sizes, side, pieces, kernel.batch, free, depth)
+
+
 class OperandTile:
     """A tile of an operand in shared memory, which the threads of a block bring.
 
@@ -198,17 +214,8 @@ class OperandTile:
         free, deep = self._begin(number)
         elements = thread_elements(fn, kernel.product.target, run if run > 1 else 0)
         elements.globals = kernel.elements.globals
-        start = kernel.column if self.side else kernel.row
-        index, mask = _place(
-            elements,
-            kernel.product,
-            kernel.sizes,
-            self.side,
-            self.pieces,
-            kernel.batch,
-            fn.add(start, free),
-            fn.add(depth, deep),
-        )
+        deep = fn.add(depth, deep)
+        index, mask = piece_place(elements, kernel, self.side, self.pieces, free, deep)
         name = self.made(elements, index, mask)
         if mask is not None:
             zero = "zeroinitializer" if run > 1 else self.array.zero
