@@ -8,6 +8,7 @@ from typing import Final
 from lowtide.codegen.elements.operands import leaves, members
 from lowtide.codegen.elements.table import has_rule
 from lowtide.codegen.gpu.collective import plan_gpu_collective
+from lowtide.codegen.gpu.double_cores import plan_double_cores
 from lowtide.codegen.gpu.ffma import plan_ffma
 from lowtide.codegen.gpu.fourier import plan_gpu_fft
 from lowtide.codegen.gpu.kernel import GpuPlan
@@ -16,6 +17,7 @@ from lowtide.codegen.gpu.rows import plan_rows
 from lowtide.codegen.gpu.scans import plan_gpu_scan
 from lowtide.codegen.gpu.scatters import plan_gpu_scatter
 from lowtide.codegen.gpu.select_and_scatter import plan_gpu_select_and_scatter
+from lowtide.codegen.gpu.slim import plan_slim
 from lowtide.codegen.gpu.sorts import plan_gpu_sort
 from lowtide.codegen.gpu.split_sums import plan_split_sums
 from lowtide.codegen.gpu.tensor_cores import plan_tensor_cores
@@ -76,8 +78,10 @@ TEMPLATES: Final[tuple[GpuTemplate, ...]] = (
     plan_gpu_scan,
     plan_gpu_select_and_scatter,
     plan_gpu_fft,
+    plan_slim,
     plan_warpgroups,
     plan_tensor_cores,
+    plan_double_cores,
     plan_ffma,
     plan_split_sums,
     plan_rows,
