@@ -45,10 +45,11 @@ class Card:
     """A graphics processor by the name of a target, with what is loaded on it.
 
     `target` has its architecture. One thread at a time asks something of it, with `lock`. Raises
-    DriverError where there is none.
+    DriverError where there is none, ValueError for a name that no target has.
     """
 
     def __init__(self, target: str) -> None:
+        Options(target=target)
         driver = _driver(target)
         self.target = target
         if target == GPU_PREFIX:
@@ -58,6 +59,7 @@ class Card:
         self.driver = cast(Driver, self.memory)
         self.lock = RLock()
         self._stream = self.driver.stream()
+        self._arrays: WeakValueDictionary[int, DeviceArray] = WeakValueDictionary()
         self._users: WeakValueDictionary[int, CardUser] = WeakValueDictionary()
         """What has memory there, the one that was used last at the end, by its id."""
 
@@ -86,6 +88,7 @@ class Card:
         Raises DeviceMemoryError.
         """
         if isinstance(array, DeviceArray):
+            self._arrays[array.address] = array
             return array
         order = order_of(array)
         shape = array_shape(ELEMENT_TYPES[array.dtype], array.shape, Layout(order))
@@ -97,7 +100,12 @@ class Card:
             found = DeviceArray(self.driver, self.driver.allocate(laid.nbytes), shape)
             self.driver.upload(found.address, laid, self._stream)
             self.driver.synchronize(self._stream)
+        self._arrays[found.address] = found
         return found
+
+    def array_at(self, address: int) -> DeviceArray:
+        """Return the array of the platform that begins at an address, which has elements."""
+        return self._arrays[address]
 
     def fetched(self, array: DeviceArray) -> Array:
         """Return a copy of an array on the host, in the order in which it lies."""

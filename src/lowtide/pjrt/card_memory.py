@@ -7,11 +7,12 @@ work of the device. Streams are shared by all programs, of which one runs at a t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, final
 
 from lowtide.runtime.gpu.driver import DeviceMemoryError, Driver
 from lowtide.runtime.gpu.execution import STREAMS
+from lowtide.runtime.gpu.program import GpuProgram
 
 GRAIN: Final = 512
 """Sizes of memory are rounded up to so many bytes, so that arrays of nearly equal size share it."""
@@ -36,8 +37,10 @@ class CardMemory:
         """What was given back since memory was asked for last."""
         self._streams: list[int] = []
         self._next_stream = 0
-        self.idle = self.used = self.peak = 0
-        """Bytes that wait, that are in use, and the most that were in use at once."""
+        self._functions: dict[int, Mapping[str, int]] = {}
+        """By id of a program its functions on the device."""
+        self._idle = self._used = self._peak = 0
+        """Bytes that wait, that are in use, and the most of both at once."""
 
     def __getattr__(self, name: str) -> Any:
         """Anything else is the driver's own."""
@@ -46,30 +49,34 @@ class CardMemory:
     def allocate(self, nbytes: int) -> int:
         """Return the address of memory, undefined; raises DeviceMemoryError."""
         size = -(-nbytes // GRAIN) * GRAIN
-        self.take_back()
+        self._take_back()
         waiting = self._waiting.get(size)
         if waiting:
             address = waiting.pop()
-            self.idle -= size
+            self._idle -= size
         else:
             address = self._new(size)
         self._sizes[address] = size
-        self.used += size
-        self.peak = max(self.peak, self.used)
+        self._used += size
+        self._peak = max(self._peak, self._used + self._idle)
         return address
 
     def free(self, address: int) -> None:
         """Have memory wait for who asks next; no work uses it any more."""
         self._returned.append(address)
 
-    def take_back(self) -> None:
+    def stats(self) -> dict[str, int]:
+        """Return the memory that was taken of the device, by the names of `memory_stats`."""
+        return {"pool_bytes": self._used + self._idle, "peak_pool_bytes": self._peak}
+
+    def _take_back(self) -> None:
         """Count what was given back as memory that waits."""
         while self._returned:
             address = self._returned.popleft()
             size = self._sizes.pop(address)
             self._waiting.setdefault(size, []).append(address)
-            self.used -= size
-            self.idle += size
+            self._used -= size
+            self._idle += size
 
     def _new(self, size: int) -> int:
         while True:
@@ -81,13 +88,24 @@ class CardMemory:
 
     def _let_go(self) -> bool:
         """Give all that waits back to the driver; whether there was any."""
-        self.take_back()
+        self._take_back()
         addresses = [x for found in self._waiting.values() for x in found]
         self._waiting.clear()
-        self.idle = 0
+        self._idle = 0
         for address in addresses:
             self._driver.free(address)
         return bool(addresses)
+
+    def load(self, program: GpuProgram) -> Mapping[str, int]:
+        """Return the functions of a program, which are loaded once, until it is forgotten."""
+        found = self._functions.get(id(program))
+        if found is None:
+            found = self._functions[id(program)] = self._driver.load(program)
+        return found
+
+    def forget(self, program: int) -> None:
+        """Forget the functions of a program that is gone, by its id."""
+        self._functions.pop(program, None)
 
     def stream(self) -> int:
         """Return one of a few streams; so many calls in a row return different ones."""

@@ -46,6 +46,7 @@ class CardExecutable:
         self._built, self._card = built, where
         self._loaded: LoadedGpuProgram | None = None
         self._closing: finalize[[], Any] | None = None
+        finalize(self, where.memory.forget, id(built.program)).atexit = False
         self.program = built.program
         """The thunks, the kernels, and the constants."""
         self.module: Module = built.plan.module
@@ -142,7 +143,11 @@ def compile_for_card(module: Module, options: Options) -> CardExecutable | Execu
         said = "runs on the processor, with copies of its arguments and results"
         _logger.warning("%s %s: %s", module.name, said, str(error).partition("\n")[0])
         return compile_module(module, replace(options, target="native"))
-    return CardExecutable(built, where)
+    made = CardExecutable(built, where)
+    with where.lock:
+        where.driver.use()
+        where.driver.load(built.program)  # What its kernels lack is an error of the compilation.
+    return made
 
 
 def read_card_program(data: bytes, options: Options) -> CardExecutable | Executable:
