@@ -143,8 +143,10 @@ OPTIONS_VARIABLE: Final = "LOWTIDE_OPTIONS"
 
 
 def options_text() -> str:
-    """Return what LOWTIDE_OPTIONS says, "name=value,name=value"."""
-    return os.environ.get(OPTIONS_VARIABLE, "")
+    """Return what LOWTIDE_OPTIONS says, "name=value,name=value", with LOWTIDE_TARGET's value."""
+    target = os.environ.get("LOWTIDE_TARGET", "")
+    given = os.environ.get(OPTIONS_VARIABLE, ""), target and f"target={target}"
+    return ",".join([x for x in given if x])
 
 
 def cache_folder() -> Path:
