@@ -321,6 +321,7 @@ def test_arrays_of_the_device(program: GpuProgram, played: PlayedDriver) -> None
     assert interface["data"] == (found.address, True) and interface["strides"] == (32, 4)
     assert np.allclose(np.asarray(found), (x @ y) * b, atol=1e-5)
     (again,) = flat(device(Capsule(Foreign(driver, x)), y, b))
+    assert played.waited_for == [7, 1], "the stream that DLPack's other side was told"
     assert np.allclose(again, (x @ y) * b, atol=1e-5)
     for wrong, said in (
         (Foreign(driver, x, shape=(16, 8)), r"takes float32\[8, 16\], float32\[16, 8\] was given"),
