@@ -88,11 +88,12 @@ UNITS = {
   a = f32[3,3] add(x, z)
   ROOT c = f32[3,3] cholesky(a), lower=true
 """,
-    "random bits": """
+}
+
+BITS = """
   s = u64[2] parameter(0)
   ROOT r = (u64[2], u32[1000]) rng-bit-generator(s), algorithm=rng_three_fry
-""",
-}
+"""
 
 ROWS = {
     "rows of a warp": """

@@ -12,6 +12,7 @@ from lowtide.codegen.gpu.ffma import plan_ffma
 from lowtide.codegen.gpu.fourier import plan_gpu_fft
 from lowtide.codegen.gpu.kernel import GpuPlan
 from lowtide.codegen.gpu.points import SUMS, plan_points
+from lowtide.codegen.gpu.random_bits import plan_gpu_random_bits
 from lowtide.codegen.gpu.rows import plan_rows
 from lowtide.codegen.gpu.scans import plan_gpu_scan
 from lowtide.codegen.gpu.scatters import plan_gpu_scatter
@@ -73,6 +74,7 @@ TEMPLATES: Final[tuple[GpuTemplate, ...]] = (
     plan_gpu_scan,
     plan_gpu_select_and_scatter,
     plan_gpu_fft,
+    plan_gpu_random_bits,
     plan_tensor_cores,
     plan_ffma,
     plan_rows,

@@ -35,8 +35,13 @@ def plan_units(instruction: Instruction, target: Target) -> GpuPlan:
     if plan.call is not None:
         reason = f"a kernel cannot call {plan.call.target!r}, a function of the host"
         raise unsupported(instruction, f"{reason}; the CPU runs it (lowtide run)")
+    return units_of(instruction, plan, "units")
+
+
+def units_of(instruction: Instruction, plan: KernelPlan, template: str) -> GpuPlan:
+    """Return how pieces of work run that have been planned for a processor."""
     scratch = plan.shared_bytes + plan.thread_bytes * _MOST_WITH_SCRATCH
-    return GpuPlan("units", lambda: _code(instruction, plan), scratch)
+    return GpuPlan(template, lambda: _code(instruction, plan), scratch)
 
 
 def _code(instruction: Instruction, plan: KernelPlan) -> GpuCode:
