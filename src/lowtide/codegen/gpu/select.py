@@ -7,6 +7,7 @@ from typing import Final
 
 from lowtide.codegen.elements.operands import leaves, members
 from lowtide.codegen.elements.table import has_rule
+from lowtide.codegen.gpu.cholesky import plan_gpu_cholesky
 from lowtide.codegen.gpu.collective import plan_gpu_collective
 from lowtide.codegen.gpu.ffma import plan_ffma
 from lowtide.codegen.gpu.fourier import plan_gpu_fft
@@ -20,6 +21,7 @@ from lowtide.codegen.gpu.select_and_scatter import plan_gpu_select_and_scatter
 from lowtide.codegen.gpu.sorts import plan_gpu_sort
 from lowtide.codegen.gpu.tensor_cores import plan_tensor_cores
 from lowtide.codegen.gpu.topk import plan_gpu_topk
+from lowtide.codegen.gpu.triangular_solve import plan_gpu_triangular_solve
 from lowtide.codegen.gpu.units import plan_units
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.errors import unsupported
@@ -75,6 +77,8 @@ TEMPLATES: Final[tuple[GpuTemplate, ...]] = (
     plan_gpu_select_and_scatter,
     plan_gpu_fft,
     plan_gpu_random_bits,
+    plan_gpu_cholesky,
+    plan_gpu_triangular_solve,
     plan_tensor_cores,
     plan_ffma,
     plan_rows,
