@@ -162,5 +162,3 @@ def read_card_program(data: bytes, options: Options) -> CardExecutable | Executa
             INVALID_ARGUMENT, "the program is one of a GPU, and target names none: compile it again"
         )
     return compile_for_card(read_hlo_proto(data[len(MARK) :]), options)
-
-

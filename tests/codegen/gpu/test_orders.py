@@ -214,3 +214,14 @@ def test_windows_that_are_unlike_are_not_sorted() -> None:
     given = normal(50, 7), RANDOM.permutation(300)[:, None].astype(np.int32), normal(300, 7)
     kernel = same(text, *given).kernels[-1]
     assert kernel.template == "scatters" and len(kernel.launches) == 1
+
+
+@pytest.mark.parametrize("algorithm", ["rng_three_fry", "rng_philox"])
+@pytest.mark.parametrize("bits", ["u32[1000]", "u64[7]", "u8[3,5]", "u32[4,6]"])
+def test_random_bits_are_those_of_the_evaluator(algorithm: str, bits: str) -> None:
+    text = (
+        "HloModule m\n\nENTRY e {\n  s = u64[2] parameter(0)\n"
+        f"  ROOT r = (u64[2], {bits}) rng-bit-generator(s), algorithm={algorithm}\n}}\n"
+    )
+    state = np.array([7, (1 << 64) - 2], np.uint64)
+    assert templates(same(text, state)) == ["random bits"]

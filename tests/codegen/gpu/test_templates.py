@@ -81,18 +81,22 @@ POINTS = {
 }
 
 UNITS = {
-    "cholesky": """
-  x = f32[3,3] constant({{4,1,0},{1,5,2},{0,2,6}})
-  y = f32[3,3] parameter(0)
-  z = f32[3,3] subtract(y, y)
-  a = f32[3,3] add(x, z)
-  ROOT c = f32[3,3] cholesky(a), lower=true
+    "a transform of a large prime length": """
+  x = c64[4,34] parameter(0)
+  ROOT f = c64[4,34] fft(x), fft_type=FFT, fft_length={34}
 """,
-    "random bits": """
-  s = u64[2] parameter(0)
-  ROOT r = (u64[2], u32[1000]) rng-bit-generator(s), algorithm=rng_three_fry
+    "windows that overlap": """
+  x = f32[60] parameter(0)
+  i = s32[90,1] parameter(1)
+  u = f32[90,8] parameter(2)
+  ROOT s = f32[60] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add
 """,
 }
+
+BITS = """
+  s = u64[2] parameter(0)
+  ROOT r = (u64[2], u32[40000]) rng-bit-generator(s), algorithm=rng_three_fry
+"""
 
 ROWS = {
     "rows of a warp": """

@@ -20,12 +20,11 @@ from lowtide.codegen.gpu.networks import (
     SharedRecords,
     TilePlace,
     Tiling,
-    key_before,
     last_record,
     selected,
     tile_places,
-    write_network,
 )
+from lowtide.codegen.gpu.register_networks import write_key_network
 from lowtide.codegen.gpu.threads import barrier, block_number, thread_in_block
 from lowtide.codegen.gpu.vectors import thread_elements
 from lowtide.codegen.kernel import rounded
@@ -113,9 +112,7 @@ class RecordSort:
         bound = bind(fn, self.instruction, buffer_names(self.instruction))
         shared = SharedRecords(records, tiling.tile)
         fill_tile(elements, bound, shared, tiling, self.make, rows_first=self.rows_first)
-        write_network(
-            fn, elements.scopes, shared, tiling, lambda _, a, b: key_before(fn, records, a, b)
-        )
+        write_key_network(fn, shared, tiling)
         base = fn.gep("%scratch", self.first)
         with tile_places(fn, elements.scopes, tiling) as at:
             row = fn.add(fn.mul(at.row, tiling.padded), at.place)

@@ -23,11 +23,11 @@ from lowtide.codegen.gpu.networks import (
     SharedRecords,
     TilePlace,
     Tiling,
-    key_before,
     tile_place,
     write_network,
 )
 from lowtide.codegen.gpu.record_sorts import RecordSort, fill_tile
+from lowtide.codegen.gpu.register_networks import write_key_network
 from lowtide.codegen.gpu.threads import barrier, thread_in_block, thread_number
 from lowtide.codegen.gpu.vectors import thread_elements
 from lowtide.codegen.indexing import Affine, Index
@@ -161,12 +161,14 @@ def _block_code(form: SortForm, tiling: Tiling, target: Target) -> GpuCode:
     rows_first = _rows_first(form)
     fill_tile(elements, bound, shared, tiling, partial(_record, form), rows_first=rows_first)
 
-    def before(number: Integer, a: Fields, b: Fields) -> str:
-        if form.keys:
-            return key_before(fn, records, a, b)
-        return _before(form, elements, bound, tile_place(fn, tiling, number).row, a, b)
+    if form.keys:
+        write_key_network(fn, shared, tiling)
+    else:
 
-    write_network(fn, elements.scopes, shared, tiling, before)
+        def before(number: Integer, a: Fields, b: Fields) -> str:
+            return _before(form, elements, bound, tile_place(fn, tiling, number).row, a, b)
+
+        write_network(fn, elements.scopes, shared, tiling, before)
     _move_within(form, elements, bound, shared, tiling, rows_first=rows_first)
     launch = GridLaunch("sort", tiling.blocks, tiling.threads)
     texts = [*elements.globals.values(), *shared.definitions]

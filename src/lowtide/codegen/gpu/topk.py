@@ -21,11 +21,10 @@ from lowtide.codegen.gpu.networks import (
     SharedRecords,
     TilePlace,
     Tiling,
-    key_before,
     tile_places,
-    write_network,
 )
 from lowtide.codegen.gpu.record_sorts import RecordSort, fill_tile
+from lowtide.codegen.gpu.register_networks import write_key_network
 from lowtide.codegen.gpu.threads import block_number, thread_number
 from lowtide.codegen.gpu.vectors import thread_elements
 from lowtide.codegen.indexing import Affine
@@ -112,9 +111,7 @@ def _write(x: _Round, elements: Elements) -> list[str]:
     shared = SharedRecords(records, tiling.tile)
     make = partial(_record, x.form) if x.before is None else partial(_kept_record, x)
     fill_tile(elements, bound, shared, tiling, make)
-    write_network(
-        fn, elements.scopes, shared, tiling, lambda _, a, b: key_before(fn, records, a, b)
-    )
+    write_key_network(fn, shared, tiling)
     with tile_places(fn, elements.scopes, tiling) as at:
         if tiling.pieces > 1:
             with elements.scopes.when(fn.compare("slt", at.number, x.kept)):
