@@ -130,12 +130,12 @@ def _across(block: _Block, number: str, arrays: Sequence[Array]) -> list[SharedA
         sums = _ColumnSums(block, reducer, own[0].type, shared)
         rows = sums.meet(own[0], row)
         for numbers in range(0, space.columns, THREADS):
-            number = fn.add(thread, numbers)
-            along = fn.add(fn.mul(beside, max(space.lanes, 1)), number)
-            with elements.scopes.when(_is_column(space, fn, number, along)):
+            mine = fn.add(thread, numbers)
+            along = fn.add(fn.mul(beside, max(space.lanes, 1)), mine)
+            with elements.scopes.when(_is_column(space, fn, mine, along)):
                 at = (*kept[:-1], elements.indices.variable(along, space.kept_sizes[-1]))
                 place = linear(at, space.kept_sizes)
-                elements.store(array, (place, term), sums.total(number, rows), None)
+                elements.store(array, (place, term), sums.total(mine, rows), None)
         barrier(fn)
     return list(shared.values())
 
