@@ -15,7 +15,7 @@ from lowtide.codegen.arrays import Array
 from lowtide.codegen.elements.elements import Elements, Given
 from lowtide.codegen.elements.operands import Bound, body_of, leaves, members
 from lowtide.codegen.elements.outputs import ComputedOutput, computed, store_computed
-from lowtide.codegen.elements.reducers import Reducer, accumulator_type, carried, neutral, renamed
+from lowtide.codegen.elements.reducers import Reducer, accumulator_type, neutral
 from lowtide.codegen.elements.table import has_rule
 from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan, kernel_function
@@ -51,8 +51,8 @@ _ALIGNMENT: Final = 64
 _FEW_TERMS: Final = 16
 """Terms of a sum that one thread adds up; a warp where there are more."""
 
-_MANY_TERMS: Final = 256
-"""Terms that are worth all warps of a block, if sums are few."""
+_MANY_TERMS: Final = 128
+"""Terms that are worth all warps of a block."""
 
 _WARPS: Final = 8
 
@@ -241,9 +241,7 @@ def _outputs_kernel(group: PointGroup, totals: Sequence[_Total]) -> Kernel:
 def _adding_kernel(name: str, totals: Sequence[_Total], count: int, body: _Body) -> Kernel:
     """A kernel of `count` numbers; a thread, a warp or a block adds up the terms of each."""
     space, terms = totals[0].space, max([x.space.terms for x in totals])
-    warps = 0 if terms <= _FEW_TERMS else 1
-    if terms > _MANY_TERMS and count <= _FEW_TERMS:
-        warps = _WARPS
+    warps = 0 if terms <= _FEW_TERMS else 1 if terms <= _MANY_TERMS else _WARPS
     threads = max(_THREADS, warps * WARP)
     together = threads // max(warps * WARP, 1)
     fn = kernel_function(name, space.instruction, threads)
@@ -274,15 +272,12 @@ def _adding(elements: Elements, total: _Total, team: Team, bound: Bound) -> Give
     def given(index: Index, mask: Mask | None) -> Element:
         row = space.number(index)
         place = elements.scopes.placed(row.level)
-        member, step = (team.member, team.threads) if team.warps else (0, 1)
         with elements.scopes.at_level(place):
-            loops = elements.scopes.loop(member, space.terms, step, carried(nothing))
-            with loops as loop:
-                term = elements.indices.variable(loop.index, space.terms)
-                value = elements.read(array, (row, term), None).values[0]
-                after = reducer.combined(elements, renamed(nothing, loop.values), [value])
-                loop.next = [name for x in after for name in x.names]
-            own = renamed(nothing, loop.results)
+            team.hold(elements, (space.terms,))
+            own = nothing
+            for step in team.held[space.terms,]:
+                value = elements.read(array, (row, *step.at), None).values[0]
+                own = reducer.combined(elements, own, [step.value(elements, value, reducer)])
             together = team.met(elements, reducer, own) if team.warps else own
             first = elements.all_at(total.sum.operands[1], (), bound.frame)
             start = [x.values[0] for x in reducer.taken(elements, [first])]

@@ -39,8 +39,9 @@ _FEW_COLUMNS: Final = 1 << 17
 
 _DEEP: Final = 64
 
-_BLOCKS: Final = 1 << 10
-"""Blocks of a launch, about: all run at once on a large device, and one of them has long loops."""
+_BLOCKS: Final = 1 << 9
+"""Blocks of a launch, about: a large device has room for all of them at once, whose loops are long.
+"""
 
 _SHORTEST: Final = 4
 """Steps of a thread's loop that are worth a block."""
@@ -132,6 +133,11 @@ class SumSpace:
         if self.is_along:
             return THREADS
         return self.vectors if self.vectors <= 2 * _STRIPE else _STRIPE
+
+    @property
+    def columns(self) -> int:
+        """The sums across memory that a block makes terms of."""
+        return self.wide * max(self.lanes, 1)
 
     @property
     def deep(self) -> int:

@@ -43,6 +43,9 @@ from lowtide.records import dataclass
 _AT_ONCE: Final = 4
 """Steps of a loop that are written out, so that their loads are under way together."""
 
+_ROWS: Final = 16
+"""Rows of threads whose sums one thread adds up; if there are more, halves of them meet before."""
+
 _LINES: Final = 1200
 """Lines of code that may be written out so, about."""
 
@@ -116,22 +119,35 @@ def _across(block: _Block, number: str, arrays: Sequence[Array]) -> list[SharedA
     start = fn.mul(fn.min(column, space.vectors - 1), max(space.lanes, 1))
     kept.append(lane_variable(elements, start, space.kept_sizes[-1]))
     first = fn.mul(elements.indices.scalar(term), space.piece)
-    begin = fn.add(first, row)
+    begin: Integer = fn.add(first, row)
     if THREADS % space.wide:
         begin = fn.select(fn.compare("slt", row, space.deep), "i64", begin, space.steps)
     totals = _added(
         block, kept, lambda x: decomposed(elements, x, space.reduced_sizes), begin, first
     )
-    place, shared = linear(tuple(kept), space.kept_sizes), dict[str, SharedArray]()
-    is_first, is_there = fn.compare("eq", row, 0), fn.compare("slt", column, space.vectors)
-    is_mine = fn.op(f"and i1 {is_first}, {is_there}")
+    shared: dict[str, SharedArray] = {}
     for reducer, own, array in zip(block.reducers, totals, arrays, strict=True):
-        column_sums = _ColumnSums(block, reducer, own[0].type, shared)
-        column_sums.meet(own[0], row)
-        with elements.scopes.when(is_mine):
-            elements.store(array, (place, term), column_sums.total(own[0].lanes), None)
+        sums = _ColumnSums(block, reducer, own[0].type, shared)
+        rows = sums.meet(own[0], row)
+        for numbers in range(0, space.columns, THREADS):
+            mine = fn.add(thread, numbers)
+            along = fn.add(fn.mul(beside, max(space.lanes, 1)), mine)
+            with elements.scopes.when(_is_column(space, fn, mine, along)):
+                at = (*kept[:-1], elements.indices.variable(along, space.kept_sizes[-1]))
+                place = linear(at, space.kept_sizes)
+                elements.store(array, (place, term), sums.total(mine, rows), None)
         barrier(fn)
     return list(shared.values())
+
+
+def _is_column(space: SumSpace, fn: Function, number: Integer, along: Integer) -> str:
+    """Whether there is a column of a number in the stripe, which is number `along` of all."""
+    found: str = "true"
+    if space.columns % THREADS:
+        found = fn.compare("slt", number, space.columns)
+    if space.kept_sizes[-1] % space.columns:
+        found = fn.op(f"and i1 {found}, {fn.compare('slt', along, space.kept_sizes[-1])}")
+    return found
 
 
 # -- what a thread adds up -------------------------------------------------------------------------
@@ -196,36 +212,34 @@ class _ColumnSums:
     type: ElementType
     shared: dict[str, SharedArray]
 
-    def meet(self, own: Value, row: Integer) -> None:
-        """Add up what threads below each other have, into what those of the first row have."""
+    def meet(self, own: Value, row: Integer) -> int:
+        """Add up what threads below each other have; return how many of them have it then."""
         elements, wide = self.block.elements, self.block.space.wide
         fn, lanes, rows = elements.function, range(max(own.lanes, 1)), self.block.space.deep
+        thread = self.block.thread
         for lane in lanes:
-            self._store(self.block.thread, lane, lane_of(elements, [own], lane)[0])
+            self._store(fn.add(thread, lane * THREADS), lane_of(elements, [own], lane)[0])
         barrier(fn)
-        while rows > 1:
+        while rows > _ROWS:
             half = -(-rows // 2)
             with elements.scopes.when(fn.compare("slt", row, rows - half)):
-                below = fn.add(self.block.thread, half * wide)
                 for lane in lanes:
-                    pair = [self._load(self.block.thread, lane)], [self._load(below, lane)]
-                    self._store(self.block.thread, lane, self.reducer.combined(elements, *pair)[0])
+                    mine = fn.add(thread, lane * THREADS)
+                    pair = [self._load(mine)], [self._load(fn.add(mine, half * wide))]
+                    self._store(mine, self.reducer.combined(elements, *pair)[0])
             barrier(fn)
             rows = half
+        return rows
 
-    def total(self, lanes: int) -> Value:
-        """Return what the thread has, one for each lane, which is a single one for none."""
-        found = [self._load(self.block.thread, lane) for lane in range(max(lanes, 1))]
-        if not lanes:
-            return found[0]
-        fn, element = self.block.elements.function, register_type(self.type)
-        names = ["poison"] * len(found[0].names)
-        for lane, one in enumerate(found):
-            names = [
-                fn.op(f"insertelement <{lanes} x {element}> {a}, {element} {b}, i64 {lane}")
-                for a, b in zip(names, one.names, strict=True)
-            ]
-        return Value(tuple(names), self.type, lanes)
+    def total(self, number: Integer, rows: int) -> Value:
+        """Return the sum of a column by its number in the stripe, of what rows of threads have."""
+        elements, space = self.block.elements, self.block.space
+        fn, lanes = elements.function, max(space.lanes, 1)
+        place = fn.add(fn.mul(fn.rem(number, lanes), THREADS), fn.div(number, lanes))
+        total, *others = [[self._load(fn.add(place, x * space.wide))] for x in range(rows)]
+        for one in others:
+            total = self.reducer.combined(elements, total, one)
+        return total[0]
 
     def _arrays(self) -> list[SharedArray]:
         type_ = register_type(self.type)
@@ -234,12 +248,11 @@ class _ColumnSums:
         names = [f"below{part}_{stored}" for part in range(2 if self.type.is_complex else 1)]
         return [self.shared.setdefault(x, SharedArray(x, stored, count)) for x in names]
 
-    def _store(self, thread: Integer, lane: int, value: Value) -> None:
+    def _store(self, place: Integer, value: Value) -> None:
         fn = self.block.elements.function
         for array, name in zip(self._arrays(), value.names, strict=True):
-            store_shared(fn, array, fn.add(thread, lane * THREADS), register_type(self.type), name)
+            store_shared(fn, array, place, register_type(self.type), name)
 
-    def _load(self, thread: Integer, lane: int) -> Value:
+    def _load(self, place: Integer) -> Value:
         fn, type_ = self.block.elements.function, register_type(self.type)
-        place = fn.add(thread, lane * THREADS)
         return Value(tuple([load_shared(fn, x, place, type_) for x in self._arrays()]), self.type)

@@ -36,6 +36,17 @@ class RowStep:
     at: tuple[Affine, ...]
     is_there: str
 
+    def value(self, elements: Elements, value: Value, reducer: Reducer) -> Value:
+        """Return a value of this step where there is one, else what changes no sum."""
+        if not self.is_there:
+            return value
+        fn, nothing = elements.function, neutral_lanes(elements, reducer, max(value.lanes, 1))
+        names = [
+            fn.select(self.is_there, value.llvm_type, a, b)
+            for a, b in zip(value.names, nothing.names, strict=True)
+        ]
+        return Value(tuple(names), value.type, value.lanes)
+
 
 @dataclass(eq=False, slots=True)
 class Team:
@@ -68,7 +79,7 @@ class Team:
         count = prod(extents) // run_of(elements, extents)
         steps = []
         for first in range(0, count, self.threads):
-            number, is_there = elements.function.add(self.member, first), ""
+            number, is_there = elements.function.add(self.member if self.warps else 0, first), ""
             if first + self.threads > count:
                 is_there = elements.function.compare("slt", number, count)
                 number = elements.function.min(number, count - 1)
@@ -98,8 +109,8 @@ class Team:
             for step in steps or ():
                 found = yield ask(request, 0, index_at(step.at))
                 taken = reducer.taken(elements, [found])[0].values[0]
-                value = _where(elements, step.is_there, taken, totals[0], reducer)
-                totals = reducer.combined(elements, totals, [value])
+                value, _ = elements.vectors.same_lanes([taken, totals[0]])
+                totals = reducer.combined(elements, totals, [step.value(elements, value, reducer)])
             if steps is None:
                 count = prod(extents) // run
                 loops = elements.scopes.loop(self.member, count, self.threads, carried(totals))
@@ -207,19 +218,6 @@ def lane_of(elements: Elements, values: Sequence[Value], lane: int) -> list[Valu
         else x
         for x in values
     ]
-
-
-def _where(elements: Elements, is_there: str, value: Value, like: Value, reducer: Reducer) -> Value:
-    """A value of the lanes of another one where there is one, else what changes no sum."""
-    value, _ = elements.vectors.same_lanes([value, like])
-    if not is_there:
-        return value
-    fn, nothing = elements.function, neutral_lanes(elements, reducer, max(value.lanes, 1))
-    names = [
-        fn.select(is_there, value.llvm_type, a, b)
-        for a, b in zip(value.names, nothing.names, strict=True)
-    ]
-    return Value(tuple(names), value.type, value.lanes)
 
 
 def store_shared(fn: Function, array: SharedArray, place: Integer, type_: str, name: str) -> None:
