@@ -7,11 +7,12 @@ one before it end, and a later one is brought to where the one before that was.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Final
 
+from lowtide.codegen.elements.operands import leaves
 from lowtide.codegen.gpu.copies import BYTES, commit_copies, wait_for_copies
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan
 from lowtide.codegen.gpu.product import (
@@ -23,7 +24,7 @@ from lowtide.codegen.gpu.product import (
     product_of,
 )
 from lowtide.codegen.gpu.rings import NUMBER_BYTES, Ring, RingTile
-from lowtide.codegen.gpu.threads import WARP, LaunchedArray, barrier
+from lowtide.codegen.gpu.threads import WARP, LaunchedArray, barrier, exchanged
 from lowtide.codegen.gpu.tiles import pieces_of
 from lowtide.ir import ElementType, Instruction
 from lowtide.ir.gpu_names import SHARED_BYTES
@@ -103,6 +104,14 @@ def _sizes_for(product: GpuProduct) -> TileSizes | None:
     return sizes if is_copied else replace(sizes, blocks=sizes.fewer)
 
 
+def _lanes_for(product: GpuProduct) -> int:
+    """How many columns a thread finishes at once: up to 16 bytes of any array."""
+    shapes = [*[x.shape for x in product.instruction.operands], product.instruction.shape]
+    widest = max([x.element_type.nbytes for shape in shapes for x in leaves(shape)])
+    fitting = [x for x in (8, 4, 2) if x * widest <= BYTES and lanes_of(product, x)]
+    return fitting[0] if fitting else 0
+
+
 def _code(product: GpuProduct, sizes: TileSizes) -> GpuCode:
     writer = _WarpgroupWriter(product, sizes)
     writer.write()
@@ -124,7 +133,7 @@ class _WarpgroupWriter:
     def __init__(self, product: GpuProduct, sizes: TileSizes) -> None:
         self.product, self.sizes = product, sizes
         self.type = product.hero.operands[0].shape.element_type
-        self.kernel = TileKernel(product, sizes, lanes_of(product, 2), group=_SPAN // sizes.rows)
+        self.kernel = TileKernel(product, sizes, _lanes_for(product), group=_SPAN // sizes.rows)
         self.ring = _ring(sizes)
         self.tiles = [RingTile(self.kernel, x, self.ring, self._start(x)) for x in (0, 1)]
         self.high = sizes.rows // _GROUPS
@@ -220,23 +229,47 @@ class _WarpgroupWriter:
     # -- results ---------------------------------------------------------------------------------
 
     def _finish(self, sums: Sequence[str]) -> None:
-        """Store what is made of the sums: each thread has two in a row of 8, of two rows of 16."""
-        kernel, fn = self.kernel, self.kernel.fn
-        warp = fn.div(fn.rem(kernel.thread, _WARPGROUP), WARP)
-        lane = fn.rem(kernel.thread, WARP)
-        row = fn.add(fn.add(kernel.row, self.down), fn.add(fn.mul(warp, 16), fn.div(lane, 4)))
-        column = fn.add(kernel.column, fn.mul(fn.rem(lane, 4), 2))
-        each = sums_of(self.sizes.columns)
-        for first in range(0, len(sums), 2):
-            part, number = divmod(first, each)
-            down = part * HIGH + number // 2 % 2 * 8
-            at = fn.add(row, down), fn.add(column, number // 4 * 8)
-            self._stored(*at, sums[first : first + 2])
+        """Store what is made of the sums: a thread has two of each 8 in a row, of rows 8 apart.
 
-    def _stored(self, row: Integer, column: Integer, pair: Sequence[str]) -> None:
+        Where more lanes lie side by side, as many threads exchange theirs first, so that each has
+        all of a row's 8, or half of them.
+        """
+        kernel, fn = self.kernel, self.kernel.fn
+        lane = fn.rem(kernel.thread, WARP)
+        warp = fn.div(fn.rem(kernel.thread, _WARPGROUP), WARP)
+        row = fn.add(fn.add(kernel.row, self.down), fn.add(fn.mul(warp, 16), fn.div(lane, 4)))
+        several = max(kernel.lanes // 2, 1)
+        which = fn.rem(lane, several)
+        along = fn.mul(fn.sub(fn.rem(lane, 4), which), 2)
+        column = fn.add(kernel.column, fn.add(fn.mul(which, 8), along))
+        bits = [x for x in (1, 2) if x < several]
+        tests = {x: fn.compare("ne", fn.op(f"and i64 {lane}, {x}"), 0) for x in bits}
+        each = sums_of(self.sizes.columns)
+        for first in range(0, len(sums), 4 * several):
+            part, number = divmod(first, each)
+            for half in (0, 1):
+                pairs = [list(sums[first + 4 * i + 2 * half :][:2]) for i in range(several)]
+                names = [x for pair in self._exchanged(pairs, tests) for x in pair]
+                down = part * HIGH + half * 8
+                self._stored(fn.add(row, down), fn.add(column, number // 4 * 8), names)
+
+    def _exchanged(self, pairs: list[list[str]], tests: Mapping[int, str]) -> list[list[str]]:
+        """The pairs that neighbouring threads have of one 8 in a row, for those of each 8."""
+        fn = self.kernel.fn
+        for bit, is_high in tests.items():
+            for i in [x for x in range(len(pairs)) if not x & bit]:
+                low, high = pairs[i], pairs[i | bit]
+                for k in (0, 1):
+                    sent = fn.select(is_high, "float", low[k], high[k])
+                    got = exchanged(fn, "float", sent, bit)
+                    low[k] = fn.select(is_high, "float", got, low[k])
+                    high[k] = fn.select(is_high, "float", high[k], got)
+        return pairs
+
+    def _stored(self, row: Integer, column: Integer, names: Sequence[str]) -> None:
         kernel = self.kernel
         if kernel.lanes:
-            kernel.finish(row, column, pair)
+            kernel.finish(row, column, names)
             return
-        for i, name in enumerate(pair):
+        for i, name in enumerate(names):
             kernel.finish(row, kernel.fn.add(column, i), [name])
