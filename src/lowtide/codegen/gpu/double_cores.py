@@ -14,6 +14,7 @@ from lowtide.codegen.elements.parts import converted
 from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.gpu.ffma import is_worth_tiles
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan
+from lowtide.codegen.gpu.parts import product_code
 from lowtide.codegen.gpu.product import GpuProduct, TileKernel, TileSizes, lanes_of, product_of
 from lowtide.codegen.gpu.stages import sums_along_depth
 from lowtide.codegen.gpu.threads import WARP, SharedArray
@@ -68,17 +69,18 @@ _SHAPES: Final = {"sm_80": _SMALL, "sm_90": _LARGE, "sm_90a": _LARGE, "sm_100": 
 def plan_double_cores(instruction: Instruction, target: Target) -> GpuPlan | None:
     """Return how a product of f64 runs on tensor cores, None where it is none they make."""
     product = product_of(instruction, target)
-    if product is None or product.total is not ElementType.F64 or target.cpu not in _SHAPES:
+    if product is None or product.total is not ElementType.F64 or not is_worth_tiles(product):
         return None
-    return GpuPlan("dmma", lambda: _code(product)) if is_worth_tiles(product) else None
+    if target.cpu not in _SHAPES:
+        return None
+    scratch = product.scratch_bytes(product.parts(product.sizes_among(_SIZES)))
+    return GpuPlan("dmma", lambda: _code(product), scratch)
 
 
 def _code(product: GpuProduct) -> GpuCode:
     writer = _DoubleWriter(product)
     writer.write()
-    kernel = writer.kernel
-    constants = [kernel.done(), *[x.array.definition for x in writer.tiles]]
-    return GpuCode((kernel.fn,), (kernel.launch,), "\n".join([x for x in constants if x]))
+    return product_code(writer.kernel, [x.array for x in writer.tiles])
 
 
 class _DoubleWriter:
@@ -87,7 +89,8 @@ class _DoubleWriter:
         self.shape = _SHAPES[product.target.cpu]
         self.sizes = product.sizes_among(_SIZES)
         self.part = _PARTS[self.sizes.threads]
-        self.kernel = TileKernel(product, self.sizes, lanes_of(product, 2))
+        lanes, parts = lanes_of(product, 2), product.parts(self.sizes)
+        self.kernel = TileKernel(product, self.sizes, lanes, parts=parts)
         self.tiles = [self._tile(side, name) for side, name in enumerate(("left", "right"))]
         fn, thread = self.kernel.fn, self.kernel.thread
         lane, warp = fn.rem(thread, WARP), fn.div(thread, WARP)

@@ -14,6 +14,7 @@ from lowtide.codegen.elements.loops import multiplied
 from lowtide.codegen.elements.parts import converted
 from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan
+from lowtide.codegen.gpu.parts import product_code
 from lowtide.codegen.gpu.product import GpuProduct, TileKernel, TileSizes, lanes_of, product_of
 from lowtide.codegen.gpu.stages import sums_along_depth
 from lowtide.codegen.gpu.threads import WARP, SharedArray
@@ -35,6 +36,7 @@ _COUNTS: Final = {16: (4, 4), 32: (4, 8), 64: (8, 8), 128: (8, 16)}
 
 _SMALL: Final = TileSizes(64, 64, 16, 256, 2, 1)
 _SIZES: Final = (
+    TileSizes(128, 256, 8, 256, 1, 1),
     TileSizes(128, 128, 8, 256, 2, 1),
     TileSizes(256, 64, 16, 256, 2, 1),
     TileSizes(64, 256, 16, 256, 2, 1),
@@ -56,7 +58,12 @@ def plan_ffma(instruction: Instruction, target: Target) -> GpuPlan | None:
     product = product_of(instruction, target)
     if product is None or product.total not in _TYPES or not is_worth_tiles(product):
         return None
-    return GpuPlan("ffma", lambda: _code(product))
+    scratch = product.scratch_bytes(product.parts(_sizes(product)))
+    return GpuPlan("ffma", lambda: _code(product), scratch)
+
+
+def _sizes(product: GpuProduct) -> TileSizes:
+    return product.sizes_among(_SIZES if product.total.nbytes <= 4 else [_SMALL])
 
 
 def is_worth_tiles(product: GpuProduct) -> bool:
@@ -68,17 +75,16 @@ def is_worth_tiles(product: GpuProduct) -> bool:
 def _code(product: GpuProduct) -> GpuCode:
     writer = _FfmaWriter(product)
     writer.write()
-    kernel = writer.kernel
-    constants = [kernel.done(), *[x.array.definition for x in writer.tiles]]
-    return GpuCode((kernel.fn,), (kernel.launch,), "\n".join([x for x in constants if x]))
+    return product_code(writer.kernel, [x.array for x in writer.tiles])
 
 
 class _FfmaWriter:
     def __init__(self, product: GpuProduct) -> None:
         self.product = product
-        self.sizes = product.sizes_among(_SIZES if product.total.nbytes <= 4 else [_SMALL])
+        self.sizes = _sizes(product)
         self.counts = _COUNTS[self.sizes.rows * self.sizes.columns // self.sizes.threads]
-        self.kernel = TileKernel(product, self.sizes, lanes_of(product, _STEP))
+        lanes, parts = lanes_of(product, _STEP), product.parts(self.sizes)
+        self.kernel = TileKernel(product, self.sizes, lanes, parts=parts)
         self.widths = (self.sizes.rows + _STEP, self.sizes.columns + _STEP)
         self.tiles = [self._tile(side, name) for side, name in enumerate(("left", "right"))]
         fn, thread = self.kernel.fn, self.kernel.thread

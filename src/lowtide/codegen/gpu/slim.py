@@ -13,6 +13,7 @@ from lowtide.codegen.elements.loops import multiplied
 from lowtide.codegen.elements.parts import converted
 from lowtide.codegen.elements.values import Element
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan
+from lowtide.codegen.gpu.parts import product_code
 from lowtide.codegen.gpu.product import (
     DotLayout,
     GpuProduct,
@@ -61,7 +62,8 @@ def plan_slim(instruction: Instruction, target: Target) -> GpuPlan | None:
         return None
     if min(prod(product.layout.rows), prod(product.layout.columns)) > _MOST:
         return None
-    return GpuPlan("slim", lambda: _code(product))
+    scratch = product.scratch_bytes(product.parts(_Team.of(product).sizes(product)))
+    return GpuPlan("slim", lambda: _code(product), scratch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +120,7 @@ class _Team:
 def _code(product: GpuProduct) -> GpuCode:
     writer = _SlimWriter(product)
     writer.write()
-    kernel = writer.kernel
-    constants = [kernel.done(), *[x.definition for x in writer.shared]]
-    return GpuCode((kernel.fn,), (kernel.launch,), "\n".join([x for x in constants if x]))
+    return product_code(writer.kernel, writer.shared)
 
 
 class _SlimWriter:
@@ -131,7 +131,8 @@ class _SlimWriter:
         self.run = team.pieces.run
         self.slim = prod(product.free(1 - team.side))
         group = min(self.run, 4) if team.side and not team.pieces.along_depth else 0
-        self.kernel = TileKernel(product, self.sizes, lanes_of(product, group) if group > 1 else 0)
+        lanes = lanes_of(product, group) if group > 1 else 0
+        self.kernel = TileKernel(product, self.sizes, lanes, parts=product.parts(self.sizes))
         self.type = register_type(product.total)
         self.shared: list[SharedArray] = []
         fn, thread = self.kernel.fn, self.kernel.thread
@@ -144,7 +145,7 @@ class _SlimWriter:
 
     def write(self) -> None:
         """Write the kernel: sums of a thread, those of its team, and what is made of them."""
-        depth, elements = prod(self.product.layout.depth), self.kernel.elements
+        depth, elements = self.kernel.depth, self.kernel.elements
         lanes = f"<{self.run} x {self.type}>" if self.run > 1 else self.type
         zero = "zeroinitializer" if self.run > 1 else self._zero
         carry = [(lanes, zero)] * self.slim

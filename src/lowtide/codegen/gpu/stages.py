@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from math import prod
 from typing import Protocol
 
 from lowtide.codegen.gpu.product import TileKernel
@@ -54,7 +53,7 @@ class _Stages:
         self.kernel = kernel
         self.fn = kernel.fn
         self.adder = adder
-        self.depth = prod(kernel.product.layout.depth)
+        self.depth = kernel.depth
         self.held = [x for x in adder.tiles if x.is_held]
         self.others = [x for x in adder.tiles if not x.is_held]
 

@@ -19,6 +19,7 @@ from lowtide.codegen.elementwise.memory import numbers
 from lowtide.codegen.gpu.ffma import is_worth_tiles
 from lowtide.codegen.gpu.fragments import HIGH, WIDE, CoreType, MatrixTile
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan
+from lowtide.codegen.gpu.parts import product_code
 from lowtide.codegen.gpu.product import GpuProduct, TileKernel, TileSizes, lanes_of, product_of
 from lowtide.codegen.gpu.stages import sums_along_depth
 from lowtide.codegen.gpu.threads import WARP, SharedArray
@@ -60,27 +61,30 @@ def plan_tensor_cores(instruction: Instruction, target: Target) -> GpuPlan | Non
     core = _TYPES.get(left)
     if core is None or left is not right or product.total not in _TOTALS[core.total]:
         return None
-    return GpuPlan("mma", lambda: _code(product, core))
+    scratch = product.scratch_bytes(product.parts(_sizes(product, core)))
+    return GpuPlan("mma", lambda: _code(product, core), scratch)
+
+
+def _sizes(product: GpuProduct, core: CoreType) -> TileSizes:
+    return product.sizes_among([replace(x, depth=2 * x.depth // core.nbytes) for x in _SIZES])
 
 
 def _code(product: GpuProduct, core: CoreType) -> GpuCode:
     writer = _MmaWriter(product, core)
     writer.write()
-    kernel = writer.kernel
-    constants = [kernel.done(), *[x.array.definition for x in writer.tiles]]
-    return GpuCode((kernel.fn,), (kernel.launch,), "\n".join([x for x in constants if x]))
+    return product_code(writer.kernel, [x.array for x in writer.tiles])
 
 
 class _MmaWriter:
     def __init__(self, product: GpuProduct, core: CoreType) -> None:
         self.product = product
         self.core = core
-        sizes = [replace(x, depth=2 * x.depth // core.nbytes) for x in _SIZES]
-        self.sizes = product.sizes_among(sizes)
+        self.sizes = _sizes(product, core)
         self.width = isqrt(self.sizes.rows * self.sizes.columns * WARP // self.sizes.threads)
         pieces = [pieces_of(product, x, self.sizes, core.nbytes) for x in (0, 1)]
         is_paired = core.nbytes == 1 and not pieces[1].along_depth
-        self.kernel = TileKernel(product, self.sizes, lanes_of(product, 4 if is_paired else 2))
+        lanes, parts = lanes_of(product, 4 if is_paired else 2), product.parts(self.sizes)
+        self.kernel = TileKernel(product, self.sizes, lanes, parts=parts)
         names = ("left", "right")
         self.tiles = [self._tile(x, names[x], pieces[x]) for x in (0, 1)]
         fn, thread = self.kernel.fn, self.kernel.thread

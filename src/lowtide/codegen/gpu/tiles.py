@@ -121,8 +121,9 @@ def piece_place(
 ) -> tuple[Index, Mask | None]:
     """Return the index of the elements of a piece in the operand, and where there are any.
 
-    `free` is where it begins in the tile, `depth` where it begins in the operand.
+    `free` is where it begins in the tile, `depth` where it begins in the part of the operand.
     """
+    depth = kernel.fn.add(kernel.begin, depth)
     free = kernel.fn.add(kernel.column if side else kernel.row, free)
     return _place(elements, kernel.product, kernel.sizes, side, pieces, kernel.batch, free, depth)
 
