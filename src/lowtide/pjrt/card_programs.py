@@ -11,7 +11,7 @@ from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.gpu_names import is_gpu_target
 from lowtide.options import Options
 from lowtide.pjrt.buffers import dense_copy
-from lowtide.pjrt.card import Card, card
+from lowtide.pjrt.card import Card, card, card_target
 from lowtide.pjrt.errors import (
     INTERNAL,
     INVALID_ARGUMENT,
@@ -135,6 +135,9 @@ def compile_for_card(module: Module, options: Options) -> CardExecutable | Execu
         raise PluginError(
             INVALID_ARGUMENT, "check compares calls of processors: leave it out for a GPU"
         )
+    if options.target not in (card_target(), where.target):
+        found = f"the device is {where.target}, and {options.target} is another one"
+        raise PluginError(INVALID_ARGUMENT, f"{found}: leave target out")
     from lowtide.client.gpu import built_for_gpu
 
     try:
@@ -162,5 +165,3 @@ def read_card_program(data: bytes, options: Options) -> CardExecutable | Executa
             INVALID_ARGUMENT, "the program is one of a GPU, and target names none: compile it again"
         )
     return compile_for_card(read_hlo_proto(data[len(MARK) :]), options)
-
-

@@ -27,7 +27,6 @@ from lowtide.pjrt.queues import all_queues
 from lowtide.pjrt.signatures import ProgramSignature, signature_of
 from lowtide.pjrt.table import serves
 
-
 AnyExecutable: TypeAlias = "Executable | CardExecutable"
 """A program of the processor, or of a card."""
 
