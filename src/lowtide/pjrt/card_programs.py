@@ -85,6 +85,8 @@ class CardExecutable:
 
     def _as_taken(self, argument: Argument, array: DeviceArray) -> DeviceArray:
         """An argument in the order of memory that the program takes."""
+        if array.kind is argument.shape:
+            return array
         wanted = strides_of(argument.shape)
         sizes = zip(array.shape, array.strides, wanted, strict=True)
         if all(size <= 1 or x == y for size, x, y in sizes) or not array.nbytes:

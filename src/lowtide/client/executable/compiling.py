@@ -29,7 +29,7 @@ from lowtide.ir.clone import clone_module
 from lowtide.ir.errors import InputError, LowtideError
 from lowtide.ir.garbage_collection import count_as_lasting, without_collection
 from lowtide.ir.gpu_names import is_gpu_target
-from lowtide.options import BUDGET_SECONDS, OPTIONS_VARIABLE, Options, cache_folder
+from lowtide.options import BUDGET_SECONDS, Options, cache_folder
 
 if TYPE_CHECKING:
     from lowtide.backends.interface import Progress, Tell
@@ -86,9 +86,8 @@ def compile_module(
     options = for_devices(options or Options(), module)
     if is_gpu_target(options.target):
         raise LowtideError(
-            f"{options.target}: programs of a GPU are made by lowtide.compile and lowtide run, and "
-            f"by JAX's plugin where {OPTIONS_VARIABLE}=target={options.target} is set; all else "
-            "runs on processors"
+            f"{options.target}: programs of a GPU are made by lowtide.compile and lowtide run; "
+            "all else runs on processors"
         )
     if module.num_partitions > 1:
         from lowtide.client.executable.device_parts import device_parts
