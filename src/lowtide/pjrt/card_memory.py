@@ -43,8 +43,11 @@ class CardMemory:
         """Bytes that wait, that are in use, and the most of both at once."""
 
     def __getattr__(self, name: str) -> Any:
-        """Anything else is the driver's own."""
-        return getattr(self._driver, name)
+        """Anything else is the driver's own, of which functions are looked up once."""
+        found = getattr(self._driver, name)
+        if callable(found):
+            setattr(self, name, found)
+        return found
 
     def allocate(self, nbytes: int) -> int:
         """Return the address of memory, undefined; raises DeviceMemoryError."""

@@ -11,7 +11,7 @@ from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.gpu_names import is_gpu_target
 from lowtide.options import Options
 from lowtide.pjrt.buffers import dense_copy
-from lowtide.pjrt.card import Card, card
+from lowtide.pjrt.card import Card, card, card_target
 from lowtide.pjrt.errors import (
     INTERNAL,
     INVALID_ARGUMENT,
@@ -85,6 +85,8 @@ class CardExecutable:
 
     def _as_taken(self, argument: Argument, array: DeviceArray) -> DeviceArray:
         """An argument in the order of memory that the program takes."""
+        if array.kind is argument.shape:
+            return array
         wanted = strides_of(argument.shape)
         sizes = zip(array.shape, array.strides, wanted, strict=True)
         if all(size <= 1 or x == y for size, x, y in sizes) or not array.nbytes:
@@ -135,6 +137,9 @@ def compile_for_card(module: Module, options: Options) -> CardExecutable | Execu
         raise PluginError(
             INVALID_ARGUMENT, "check compares calls of processors: leave it out for a GPU"
         )
+    if options.target not in (card_target(), where.target):
+        found = f"the device is {where.target}, and {options.target} is another one"
+        raise PluginError(INVALID_ARGUMENT, f"{found}: leave target out")
     from lowtide.client.gpu import built_for_gpu
 
     try:

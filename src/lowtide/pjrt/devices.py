@@ -7,7 +7,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
-from lowtide.options import device_count
+from lowtide.options import DEVICES_VARIABLE, device_count, variables_of
 from lowtide.pjrt import PLATFORM
 from lowtide.pjrt.card import card, card_target
 from lowtide.pjrt.compile_options import checks_contracts
@@ -116,7 +116,10 @@ def client() -> PluginClient:
 def _one_device() -> int:
     """The number of devices of a card; raises PluginError where others are asked for."""
     for is_asked, what in (
-        (device_count() > 1, "several devices (LOWTIDE_DEVICES) are parts of the processor"),
+        (
+            variables_of(DEVICES_VARIABLE).get(DEVICES_VARIABLE, "1") != "1",
+            "several devices (LOWTIDE_DEVICES) are parts of the processor",
+        ),
         (checks_contracts(), "check=contracts reads arrays of the processor"),
     ):
         if is_asked:
