@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from gpu_bandwidth import BANDWIDTH, SUM, Case, module_text
+from gpu_bandwidth import BANDWIDTH, LARGEST, SUM, Case, module_text
 
 _LESS = """less {
   a = f32[] parameter(0)
@@ -123,7 +123,7 @@ def _sort_pairs(count: int) -> Case:
         f"  x = {x} parameter(0)\n  y = {y} parameter(1)\n  ROOT s = ({x}, {y}) sort(x, y), "
         "dimensions={1}, is_stable=true, to_apply=less\n"
     )
-    return Case("orders", "sort of pairs", _module(entry, less), 16 * count, allowed=0.0)
+    return Case("orders", "sort of pairs", module_text(entry, less), 16 * count, allowed=0.0)
 
 
 def _running_rows(count: int) -> Case:
@@ -135,7 +135,7 @@ def _running_rows(count: int) -> Case:
         f"  ROOT s = {shape} reduce-window(x, z), window={{size=1x{size} pad=0_0x{size - 1}_0}}, "
         "to_apply=add\n"
     )
-    text = _module(entry, _SUM.format(type="f32"))
+    text = module_text(entry, SUM.format(type="f32"))
     return Case("orders", "running sums of rows", text, 8 * count, allowed=1e-4)
 
 
@@ -155,7 +155,7 @@ def _embedding_gradient(count: int) -> Case:
         f"  ROOT s = {x} scatter(x, is, y), update_window_dims={{1}}, inserted_window_dims={{0}}, "
         "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add\n"
     )
-    text = _module(entry, _SUM.format(type="f32"))
+    text = module_text(entry, SUM.format(type="f32"))
     return Case("orders", "gradient of an embedding", text, 20 * count, allowed=1e-4)
 
 
@@ -178,7 +178,7 @@ def _pooling(count: int) -> Case:
         f"  x = {images} parameter(0)\n  low = f32[] constant(-inf)\n"
         f"  ROOT p = {pooled} reduce-window(x, low), window={{{window}}}, to_apply=largest\n"
     )
-    return Case("orders", "pooling", _module(entry, _LARGEST), 20 * count, allowed=0.0)
+    return Case("orders", "pooling", module_text(entry, LARGEST), 20 * count, allowed=0.0)
 
 
 def _pooling_gradient(count: int) -> Case:
@@ -189,7 +189,7 @@ def _pooling_gradient(count: int) -> Case:
         "scatter=add\n"
     )
     least = _LESS.replace("less", "least").replace("LT", "GE")
-    text = _module(entry, _SUM.format(type="f32") + least)
+    text = module_text(entry, SUM.format(type="f32") + least)
     return Case("orders", "gradient of pooling", text, 36 * count, allowed=1e-5)
 
 
@@ -198,7 +198,7 @@ def _random_bits(count: int) -> Case:
         "  s = u64[2] parameter(0)\n"
         f"  ROOT r = (u64[2], u32[{count}]) rng-bit-generator(s), algorithm=rng_three_fry\n"
     )
-    return Case("orders", "random bits", _module(entry), 4 * count, allowed=0.0)
+    return Case("orders", "random bits", module_text(entry), 4 * count, allowed=0.0)
 
 
 _ORDERS: Final[tuple[Callable[[int], Case], ...]] = (

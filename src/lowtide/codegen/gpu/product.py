@@ -116,7 +116,7 @@ class GpuProduct:
         There are twice as many blocks as multiprocessors then, at most.
         """
         steps = -(-prod(self.layout.depth) // sizes.depth)
-        most = min(2 * ENOUGH // self._tiles(sizes, whole=False), steps // _LEAST_STEPS)
+        most = min(2 * ENOUGH // self.tiles(sizes, whole=False), steps // _LEAST_STEPS)
         return max([x for x in range(1, most + 1) if steps % x == 0], default=1)
 
     def scratch_bytes(self, parts: int) -> int:
@@ -316,12 +316,7 @@ class TileKernel:
         tile = tile_of_block(self.fn, self.fn.rem(block, down * across), (down, across), self.group)
         self.row = self.fn.mul(tile[0], sizes.rows)
         self.column = self.fn.mul(tile[1], sizes.columns)
-        number = self.fn.div(block, down * across)
-        self.batch = decomposed(self.elements, number, product.layout.batch)
-        self.column = self.fn.mul(self.fn.rem(block, across), sizes.columns)
-        rest = self.fn.div(block, across)
-        self.row = self.fn.mul(self.fn.rem(rest, down), sizes.rows)
-        number, batches = self.fn.div(rest, down), prod(product.layout.batch)
+        number, batches = self.fn.div(block, down * across), prod(product.layout.batch)
         self.part = self.fn.div(number, batches) if self.parts > 1 else 0
         self.begin = self.fn.mul(self.part, self.depth)
         self.number = self.fn.rem(number, batches) if self.parts > 1 else number
