@@ -18,12 +18,19 @@ class GridLaunch:
     """One function, run by `blocks` blocks of `threads` threads each.
 
     `function` is the symbol of `void (ptr, ptr, ...)`, which gets the addresses of the operands'
-    arrays, depth first, then of the results', then of the scratch. Blocks run in any order.
+    arrays, depth first, then of the results', then of the scratch. Blocks run in any order. Each
+    has `shared_bytes` of shared memory, beside what the function itself defines.
     """
 
     function: str
     blocks: int
     threads: int
+    shared_bytes: int = 0
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """The number of blocks, of threads of a block, and of bytes of its shared memory."""
+        return self.blocks, self.threads, self.shared_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,7 @@ def test_mistakes_are_one_line(tmp_path: Path, arguments: tuple[str, ...], said:
 
 
 def test_by_calls_of_cuda(ours: Any, played: PlayedDriver) -> None:
-    assert ours.device("cuda")["target"] == "cuda:sm_90"
+    assert ours.device("cuda")["target"] == "cuda:sm_90a"
     assert ours.device("cuda")["cuda"] == "13.0"
     assert ours.device_copy("cuda", 4096, 0.0)["bytes"] == 8192
     assert not played.memory

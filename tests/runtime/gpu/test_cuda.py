@@ -285,7 +285,7 @@ def arguments() -> list[np.ndarray[Any, Any]]:
 
 def test_a_program_runs_by_these_calls(program: GpuProgram, played: PlayedDriver) -> None:
     driver = CudaDriver(None)
-    assert driver.name == "Played" and driver.architecture == "sm_90"
+    assert driver.name == "Played" and driver.architecture == "sm_90a"
     device = LoadedGpuProgram(program, driver)
     x, y, b = arguments()
     (found,) = flat(device(x, y, b))
@@ -500,7 +500,7 @@ def test_calls_from_another_thread(program: GpuProgram, played: PlayedDriver) ->
         ((8, 0), "sm_80"),
         ((8, 7), "sm_86"),
         ((8, 9), "sm_89"),
-        ((9, 0), "sm_90"),
+        ((9, 0), "sm_90a"),
         ((10, 3), "sm_100"),
     ],
 )

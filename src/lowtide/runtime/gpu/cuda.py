@@ -71,12 +71,16 @@ class CudaDriver:
             return {}
         module = self._module(program)
         self._closing.append(("cuModuleUnload", module))
-        names = [x.function for kernel in program.kernels for x in kernel.launches]
+        launches = [x for kernel in program.kernels for x in kernel.launches]
         found = {}
-        for name in dict.fromkeys(names):
+        for name, shared_bytes in dict.fromkeys([(x.function, x.shared_bytes) for x in launches]):
             function = self.calls("cuModuleGetFunction", module, name.encode())
             number = found[name] = self._number(function)
             self._names[number] = name
+            if shared_bytes:
+                most = self.calls.cuda.CUfunction_attribute
+                asked = most.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+                self.calls("cuFuncSetAttribute", function, asked, shared_bytes)
         return found
 
     def _module(self, program: GpuProgram) -> Any:
@@ -170,10 +174,10 @@ class CudaDriver:
         self.calls("cuMemcpyDtoDAsync", target, source, nbytes, self._numbered[stream])
 
     def launch(
-        self, function: int, grid: tuple[int, int], addresses: Sequence[int], stream: int
+        self, function: int, grid: tuple[int, int, int], addresses: Sequence[int], stream: int
     ) -> None:
-        """Run a function by a number of blocks of a number of threads."""
-        blocks, threads = grid
+        """Run a function, which is given addresses; see `GridLaunch.grid`."""
+        blocks, threads, shared_bytes = grid
         given = (ctypes.c_uint64 * len(addresses))(*addresses)
         start, size = ctypes.addressof(given), ctypes.sizeof(ctypes.c_uint64)
         places = [start + i * size for i in range(len(addresses))]
@@ -184,7 +188,7 @@ class CudaDriver:
             self._numbered[function],
             *(blocks, 1, 1),
             *(threads, 1, 1),
-            0,
+            shared_bytes,
             self._numbered[stream],
             ctypes.addressof(pointers),
             0,

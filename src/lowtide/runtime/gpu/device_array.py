@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from math import prod
 from typing import Any, Final, final
 
 import numpy as np
@@ -29,7 +30,7 @@ class DeviceArray:
     """
 
     def __init__(self, driver: Driver, address: int, shape: Shape) -> None:
-        self.driver, self.address, self._shape = driver, address, shape
+        self.driver, self.address, self.kind = driver, address, shape
         self.dtype: np.dtype[Any] = DTYPES[shape.element_type]
         self.shape: tuple[int, ...] = shape.dimensions
         if address:
@@ -38,7 +39,7 @@ class DeviceArray:
     @property
     def nbytes(self) -> int:
         """The bytes of all elements."""
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        return prod(self.shape) * self.dtype.itemsize
 
     @property
     def ndim(self) -> int:
@@ -48,7 +49,7 @@ class DeviceArray:
     @property
     def strides(self) -> tuple[int, ...]:
         """The bytes from an element to the next along each dimension."""
-        return strides_of(self._shape)
+        return strides_of(self.kind)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """Return the elements on the host."""
@@ -86,7 +87,7 @@ class DeviceArray:
         return capsule_of(shared, self)
 
     def __repr__(self) -> str:
-        return f"<{self._shape} on {self.driver.name}>"
+        return f"<{self.kind} on {self.driver.name}>"
 
 
 def strides_of(shape: Shape) -> tuple[int, ...]:
@@ -119,6 +120,8 @@ def resident(wanted: Argument, given: Any, driver: Driver) -> Resident | None:
     if isinstance(given, DeviceArray):
         if given.driver is not driver and not _is_same_device(given.driver, driver):
             return None
+        if given.kind is wanted.shape:
+            return Resident(given.address, given.nbytes, given)
         found = SharedTensor(given.address, driver.dlpack_device, given.dtype, given.shape, ())
         return _checked(wanted, found, given.strides, given)
     if driver.dlpack_device[0] != CUDA:

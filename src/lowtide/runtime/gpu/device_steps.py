@@ -58,7 +58,7 @@ class DeviceSteps:
         addresses = [self.address(x) for x in (*thunk.buffers, *scratch)]
         addresses += [0] * (len(thunk.buffers) + 1 - len(addresses))
         launches = [
-            (self._functions[x.function], (x.blocks, x.threads))
+            (self._functions[x.function], x.grid)
             for x in self.program.kernels[thunk.kernel].launches
         ]
 

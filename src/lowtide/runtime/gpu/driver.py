@@ -80,9 +80,9 @@ class Driver(Protocol):
         """Copy bytes within the device; the two places are disjoint."""
 
     def launch(
-        self, function: int, grid: tuple[int, int], addresses: Sequence[int], stream: int
+        self, function: int, grid: tuple[int, int, int], addresses: Sequence[int], stream: int
     ) -> None:
-        """Run a function by a number of blocks of a number of threads; it is given addresses."""
+        """Run a function, which is given addresses; see `GridLaunch.grid`."""
 
     def begin_capture(self, stream: int) -> None:
         """Do not do what is put into a stream from now on, and into those that wait for it."""

@@ -234,9 +234,9 @@ class EmulatedDriver:
         self._queues.put(stream, run, (target, source), f"a copy of {nbytes} bytes")
 
     def launch(
-        self, function: int, grid: tuple[int, int], addresses: Sequence[int], stream: int
+        self, function: int, grid: tuple[int, int, int], addresses: Sequence[int], stream: int
     ) -> None:
-        """Run a function by a number of blocks of a number of threads."""
+        """Run a function, which is given addresses; see `GridLaunch.grid`."""
         self._check()
         kernels, symbol = self._functions[function]
         launch = GridLaunch(symbol, *grid)
