@@ -40,7 +40,8 @@ class CudaCalls:
         self.running = ""
         """The symbol of the kernel that was launched last, "" before the first."""
         self.device = self._started(number)
-        self._context = self("cuDevicePrimaryCtxRetain", self.device)
+        self.context = self("cuDevicePrimaryCtxRetain", self.device)
+        """The device's primary context."""
         self._thread = local()
         self._reached: list[Any] = []
         """Devices whose contexts are held since their memory is reached."""
@@ -85,7 +86,7 @@ class CudaCalls:
     def use(self) -> None:
         """Make the device's context that of this thread, which each thread needs once."""
         if not getattr(self._thread, "is_used", False):
-            self("cuCtxSetCurrent", self._context)
+            self("cuCtxSetCurrent", self.context)
             self._thread.is_used = True
 
     def reach(self, devices: int) -> None:
@@ -128,9 +129,14 @@ class CudaCalls:
         return bytes(self("cuDeviceGetName", 128, self.device)).split(b"\0")[0].decode()
 
     @property
+    def number(self) -> int:
+        """The version of CUDA that the driver is for, as it tells it: 13000 is 13.0."""
+        return int(self("cuDriverGetVersion"))
+
+    @property
     def version(self) -> str:
         """The version of CUDA that the driver is for, "13.0"."""
-        return cuda_version(int(self("cuDriverGetVersion")))
+        return cuda_version(self.number)
 
     @property
     def architecture(self) -> str:

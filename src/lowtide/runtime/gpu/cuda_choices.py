@@ -17,8 +17,8 @@ from lowtide.runtime.gpu.cuda_calls import CudaCalls
 OLDEST: Final = 12040
 """The oldest version of the driver that has conditional nodes."""
 
-LAST_BRANCH: Final = -1
-"""Stands for the branch that numbers out of range run."""
+PACKAGE: Final = 13000
+"""The oldest version of the package, as it tells it, whose functions take what is given here."""
 
 _PTX: Final = """.version 8.0
 .target sm_80
@@ -72,8 +72,8 @@ _PTX: Final = """.version 8.0
 Launch = Callable[[Any, Sequence[int], Any], None]
 """Starts a function by one thread, with numbers of 64 bits, in a stream."""
 
-Body = Callable[[int], None]
-"""Puts work into the stream of a number."""
+Body = Callable[[], None]
+"""Puts work into the inner stream."""
 
 
 @final
@@ -89,7 +89,7 @@ class CudaChoices:
             calls("cuModuleGetFunction", self.module, x) for x in names
         ]
 
-    def loop(self, stream: Any, inner: Any, predicate: int, body: Callable[[], None]) -> None:
+    def loop(self, stream: Any, inner: Any, predicate: int, body: Body) -> None:
         """Repeat what body puts into the inner stream while the byte of an address is not 0."""
         handle = self._handle(stream)
         given = (predicate, int(handle), 1)
@@ -102,19 +102,23 @@ class CudaChoices:
 
         self._capture(inner, graph, repeated)
 
-    def branch(
-        self, stream: Any, inner: Any, selector: int, which: tuple[int, int], body: Callable[[], None]
+    def branches(
+        self, stream: Any, inner: Any, selector: int, is_byte: bool, bodies: Sequence[Body]
     ) -> None:
-        """Do what body puts into the inner stream if a selector chooses it.
+        """Do what one of the bodies puts into the inner stream, chosen by what is at an address.
 
-        `which` is the number of the branch and how many there are; of a byte, 0 for those.
+        That is a byte, other than 0 for the first of two, or a signed number of 32 bits; out of
+        range it chooses the last. It is read before any of them, which may write over it.
         """
-        handle, (number, branches) = self._handle(stream), which
-        if branches:
-            self._launch(self._by_number, (selector, int(handle), number, branches), stream)
-        else:
-            self._launch(self._by_byte, (selector, int(handle), 1 - number), stream)
-        self._capture(inner, self._node(stream, handle, "IF"), body)
+        handles = [self._handle(stream) for _ in bodies]
+        for number, handle in enumerate(handles):
+            if is_byte:
+                self._launch(self._by_byte, (selector, int(handle), 1 - number), stream)
+            else:
+                given = (selector, int(handle), number, len(bodies))
+                self._launch(self._by_number, given, stream)
+        for handle, body in zip(handles, bodies, strict=True):
+            self._capture(inner, self._node(stream, handle, "IF"), body)
 
     def _captured(self, stream: Any) -> tuple[Any, list[Any], list[Any] | None]:
         """The graph of a stream that is captured, and what comes next in it follows."""
@@ -142,7 +146,7 @@ class CudaChoices:
         self.calls("cuStreamUpdateCaptureDependencies", stream, [node], None, 1, int(flags))
         return given.conditional.phGraph_out[0]
 
-    def _capture(self, inner: Any, graph: Any, body: Callable[[], None]) -> None:
+    def _capture(self, inner: Any, graph: Any, body: Body) -> None:
         modes = self.calls.cuda.CUstreamCaptureMode
         mode = modes.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         self.calls("cuStreamBeginCaptureToGraph", inner, graph, None, None, 0, mode)
