@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.codegen.gpu.programs import flat
-from tests.runtime.gpu.test_loops import ASKED, argument, compiled, is_right
+from tests.runtime.gpu.played_choices import PlayedChoices, Setting
+from tests.runtime.gpu.test_loops import ASKED, CHOICES, LOOP, argument, compiled, is_right
 
 from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
 from lowtide.client.gpu import compile_for_device
+from lowtide.evaluator import evaluate
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.errors import InputError
 from lowtide.ir.thunk import GridLaunch
@@ -70,7 +72,7 @@ class Kinds(IntEnum):
     CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1
 
 
-class PlayedDriver:
+class PlayedDriver(PlayedChoices):
     """The functions of the package as they are called, on memory of the host, all done at once.
 
     Machine code that was `assembled` is the number of a program.
@@ -78,10 +80,13 @@ class PlayedDriver:
 
     CUdevice_attribute = CUstream_flags = CUevent_flags = CUstreamCaptureMode = Kinds
 
+    success = Result.SUCCESS
+
     def __init__(self, room: int = 1 << 30) -> None:
+        super().__init__()
         self.room, self.version = room, 13000
         self.programs: list[GpuProgram] = []
-        self.kernels: dict[str, HostKernels] = {}
+        self.kernels: dict[str, Any] = {}
         self.counts: dict[str, int] = {}
         self.memory: dict[int, np.ndarray[Any, Any]] = {}
         self.locked: list[np.ndarray[Any, Any]] = []
@@ -90,7 +95,6 @@ class PlayedDriver:
         self.fails_with = Result.CUDA_ERROR_LAUNCH_FAILED
         self.refuses_code = False
         self.given_back: list[str] = []
-        self.captured: list[Any] | None = None
         self.graphs = 0
         self.waited_for: list[int] = []
         self.devices, self.has_links = 1, True
@@ -143,6 +147,10 @@ class PlayedDriver:
 
     def cuModuleLoadData(self, image: int) -> tuple[Any, ...]:
         text = ctypes.string_at(image, 8)
+        if text == b".version":
+            for name, count in (("set_by_byte", 3), ("set_by_number", 4)):
+                self.kernels[name], self.counts[name] = Setting(self.handles), count
+            return Result.SUCCESS, "module"
         if text.startswith(b"code "):
             if self.refuses_code:
                 return (Result.CUDA_ERROR_NO_BINARY_FOR_GPU,)
@@ -237,7 +245,7 @@ class PlayedDriver:
         return (Result.SUCCESS,)
 
     def cuStreamEndCapture(self, stream: str) -> tuple[Any, ...]:
-        found, self.captured = self.captured, None
+        found, self.captured = self.captured, self.outer.pop() if self.outer else None
         return Result.SUCCESS, found
 
     def cuGraphInstantiate(self, graph: list[Any], flags: int) -> tuple[Any, ...]:
@@ -308,12 +316,38 @@ def test_later_calls_are_graphs(program: GpuProgram, played: PlayedDriver) -> No
 
 def test_what_the_host_decides_by_is_read_into_locked_memory(played: PlayedDriver) -> None:
     driver = CudaDriver(None)
+    driver.decides = False
     device = LoadedGpuProgram(compiled(ASKED), driver)
     assert all(is_right(device(argument(), 9), 5) for _ in range(2))
     assert [x.nbytes for x in played.locked] == [64]
     device.close()
     driver.close()
     assert not played.locked
+
+
+def test_loops_and_branches_by_conditional_nodes(played: PlayedDriver) -> None:
+    driver = CudaDriver(None)
+    for text in (LOOP.format(condition=ASKED, start=0, claim=""), CHOICES):
+        module = parse_hlo(text)
+        program = build(module, GpuBackend("cuda")).program
+        device = LoadedGpuProgram(program, driver)
+        for number in range(-1, 6):
+            given = argument(), np.int32(number)
+            graphs = played.graphs
+            found = flat(device(*given))
+            assert played.graphs == graphs + 1 or number < 0, "all of a call is one graph"
+            pairs = zip(found, flat(evaluate(parse_hlo(text), given)), strict=True)
+            assert all(np.allclose(x, y, atol=1e-5) for x, y in pairs)
+    driver.close()
+    assert played.given_back.count("module") == 3
+
+
+@pytest.mark.parametrize(("number", "package"), [(12030, 13000), (13000, 12090)])
+def test_older_drivers_and_packages_let_the_host_decide(
+    number: int, package: int, played: PlayedDriver
+) -> None:
+    played.version, played.CUDA_VERSION = number, package
+    assert not CudaDriver(None).decides
 
 
 class Foreign:

@@ -67,11 +67,14 @@ class CudaCalls:
         return self("cuDeviceGet", number)
 
     def __call__(self, function: str, *arguments: Any) -> Any:
-        """Return what a function of the driver returns beside its error; raises DriverError."""
+        """Return what a function of the driver returns beside its error, if that is one thing.
+
+        Of several it is a tuple. Raises DriverError.
+        """
         error, *found = getattr(self.cuda, function)(*arguments)
         if int(error) != 0:
             raise self._raised(function, getattr(error, "name", str(error)))
-        return found[0] if found else None
+        return tuple(found) if len(found) > 1 else found[0] if found else None
 
     def _raised(self, function: str, name: str) -> DriverError:
         if name.endswith("OUT_OF_MEMORY"):
