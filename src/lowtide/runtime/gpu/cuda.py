@@ -19,6 +19,7 @@ from lowtide.runtime.gpu.cuda_calls import CudaCalls
 from lowtide.runtime.gpu.cuda_choices import OLDEST, PACKAGE, CudaChoices
 from lowtide.runtime.gpu.driver import CUDA, Body, DriverError
 from lowtide.runtime.gpu.program import GpuProgram
+from lowtide.runtime.gpu.stretches import MOST_DEPTH, asks
 
 _OTHER_CODE: Final = ("invalid_image", "no_binary_for_gpu", "invalid_source", "not_supported")
 """What a driver says of machine code that a newer ptxas made than it knows."""
@@ -43,7 +44,7 @@ class CudaDriver:
         self._kept: dict[int, list[Any]] = {}
         """By stream what its work reads or writes on the host, until it is waited for."""
         self._made = 0
-        self._made_choices: CudaChoices | None = None
+        self._choices: CudaChoices | None = None
         self._inner: list[int] = []
         """Streams of loops and branches within graphs, by depth."""
         self._depth = 0
@@ -77,6 +78,8 @@ class CudaDriver:
         """
         if not program.texts:
             return {}
+        if self.decides and asks(program.thunks):
+            self._get_ready()
         module = self._module(program)
         self._closing.append(("cuModuleUnload", module))
         launches = [x for kernel in program.kernels for x in kernel.launches]
@@ -215,24 +218,27 @@ class CudaDriver:
 
     def capture_loop(self, predicate: int, body: Body, stream: int) -> None:
         """Repeat what a body puts into a stream of its own while a byte is not 0."""
+        assert self._choices is not None
         with self._within() as inner:
             own, outer = self._numbered[inner], self._numbered[stream]
-            self._choices().loop(outer, own, predicate, lambda: body(inner))
+            self._choices.loop(outer, own, predicate, lambda: body(inner))
 
     def capture_branches(
         self, selector: int, is_byte: bool, bodies: Sequence[Body], stream: int
     ) -> None:
         """Do what one of the bodies puts into a stream of its own, as a selector says."""
+        assert self._choices is not None
         with self._within() as inner:
             given = [partial(body, inner) for body in bodies]
             own, outer = self._numbered[inner], self._numbered[stream]
-            self._choices().branches(outer, own, selector, is_byte, given)
+            self._choices.branches(outer, own, selector, is_byte, given)
 
-    def _choices(self) -> CudaChoices:
-        if self._made_choices is None:
-            self._made_choices = CudaChoices(self.calls, self._start_one)
-            self._closing.append(("cuModuleUnload", self._made_choices.module))
-        return self._made_choices
+    def _get_ready(self) -> None:
+        """Make what loops and branches take, which cannot be made while work is captured."""
+        if self._choices is None:
+            self._choices = CudaChoices(self.calls, self._start_one)
+            self._closing.append(("cuModuleUnload", self._choices.module))
+            self._inner = [self.stream() for _ in range(MOST_DEPTH + 1)]
 
     def _start_one(self, function: Any, numbers: Sequence[int], stream: Any) -> None:
         """Start a function by one thread."""
@@ -241,8 +247,6 @@ class CudaDriver:
     @contextmanager
     def _within(self) -> Iterator[int]:
         """A stream for what lies within loops and branches, one for each depth."""
-        if self._depth == len(self._inner):
-            self._inner.append(self.stream())
         self._depth += 1
         try:
             yield self._inner[self._depth - 1]
