@@ -375,7 +375,7 @@ def test_arrays_of_the_device(program: GpuProgram, played: PlayedDriver) -> None
     assert found.__dlpack_device__() == (2, 0)
     interface = found.__cuda_array_interface__
     assert interface["shape"] == (8, 8) and interface["typestr"] == "<f4"
-    assert interface["data"] == (found.address, True) and interface["strides"] == (32, 4)
+    assert interface["data"] == (found.address, False) and interface["strides"] == (32, 4)
     assert np.allclose(np.asarray(found), (x @ y) * b, atol=1e-5)
     (again,) = flat(device(Capsule(Foreign(driver, x)), y, b))
     assert played.waited_for == [7, 1], "the stream that DLPack's other side was told"

@@ -70,7 +70,7 @@ class DeviceArray:
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
-            "data": (self.address, True),
+            "data": (self.address, False),  # PyTorch takes no array that is said to be read only.
             "strides": self.strides,
             "version": 3,
             "stream": None,
