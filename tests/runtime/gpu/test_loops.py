@@ -11,14 +11,18 @@ from tests.runtime.gpu.test_graphs import launched as launched
 
 from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
+from lowtide.evaluator import evaluate
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.loop_counter import LoopCounter
-from lowtide.ir.thunk import CopyThunk, WhileThunk
-from lowtide.runtime.gpu import stretches
+from lowtide.ir.thunk import ConditionalThunk, CopyThunk, WhileThunk, all_thunks
+from lowtide.runtime.gpu import stretches, walk
 from lowtide.runtime.gpu.emulator.device import EmulatedDriver
+from lowtide.runtime.gpu.emulator.shadow import EmulationError
 from lowtide.runtime.gpu.execution import LoadedGpuProgram
 from lowtide.runtime.gpu.program import GpuProgram
+from lowtide.runtime.gpu.sequences import PlannedSteps, Sequences
+from lowtide.runtime.gpu.streams import StreamStep, Touched
 from lowtide.runtime.gpu.stretches import DeviceStretch, chunk_of, parts_of
 
 LOOP = """HloModule loop
@@ -147,15 +151,153 @@ def test_a_limit_that_the_counter_does_not_reach(downloads: list[int]) -> None:
 def test_other_predicates_are_asked_before_each_trip(
     launched: list[int], downloads: list[int]
 ) -> None:
-    """The second trip captures the body, which is launched then."""
+    """On a device that does not decide: the second trip captures the body."""
     program = compiled(ASKED)
     assert the_loop(program).counter is None
     for seed in range(4):
-        device = LoadedGpuProgram(program, EmulatedDriver(seed))
+        driver = EmulatedDriver(seed)
+        driver.decides = False
+        device = LoadedGpuProgram(program, driver)
         for _ in range(2):
             assert is_right(device(argument(), 9), 5)
     assert len(launched) >= 4 * 5
     assert downloads.count(1) == 4 * 2 * 6
+
+
+def test_the_device_asks_predicates_in_a_graph(launched: list[int], downloads: list[int]) -> None:
+    """Only the first call is asked by the host."""
+    program = compiled(ASKED)
+    for seed in range(4):
+        device = LoadedGpuProgram(program, EmulatedDriver(seed))
+        for trips in (0, 1, 3, 5, 30):
+            assert is_right(device(argument(), 2 * trips), trips)
+    assert len(launched) == 4 * 4
+    assert downloads.count(1) == 4
+
+
+CHOICES = """HloModule choices
+
+largest {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] maximum(a, b)
+}
+
+negated {
+  a = f32[4,4] parameter(0)
+  ROOT n = f32[4,4] negate(a)
+}
+
+squared {
+  a = f32[4,4] parameter(0)
+  b = f32[4,4] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT n = f32[4,4] dot(b, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+
+curved {
+  a = f32[4,4] parameter(0)
+  b = f32[4,4] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT n = f32[4,4] tanh(b)
+}
+
+body {
+  s = (s32[], f32[4,4], s32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[4,4] get-tuple-element(s), index=1
+  k = s32[] get-tuple-element(s), index=2
+  one = s32[] constant(1)
+  n = s32[] add(i, one)
+  two = s32[] constant(2)
+  odd = s32[] remainder(i, two)
+  z = s32[] constant(0)
+  even = pred[] compare(odd, z), direction=EQ
+  y = f32[4,4] conditional(even, x, x), true_computation=curved, false_computation=negated
+  w = f32[4,4] conditional(k, y, y, y), branch_computations={negated, squared, curved}
+  t = f32[4,4] tanh(w)
+  ROOT r = (s32[], f32[4,4], s32[]) tuple(n, t, k)
+}
+
+condition {
+  s = (s32[], f32[4,4], s32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[4,4] get-tuple-element(s), index=1
+  z = f32[] constant(-10)
+  top = f32[] reduce(x, z), dimensions={0,1}, to_apply=largest
+  least = f32[] constant(0.05)
+  big = pred[] compare(top, least), direction=GT
+  five = s32[] constant(5)
+  early = pred[] compare(i, five), direction=LT
+  ROOT both = pred[] and(big, early)
+}
+
+ENTRY e {
+  x = f32[4,4] parameter(0)
+  k = s32[] parameter(1)
+  zero = s32[] constant(0)
+  start = (s32[], f32[4,4], s32[]) tuple(zero, x, k)
+  l = (s32[], f32[4,4], s32[]) while(start), condition=condition, body=body
+  z = f32[4,4] get-tuple-element(l), index=1
+  i = s32[] get-tuple-element(l), index=0
+  c = f32[4,4] conditional(k, z, x, z), branch_computations={squared, curved, negated}
+  d = f32[4,4] add(c, x)
+  ROOT r = (f32[4,4], s32[]) tuple(d, i)
+}
+"""
+"""Branches by a predicate and by a number within a loop that ends early, and behind it."""
+
+
+def test_branches_within_a_loop_are_in_one_graph(launched: list[int], downloads: list[int]) -> None:
+    program = build(parse_hlo(CHOICES), GpuBackend("cuda")).program
+    kinds = [type(x) for x in all_thunks(program.thunks)]
+    assert kinds.count(ConditionalThunk) == 3 and kinds.count(WhileThunk) == 1
+    for seed in range(4):
+        device = LoadedGpuProgram(program, EmulatedDriver(seed))
+        device(argument(), np.int32(0))
+        downloads.clear()
+        for number in (-5, 0, 1, 2, 3):
+            given = argument(), np.int32(number)
+            wanted = flat(evaluate(parse_hlo(CHOICES), given))
+            pairs = zip(flat(device(*given)), wanted, strict=True)
+            assert all(np.allclose(x, y, atol=1e-5) for x, y in pairs)
+        assert set(downloads) == {4, 64}
+    assert len(launched) >= 4 * 5
+
+
+def test_what_does_not_wait_for_a_loop_in_a_graph_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The steps around the loop, and then the loop itself, each in a stream of its own."""
+    program = build(parse_hlo(CHOICES), GpuBackend("cuda")).program
+    captured = Sequences._captured
+
+    def apart(self: Sequences, planned: PlannedSteps) -> int:
+        places = tuple([StreamStep(i % 4, ()) for i in range(len(planned.places))])
+        return captured(self, PlannedSteps(planned.steps, places, True))
+
+    monkeypatch.setattr(Sequences, "_captured", apart)
+    for seed in range(4):
+        device = LoadedGpuProgram(program, EmulatedDriver(seed))
+        device(argument(), np.int32(0))
+        with pytest.raises(EmulationError, match="a race between works in streams: "):
+            device(argument(), np.int32(0))
+
+
+def test_each_byte_that_a_loop_touches_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a loop writes, or what it reads, is left out of what is known of it."""
+    program = build(parse_hlo(CHOICES), GpuBackend("cuda")).program
+    whole = walk.touched_by
+    for change in (lambda x: Touched(x.reads, ()), lambda x: Touched((), ())):
+        monkeypatch.setattr(walk, "touched_by", lambda x, change=change: change(whole(x)))
+        device = LoadedGpuProgram(program, EmulatedDriver(1))
+        device(argument(), np.int32(0))
+        with pytest.raises(EmulationError, match="a race between works in streams: "):
+            device(argument(), np.int32(0))
+
+
+def test_a_loop_outside_of_a_capture_is_an_error() -> None:
+    driver = EmulatedDriver()
+    with pytest.raises(EmulationError, match="a loop outside of a capture"):
+        driver.capture_loop(driver.allocate(1), lambda stream: None, driver.stream())
 
 
 def test_what_a_module_claims_is_not_believed() -> None:

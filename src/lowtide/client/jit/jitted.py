@@ -97,13 +97,17 @@ def jit(
     statics = StaticArguments.of(function, static_argnums, static_argnames)
     progress = fields.pop("progress", None)
     chosen = chosen_options(options, memory, fields)
-    if is_gpu_target(chosen.target) and compiler is None:
+    compiler = compiler or _compiler_for(chosen, output, progress)
+    return Jitted(function, staged, statics, chosen, compiler, output, fallback=fallback)
+
+
+def _compiler_for(options: Options, output: str, progress: Any) -> ModuleCompiler | None:
+    """The compiler for a target; None for that to native code, which tells nothing."""
+    if is_gpu_target(options.target):
         from lowtide.client.jit.on_device import device_compiler
 
-        compiler = device_compiler(output, progress)
-    elif progress is not None and compiler is None:
-        compiler = telling_compiler(progress)
-    return Jitted(function, staged, statics, chosen, compiler, output, fallback=fallback)
+        return device_compiler(output, progress)
+    return None if progress is None else telling_compiler(progress)
 
 
 def _staged(function: Callable[..., Any], over: MeshOptions, **arguments: Any) -> Any:

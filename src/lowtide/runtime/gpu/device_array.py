@@ -118,7 +118,7 @@ def resident(wanted: Argument, given: Any, driver: Driver) -> Resident | None:
     InputError for one of another type, other sizes, or in another order of memory.
     """
     if isinstance(given, DeviceArray):
-        if given.driver is not driver:
+        if given.driver is not driver and not _is_same_device(given.driver, driver):
             return None
         if given.kind is wanted.shape:
             return Resident(given.address, given.nbytes, given)
@@ -142,6 +142,11 @@ def resident(wanted: Argument, given: Any, driver: Driver) -> Resident | None:
         (),
     )
     return _checked(wanted, found, interface.get("strides"), given)
+
+
+def _is_same_device(one: Driver, other: Driver) -> bool:
+    """Whether two drivers are of one card, whose memory each of them reaches."""
+    return one.dlpack_device == other.dlpack_device and one.dlpack_device[0] == CUDA
 
 
 def _by_dlpack(wanted: Argument, given: Any, place: Any, driver: Driver) -> Resident:

@@ -8,8 +8,8 @@ but for events.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
 
 from lowtide.ir.errors import LowtideError
 from lowtide.runtime.cpu.program import Bytes
@@ -17,6 +17,10 @@ from lowtide.runtime.gpu.program import GpuProgram
 
 HOST, CUDA = 1, 2
 """Kinds of devices as DLPack numbers them."""
+
+
+Body: TypeAlias = "Callable[[int], None]"
+"""Puts work into the stream that it is given."""
 
 
 class DriverError(LowtideError):
@@ -32,6 +36,9 @@ class Driver(Protocol):
 
     dlpack_device: tuple[int, int]
     """Its kind as DLPack numbers them, `CUDA` or `HOST`, and its number."""
+
+    decides: bool
+    """Whether its graphs may have loops and branches."""
 
     @property
     def name(self) -> str:
@@ -54,6 +61,9 @@ class Driver(Protocol):
 
     def free(self, address: int) -> None:
         """Give memory back that no work uses any more."""
+
+    def host_memory(self, nbytes: int) -> Bytes:
+        """Return memory of the host that is copied to quickly, there until the device closes."""
 
     def stream(self) -> int:
         """Return a new stream."""
@@ -83,6 +93,20 @@ class Driver(Protocol):
 
     def begin_capture(self, stream: int) -> None:
         """Do not do what is put into a stream from now on, and into those that wait for it."""
+
+    def capture_loop(self, predicate: int, body: Body, stream: int) -> None:
+        """Repeat what a body puts into a stream of its own while the byte of an address is not 0.
+
+        Within a capture only, and where the device `decides`.
+        """
+
+    def capture_branches(
+        self, selector: int, is_byte: bool, bodies: Sequence[Body], stream: int
+    ) -> None:
+        """Do what one of the bodies puts into a stream of its own; see `ConditionalThunk`.
+
+        What is at the address of the selector is read before that, and may be written over then.
+        """
 
     def end_capture(self, stream: int) -> int:
         """Return what was put there since as a graph; all of it is waited for in the stream."""

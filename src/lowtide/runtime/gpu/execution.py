@@ -101,7 +101,7 @@ class LoadedGpuProgram:
         """
         with self._lock:
             self._place(arrays)
-            self._walk.run(self.program.thunks)
+            self._walk.run_program(self.program.thunks)
             return self.fetch(keep=keep)
 
     def place(self, *arrays: Any) -> None:
@@ -119,13 +119,13 @@ class LoadedGpuProgram:
 
         It does not wait for the end; a program that overwrites its arguments goes on with that.
         """
-        self._walk.run(self.program.thunks)
+        self._walk.run_program(self.program.thunks)
 
     def run_in_turn(self, seen: Seen) -> None:
         """Do what `run` does step by step, each after all is done, and show each one then."""
         self._walk.seen = seen
         try:
-            self._walk.run(self.program.thunks)
+            self._walk.run_program(self.program.thunks)
         finally:
             self._walk.seen = None
 
@@ -179,7 +179,7 @@ class LoadedGpuProgram:
 
     def read(self, place: BufferSlice) -> Bytes:
         """Return the bytes of a place once all that was started is done."""
-        return self._walk.read(place)[0]
+        return self._walk.read(place)[0].copy()
 
     def _upload(self, place: BufferSlice) -> DeviceStep:
         base, driver = self._bases[place.allocation], self.driver

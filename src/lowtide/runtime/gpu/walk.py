@@ -8,7 +8,7 @@ are started without a wait. The predicate of any other is read before each trip.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias, final
+from typing import Final, TypeAlias, final
 
 import numpy as np
 
@@ -24,11 +24,23 @@ from lowtide.ir.thunk import (
 from lowtide.runtime.cpu.program import Bytes
 from lowtide.runtime.gpu.collectives import DeviceCollectives
 from lowtide.runtime.gpu.device_steps import DeviceSteps
-from lowtide.runtime.gpu.sequences import PlannedSteps, Sequences
-from lowtide.runtime.gpu.stretches import DeviceStretch, Part, chunk_of, parts_of
+from lowtide.runtime.gpu.driver import Body
+from lowtide.runtime.gpu.sequences import DeviceStep, PlannedSteps, Sequences
+from lowtide.runtime.gpu.stretches import (
+    DeviceStretch,
+    Part,
+    asks,
+    chunk_of,
+    decided_steps,
+    parts_of,
+    touched_by,
+)
 
 Seen: TypeAlias = "Callable[[KernelThunk | CopyThunk], None]"
 """Is shown a step that is done."""
+
+_FEW: Final = 64
+"""Bytes that are read at most where the host decides."""
 
 
 @final
@@ -44,7 +56,74 @@ class DeviceWalk:
         self._steps, self._sequences, self._collectives = steps, sequences, collectives
         self._parts: dict[tuple[int, int], tuple[Part, ...]] = {}
         self._planned: dict[int, PlannedSteps] = {}
+        self._few: Bytes | None = None
+        self._runs = 0
+        self._can_decide: bool | None = None
+        self._graph: PlannedSteps | None = None
         self.seen: Seen | None = None
+
+    def run_program(self, thunks: Sequence[Thunk]) -> None:
+        """Start all of a program; raises DriverError.
+
+        From the second time on it is one graph, if the device decides on loops and branches.
+        """
+        if self.seen is None and self._is_whole(thunks):
+            self._runs += 1
+            if self._runs > 1:
+                self._sequences.start(self._whole(thunks))
+                return
+        self.run(thunks)
+
+    def _is_whole(self, thunks: Sequence[Thunk]) -> bool:
+        """Whether a program asks for decisions, all of which the device can make."""
+        if self._can_decide is None:
+            sequences = self._sequences
+            self._can_decide = (
+                sequences.graphs
+                and sequences.driver.decides
+                and asks(thunks)
+                and decided_steps(thunks) is not None
+            )
+        return self._can_decide
+
+    def _whole(self, thunks: Sequence[Thunk]) -> PlannedSteps:
+        """All of a program as one sequence, which is captured when it is started."""
+        if self._graph is None:
+            steps = [self._decided(x) for x in decided_steps(thunks) or ()]
+            self._graph = self._sequences.planned(steps, is_fixed=True)
+            self._graph.starts = 1
+        return self._graph
+
+    def _decided(self, thunk: Thunk) -> DeviceStep:
+        """A thunk as a step of a graph: the device decides on loops and branches."""
+        if isinstance(thunk, KernelThunk | CopyThunk):
+            return self._steps.step(thunk)
+        driver = self._sequences.driver
+        if isinstance(thunk, WhileThunk):
+            trip = self._in_turn((*thunk.body, *thunk.condition))
+            predicate = self._steps.address(thunk.predicate)
+
+            def start(stream: int) -> None:
+                driver.capture_loop(predicate, trip, stream)
+
+        else:
+            assert isinstance(thunk, ConditionalThunk)
+            bodies = [self._in_turn(x) for x in thunk.branches]
+            selector, is_byte = self._steps.address(thunk.selector), thunk.is_predicate
+
+            def start(stream: int) -> None:
+                driver.capture_branches(selector, is_byte, bodies, stream)
+
+        return DeviceStep(start, touched_by(thunk))
+
+    def _in_turn(self, thunks: Sequence[Thunk]) -> Body:
+        steps = [self._decided(x) for x in decided_steps(thunks) or ()]
+
+        def start(stream: int) -> None:
+            for step in steps:
+                step.start(stream)
+
+        return start
 
     def run(self, thunks: Sequence[Thunk], times: int = 1) -> None:
         """Start thunks so often, one time after the other; raises DriverError."""
@@ -80,14 +159,23 @@ class DeviceWalk:
         self._sequences.start(planned)
 
     def read(self, *places: BufferSlice) -> list[Bytes]:
-        """Return the bytes of places once all that was started is done."""
-        found = [np.empty(x.nbytes, np.uint8) for x in places]
+        """Return the bytes of places, until others are read, once all that was started is done."""
+        found = self._room(places)
         first = self._sequences.first()
         for data, place in zip(found, places, strict=True):
             if place.nbytes:
                 self._sequences.driver.download(data, self._steps.address(place), first)
         self._sequences.wait()
         return found
+
+    def _room(self, places: Sequence[BufferSlice]) -> list[Bytes]:
+        """Bytes of the host for those of places; few of them lie where copies are quick."""
+        if sum([x.nbytes for x in places]) > _FEW:
+            return [np.empty(x.nbytes, np.uint8) for x in places]
+        if self._few is None:
+            self._few = self._sequences.driver.host_memory(_FEW)
+        ends = np.cumsum([x.nbytes for x in places])
+        return [self._few[end - x.nbytes : end] for end, x in zip(ends, places, strict=True)]
 
     # -- decisions of the host -----------------------------------------------------------------
 
