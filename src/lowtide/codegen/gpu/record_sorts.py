@@ -16,7 +16,6 @@ from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound, bind
 from lowtide.codegen.gpu.kernel import buffer_names, kernel_function
 from lowtide.codegen.gpu.networks import (
-    LONGEST,
     SharedRecords,
     TilePlace,
     Tiling,
@@ -94,7 +93,7 @@ class RecordSort:
         for width in self.widths:
             merge, more = self._merge(width, source, result)
             functions.append(merge)
-            threads = LONGEST // _MERGED
+            threads = self.tiling.length // _MERGED
             blocks = self.tiling.rows * self.tiling.pieces
             launches.append(GridLaunch(merge.name, blocks, threads))
             texts += more
@@ -126,7 +125,9 @@ class RecordSort:
 
     def _merge(self, width: int, source: int, result: int) -> tuple[Function, list[str]]:
         """The kernel that merges runs of `width` records of each row."""
-        fn = kernel_function(f"{self.name}merge{width}", self.instruction, LONGEST // _MERGED)
+        fn = kernel_function(
+            f"{self.name}merge{width}", self.instruction, self.tiling.length // _MERGED
+        )
         elements = thread_elements(fn, self.target, 0)
         writer = _Merge(self, elements, width, fn.gep("%scratch", source))
         writer.write(fn.gep("%scratch", result))
@@ -159,7 +160,8 @@ class _Merge:
         self.fn = elements.function
         self.width = width
         self.source = source
-        self.shared = SharedRecords(sort.records, LONGEST, "merged")
+        self.size = sort.tiling.length
+        self.shared = SharedRecords(sort.records, self.size, "merged")
         self.padded = sort.tiling.padded
         self.pieces = sort.tiling.pieces
 
@@ -168,7 +170,7 @@ class _Merge:
         fn, scopes, shared = self.fn, self.elements.scopes, self.shared
         thread = thread_in_block(fn)
         start, left, right, count = self._part()
-        with scopes.loop(thread, LONGEST, LONGEST // _MERGED) as loop:
+        with scopes.loop(thread, self.size, self.size // _MERGED) as loop:
             is_left = fn.compare("slt", loop.index, count)
             behind = fn.add(fn.sub(loop.index, count), right)
             place = fn.select(is_left, "i64", fn.add(left, loop.index), behind)
@@ -179,7 +181,7 @@ class _Merge:
         for number, fields in enumerate(found):
             shared.store(fn, fn.add(fn.mul(thread, _MERGED), number), fields)
         barrier(fn)
-        with scopes.loop(thread, LONGEST, LONGEST // _MERGED) as loop:
+        with scopes.loop(thread, self.size, self.size // _MERGED) as loop:
             fields = shared.load(fn, loop.index)
             self.records.store(fn, result, fn.add(start, loop.index), fields)
 
@@ -188,12 +190,12 @@ class _Merge:
         fn, width = self.fn, self.width
         block = block_number(fn)
         row = fn.mul(fn.div(block, self.pieces), self.padded)
-        first = fn.mul(fn.rem(block, self.pieces), LONGEST)
+        first = fn.mul(fn.rem(block, self.pieces), self.size)
         low = fn.mul(fn.div(first, 2 * width), 2 * width)
         middle = fn.min(fn.add(low, width), self.padded)
         high = fn.min(fn.add(low, 2 * width), self.padded)
         done = fn.sub(first, low)
-        ends = [done, fn.add(done, LONGEST)]
+        ends = [done, fn.add(done, self.size)]
         sizes = fn.sub(middle, low), fn.sub(high, middle)
         low, middle = fn.add(row, low), fn.add(row, middle)
         begin, end = self._cuts(ends, sizes, width, self._in_scratch(low, middle))
@@ -255,13 +257,13 @@ class _Merge:
         """The records of a thread."""
         fn, shared = self.fn, self.shared
         done = fn.mul(thread, _MERGED)
-        other = fn.sub(LONGEST, count)
+        other = fn.sub(self.size, count)
 
         def load(i: Integer, j: Integer) -> tuple[Fields, Fields]:
-            here = fn.min(fn.add(count, j), LONGEST - 1)
-            return shared.load(fn, fn.min(i, LONGEST - 1)), shared.load(fn, here)
+            here = fn.min(fn.add(count, j), self.size - 1)
+            return shared.load(fn, fn.min(i, self.size - 1)), shared.load(fn, here)
 
-        (i,) = self._cuts([done], (count, other), LONGEST, load)
+        (i,) = self._cuts([done], (count, other), self.size, load)
         j: Integer = fn.sub(done, i)
         place: Integer = i
         found = []

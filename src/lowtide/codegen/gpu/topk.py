@@ -17,7 +17,6 @@ from lowtide.codegen.elementwise.memory import element_bytes
 from lowtide.codegen.elementwise.number import Number
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan, buffer_names, kernel_function
 from lowtide.codegen.gpu.networks import (
-    LONGEST,
     SharedRecords,
     TilePlace,
     Tiling,
@@ -47,9 +46,10 @@ def plan_gpu_topk(instruction: Instruction, target: Target) -> GpuPlan | None:
     form = TopKForm(instruction)
     if not form.rows * form.size * form.numbers.k:
         return GpuPlan("topk", lambda: GpuCode((), ()))
-    if form.rows * Tiling(form.rows, form.size).padded >= 1 << 32:
+    tiling = Tiling(form.rows, form.size)
+    if form.rows * tiling.padded >= 1 << 32:
         return None
-    if form.size > LONGEST and form.numbers.k > LONGEST // 2:
+    if tiling.pieces > 1 and form.numbers.k > tiling.length // 2:
         sort = _whole_sort(form, target)
         return GpuPlan("topk", lambda: _sorted_code(form, sort), sort.scratch_bytes)
     rounds = _rounds(form)
