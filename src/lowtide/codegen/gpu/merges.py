@@ -14,7 +14,7 @@ from lowtide.codegen.cpu.library.records import Fields, Records
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.gpu.networks import (
     SharedRecords,
-    Tiling,
+    SortTiling,
     selected,
 )
 from lowtide.codegen.gpu.threads import WARP, barrier, block_number, exchanged, thread_in_block
@@ -31,7 +31,7 @@ class Merge:
     """Writes the merge of a part of a result, of as many records as a tile has."""
 
     def __init__(
-        self, elements: Elements, records: Records, tiling: Tiling, width: int, source: str
+        self, elements: Elements, records: Records, tiling: SortTiling, width: int, source: str
     ) -> None:
         self.records = records
         self.elements = elements

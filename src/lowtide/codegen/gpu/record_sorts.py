@@ -12,8 +12,8 @@ from lowtide.codegen.gpu.kernel import buffer_names, kernel_function
 from lowtide.codegen.gpu.merges import MERGED, Merge
 from lowtide.codegen.gpu.networks import (
     SharedRecords,
+    SortTiling,
     TilePlace,
-    Tiling,
     last_record,
     selected,
     tile_places,
@@ -41,7 +41,7 @@ class RecordSort:
 
     instruction: Instruction
     target: Target
-    tiling: Tiling
+    tiling: SortTiling
     key_bits: int
     make: MakeRecord
     name: str
@@ -131,7 +131,7 @@ def fill_tile(
     elements: Elements,
     bound: Bound,
     shared: SharedRecords,
-    tiling: Tiling,
+    tiling: SortTiling,
     make: MakeRecord,
     *,
     rows_first: bool = False,

@@ -1,4 +1,4 @@
-"""What a thread of a scatter does: where windows start, what was there, what is stored."""
+"""Parts of scatters: starts of windows, old and new values, and where they are stored."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class ScatterThread:
             memory.store(self.fn, elements.target, value, spot, None)
 
 
-class ScatterKernel(ScatterThread):
+class ScatterThreads(ScatterThread):
     """Writes a kernel of `count` threads."""
 
     def __init__(

@@ -18,9 +18,9 @@ from lowtide.codegen.cpu.library.scatter_form import ScatterForm
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound
 from lowtide.codegen.elements.reducers import carried, renamed
-from lowtide.codegen.gpu.networks import TilePlace, Tiling
+from lowtide.codegen.gpu.networks import SortTiling, TilePlace
 from lowtide.codegen.gpu.record_sorts import RecordSort
-from lowtide.codegen.gpu.scatter_threads import ScatterKernel, ScatterThread
+from lowtide.codegen.gpu.scatter_threads import ScatterThread, ScatterThreads
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.space import decomposed
 from lowtide.codegen.value import Value
@@ -100,7 +100,7 @@ class GpuScatter:
     @property
     def sort(self) -> RecordSort:
         """The sort of windows by rows."""
-        tiling, make = Tiling(1, self.windows), partial(_row_record, self)
+        tiling, make = SortTiling(1, self.windows), partial(_row_record, self)
         name = f"scatter{self.number}"
         return RecordSort(self.kernel, self.target, tiling, 32, make, name, self.first)
 
@@ -115,9 +115,9 @@ class GpuScatter:
         assert way is not None
         return way()
 
-    def _thread(self, name: str, count: int) -> ScatterKernel:
+    def _thread(self, name: str, count: int) -> ScatterThreads:
         name = f"scatter{self.number}{name}"
-        return ScatterKernel(self.kernel, self.form, self.arrays, self.target, name, count)
+        return ScatterThreads(self.kernel, self.form, self.arrays, self.target, name, count)
 
     # -- windows that do not meet --------------------------------------------------------------
 

@@ -18,8 +18,8 @@ from lowtide.codegen.elementwise.number import Number
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan, buffer_names, kernel_function
 from lowtide.codegen.gpu.networks import (
     SharedRecords,
+    SortTiling,
     TilePlace,
-    Tiling,
     tile_places,
 )
 from lowtide.codegen.gpu.record_sorts import RecordSort, fill_tile
@@ -46,7 +46,7 @@ def plan_gpu_topk(instruction: Instruction, target: Target) -> GpuPlan | None:
     form = TopKForm(instruction)
     if not form.rows * form.size * form.numbers.k:
         return GpuPlan("topk", lambda: GpuCode((), ()))
-    tiling = Tiling(form.rows, form.size)
+    tiling = SortTiling(form.rows, form.size)
     if form.rows * tiling.padded >= 1 << 32:
         return None
     if tiling.pieces > 1 and form.numbers.k > tiling.length // 2:
@@ -62,7 +62,7 @@ class _Round:
     """A launch that keeps the first records of each tile; they lie in scratch from `first` on."""
 
     form: TopKForm
-    tiling: Tiling
+    tiling: SortTiling
     first: int
     before: _Round | None
 
@@ -84,10 +84,10 @@ class _Round:
 
 
 def _rounds(form: TopKForm) -> list[_Round]:
-    found = [_Round(form, Tiling(form.rows, form.size), 0, None)]
+    found = [_Round(form, SortTiling(form.rows, form.size), 0, None)]
     while found[-1].tiling.pieces > 1:
         last = found[-1]
-        tiling = Tiling(form.rows, last.tiling.pieces * last.kept)
+        tiling = SortTiling(form.rows, last.tiling.pieces * last.kept)
         found.append(_Round(form, tiling, last.first + last.kept_bytes, last))
     return found
 
@@ -178,7 +178,7 @@ def _address(elements: Elements, array: Array, index: tuple[Affine, ...], bits: 
 
 
 def _whole_sort(form: TopKForm, target: Target) -> RecordSort:
-    tiling = Tiling(form.rows, form.size)
+    tiling = SortTiling(form.rows, form.size)
     make = partial(_record, form)
     return RecordSort(form.instruction, target, tiling, form.key_bits, make, "topk")
 
