@@ -94,6 +94,9 @@ def _in_jax(name: str) -> Callable[..., Any]:
         spread = (jnp.arange(len(k), dtype=jnp.int32) * jnp.int32(40503) + k).astype(jnp.uint32)
         return x.at[(spread % jnp.uint32(len(x))).astype(jnp.int32)].add(y)
 
+    def sums_of_features(x: Any) -> Any:
+        return x.sum((0, 1, 2)), (x * x).sum((0, 1, 2))
+
     def embedding(k: Any, y: Any) -> Any:
         spread = (jnp.arange(len(k), dtype=jnp.int32) * jnp.int32(40503) + k).astype(jnp.uint32)
         words = len(k) // 4
@@ -114,6 +117,15 @@ def _in_jax(name: str) -> Callable[..., Any]:
         "sum of all, f32": jnp.sum,
         "softmax of rows, f32": lambda x: jax.nn.softmax(x, axis=1),
         "layer norm of rows, f32": norm,
+        "mean of squares of all, f32": lambda x, y: ((x - y) ** 2).mean(),
+        "sums of features and squares, f32": sums_of_features,
+        "bias gradient, bf16": lambda x: x.astype(jnp.float32).sum(0).astype(jnp.bfloat16),
+        "transposes of a batch, f32": lambda x: x.transpose(0, 2, 1),
+        "features first, bf16": lambda x: x.transpose(0, 3, 1, 2),
+        "x transposed + y, f32": lambda x, y: x.T + y,
+        "softmax of rows, bf16": lambda x: jax.nn.softmax(x.astype(jnp.float32), axis=1).astype(
+            jnp.bfloat16
+        ),
         "sort, one row": jnp.sort,
         "sort, many rows": lambda x: jnp.sort(x, axis=1),
         "sort of pairs": lambda x, y: lax.sort((x, y), dimension=1, num_keys=1),
