@@ -159,7 +159,7 @@ def selected(
 def key_before(fn: Function, records: Records, a: Fields, b: Fields) -> str:
     """Return whether a record with a key comes before another one; of equal keys, by places."""
     less = records.key_less(fn, a, b)
-    if records.packed:
+    if len(records.types) == 1:
         return less
     is_same = fn.op(f"icmp eq {records.types[0]} {a[0]}, {b[0]}")
     is_first = fn.op(f"icmp ult {records.types[1]} {a[1]}, {b[1]}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 
 from lowtide.codegen.cpu.library.records import Fields, Records, records_of
@@ -37,6 +38,7 @@ class RecordSort:
     """A sort of rows of records with keys of `key_bits` bits, for an instruction's kernel.
 
     Scratch from `first` on has two arrays of records. `name` begins the names of its functions.
+    With `type` records are integers of that LLVM type, no two of which are equal.
     """
 
     instruction: Instruction
@@ -47,11 +49,14 @@ class RecordSort:
     name: str
     first: int = 0
     rows_first: bool = False
+    type: str = ""
 
     @cached_property
     def records(self) -> Records:
         """The layout of the records of all rows; row after row, each padded."""
-        return records_of(self.key_bits, self.tiling.rows * self.tiling.padded)
+        count = self.tiling.rows * self.tiling.padded
+        found = records_of(self.key_bits, count)
+        return replace(found, types=(self.type,)) if self.type else found
 
     @property
     def array_bytes(self) -> int:

@@ -166,7 +166,7 @@ class ScatterThreads(ScatterThread):
     @contextmanager
     def when_there(self) -> Iterator[Integer]:
         """Write what threads below the count do, given the number of a thread."""
-        number = thread_number(self.fn, THREADS)
+        number = thread_number(self.fn, THREADS, self.count)
         with self.elements.scopes.when(self.fn.compare("slt", number, self.count)):
             yield number
 

@@ -231,7 +231,7 @@ def _long_code(form: SortForm, sort: RecordSort) -> GpuCode:
     count = form.rows * form.size
     for fn, move in ((_mover(form, "pick"), _pick), (_mover(form, "put"), _put)):
         elements = thread_elements(fn, sort.target, 0)
-        number = thread_number(fn, _THREADS)
+        number = thread_number(fn, _THREADS, count)
         with elements.scopes.when(fn.compare("slt", number, count)):
             move(form, sort, elements, number)
         functions.append(fn)

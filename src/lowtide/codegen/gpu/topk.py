@@ -189,7 +189,7 @@ def _sorted_code(form: TopKForm, sort: RecordSort) -> GpuCode:
     elements = thread_elements(fn, sort.target, 0)
     bound = bind(fn, form.instruction, buffer_names(form.instruction))
     k = form.numbers.k
-    number = thread_number(fn, _THREADS)
+    number = thread_number(fn, _THREADS, form.rows * k)
     with elements.scopes.when(fn.compare("slt", number, form.rows * k)):
         row, to = fn.div(number, k), fn.rem(number, k)
         at = fn.add(fn.mul(row, sort.tiling.padded), to)
