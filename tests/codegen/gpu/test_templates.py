@@ -39,6 +39,16 @@ POINTS = {
   t = f32[512,256] slice(x), slice={[0:512],[0:512:2]}
   ROOT r = f32[512,256] negate(t)
 """,
+    "lanes under one mask": """
+  x = f32[300,240] parameter(0)
+  z = f32[] constant(7)
+  ROOT p = f32[307,252] pad(x, z), padding=3_4x8_4
+""",
+    "lanes of one of two": """
+  x = bf16[300,240] parameter(0)
+  y = bf16[300,272] parameter(1)
+  ROOT c = bf16[300,512] concatenate(x, y), dimensions={1}
+""",
     "lanes under a mask": """
   x = f32[300,200] parameter(0)
   z = f32[] constant(7)
