@@ -39,6 +39,13 @@ POINTS = {
   t = f32[512,256] slice(x), slice={[0:512],[0:512:2]}
   ROOT r = f32[512,256] negate(t)
 """,
+    "several columns": """
+  x = f32[5,131072] parameter(0)
+  y = f32[131072] parameter(1)
+  z = f32[] constant(1.5)
+  r = f32[131072] reduce(x, z), dimensions={0}, to_apply=add
+  ROOT s = f32[131072] multiply(r, y)
+""",
     "lanes under one mask": """
   x = f32[300,240] parameter(0)
   z = f32[] constant(7)
