@@ -1,4 +1,4 @@
-"""What graphics processors have instructions for: an estimate of 2**x, and rounding to bf16.
+"""Instructions of graphics processors: an estimate of 2**x, and rounding to bf16.
 
 Programs of narrow numbers would wait for the many instructions of other forms rather than for
 memory.

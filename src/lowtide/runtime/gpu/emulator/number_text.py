@@ -1,4 +1,4 @@
-"""What a device makes of single numbers by instructions of its own, as functions of the host."""
+"""Instructions of a device for single numbers, as functions of the host."""
 
 from __future__ import annotations
 
