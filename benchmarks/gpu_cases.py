@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from gpu_bandwidth import BANDWIDTH, SUM, Case, module_text
+from gpu_bandwidth import BANDWIDTH, LARGEST, SUM, Case, module_text
 
 _LESS = """less {
   a = f32[] parameter(0)
@@ -114,13 +114,106 @@ def _fourier(count: int) -> Case:
     return Case("orders", f"FFT of {length}", module_text(entry), 16 * count, allowed=1e-4)
 
 
+def _sort_pairs(count: int) -> Case:
+    rows = 64 if count > 1024 else 3
+    x, y = (f"{type_}[{rows},{count // rows}]" for type_ in ("f32", "s32"))
+    less = _LESS.replace("}", "") + "}\n\n"
+    less = less.replace("  ROOT", "  c = s32[] parameter(2)\n  d = s32[] parameter(3)\n  ROOT")
+    entry = (
+        f"  x = {x} parameter(0)\n  y = {y} parameter(1)\n  ROOT s = ({x}, {y}) sort(x, y), "
+        "dimensions={1}, is_stable=true, to_apply=less\n"
+    )
+    return Case("orders", "sort of pairs", module_text(entry, less), 16 * count, allowed=0.0)
+
+
+def _running_rows(count: int) -> Case:
+    rows = 64 if count > 1024 else 3
+    size = count // rows
+    shape = f"f32[{rows},{size}]"
+    entry = (
+        f"  x = {shape} parameter(0)\n  z = f32[] constant(0)\n"
+        f"  ROOT s = {shape} reduce-window(x, z), window={{size=1x{size} pad=0_0x{size - 1}_0}}, "
+        "to_apply=add\n"
+    )
+    text = module_text(entry, SUM.format(type="f32"))
+    return Case("orders", "running sums of rows", text, 8 * count, allowed=1e-4)
+
+
+def _embedding_gradient(count: int) -> Case:
+    width = 128 if count > 1024 else 4
+    tokens, words = 4 * count // width, count // width
+    x, y = f"f32[{words},{width}]", f"f32[{tokens},{width}]"
+    entry = (
+        f"  z = f32[] constant(0)\n  x = {x} broadcast(z), dimensions={{}}\n"
+        f"  k = s32[{tokens}] parameter(0)\n  o = s32[{tokens}] iota(), iota_dimension=0\n"
+        f"  f = s32[] constant(40503)\n  fw = s32[{tokens}] broadcast(f), dimensions={{}}\n"
+        f"  h = s32[{tokens}] multiply(o, fw)\n  hk = s32[{tokens}] add(h, k)\n"
+        f"  u = u32[{tokens}] bitcast-convert(hk)\n  n = u32[] constant({words})\n"
+        f"  nw = u32[{tokens}] broadcast(n), dimensions={{}}\n"
+        f"  i = u32[{tokens}] remainder(u, nw)\n  is = s32[{tokens}] bitcast-convert(i)\n"
+        f"  y = {y} parameter(1)\n"
+        f"  ROOT s = {x} scatter(x, is, y), update_window_dims={{1}}, inserted_window_dims={{0}}, "
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add\n"
+    )
+    text = module_text(entry, SUM.format(type="f32"))
+    return Case("orders", "gradient of an embedding", text, 20 * count, allowed=1e-4)
+
+
+def _pool(count: int) -> tuple[str, str, str]:
+    """Shapes of images and of what is pooled of them, and the window."""
+    images = max(count * 4 // (56 * 56 * 64), 1) if count > 1024 else 1
+    side, channels = (56, 64) if count > 1024 else (8, 3)
+    half = side // 2
+    window = "size=1x3x3x1 stride=1x2x2x1 pad=0_0x0_1x0_1x0_0"
+    return (
+        f"f32[{images},{side},{side},{channels}]",
+        f"f32[{images},{half},{half},{channels}]",
+        window,
+    )
+
+
+def _pooling(count: int) -> Case:
+    images, pooled, window = _pool(count)
+    entry = (
+        f"  x = {images} parameter(0)\n  low = f32[] constant(-inf)\n"
+        f"  ROOT p = {pooled} reduce-window(x, low), window={{{window}}}, to_apply=largest\n"
+    )
+    return Case("orders", "pooling", module_text(entry, LARGEST), 20 * count, allowed=0.0)
+
+
+def _pooling_gradient(count: int) -> Case:
+    images, pooled, window = _pool(count)
+    entry = (
+        f"  x = {images} parameter(0)\n  y = {pooled} parameter(1)\n  z = f32[] constant(0)\n"
+        f"  ROOT g = {images} select-and-scatter(x, y, z), window={{{window}}}, select=least, "
+        "scatter=add\n"
+    )
+    least = _LESS.replace("less", "least").replace("LT", "GE")
+    text = module_text(entry, SUM.format(type="f32") + least)
+    return Case("orders", "gradient of pooling", text, 36 * count, allowed=1e-5)
+
+
+def _random_bits(count: int) -> Case:
+    entry = (
+        "  s = u64[2] parameter(0)\n"
+        f"  ROOT r = (u64[2], u32[{count}]) rng-bit-generator(s), algorithm=rng_three_fry\n"
+    )
+    return Case("orders", "random bits", module_text(entry), 4 * count, allowed=0.0)
+
+
 _ORDERS: Final[tuple[Callable[[int], Case], ...]] = (
     _sort,
     _sort_rows,
+    _sort_pairs,
     _running_sum,
+    _running_rows,
     _top,
     _scatter,
+    _embedding_gradient,
+    _pooling,
+    _pooling_gradient,
     _fourier,
+    _random_bits,
 )
 
 # -- programs where there are none of JAX ----------------------------------------------------------

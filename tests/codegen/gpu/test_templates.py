@@ -98,38 +98,22 @@ POINTS = {
 }
 
 UNITS = {
-    "sort": """
-  x = f32[5,300] parameter(0)
-  ROOT s = f32[5,300] sort(x), dimensions={1}, is_stable=true, to_apply=less
+    "a transform of a large prime length": """
+  x = c64[4,34] parameter(0)
+  ROOT f = c64[4,34] fft(x), fft_type=FFT, fft_length={34}
 """,
-    "cholesky": """
-  x = f32[3,3] constant({{4,1,0},{1,5,2},{0,2,6}})
-  y = f32[3,3] parameter(0)
-  z = f32[3,3] subtract(y, y)
-  a = f32[3,3] add(x, z)
-  ROOT c = f32[3,3] cholesky(a), lower=true
-""",
-    "fft": """
-  x = c64[4,60] parameter(0)
-  ROOT f = c64[4,60] fft(x), fft_type=FFT, fft_length={60}
-""",
-    "scatter": """
-  x = f32[20,8] parameter(0)
-  i = s32[6,1] parameter(1)
-  u = f32[6,8] parameter(2)
-  ROOT s = f32[20,8] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add
-""",
-    "random bits": """
-  s = u64[2] parameter(0)
-  ROOT r = (u64[2], u32[1000]) rng-bit-generator(s), algorithm=rng_three_fry
-""",
-    "select and scatter": """
-  x = f32[8,8] parameter(0)
-  u = f32[4,4] parameter(1)
-  z = f32[] constant(0)
-  ROOT s = f32[8,8] select-and-scatter(x, u, z), window={size=2x2 stride=2x2}, select=ge, scatter=add
+    "windows that overlap": """
+  x = f32[60] parameter(0)
+  i = s32[90,1] parameter(1)
+  u = f32[90,8] parameter(2)
+  ROOT s = f32[60] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add
 """,
 }
+
+BITS = """
+  s = u64[2] parameter(0)
+  ROOT r = (u64[2], u32[40000]) rng-bit-generator(s), algorithm=rng_three_fry
+"""
 
 ROWS = {
     "rows of a warp": """
@@ -330,7 +314,7 @@ def test_rows(entry: str) -> None:
 
 @pytest.mark.parametrize("entry", PRODUCTS.values(), ids=PRODUCTS)
 def test_products(entry: str) -> None:
-    assert templates(check(entry)) == ["ffma"]
+    assert templates(check(entry)) == ["dmma" if "f64" in entry else "ffma"]
 
 
 @pytest.mark.parametrize("entry", TENSOR_CORES.values(), ids=TENSOR_CORES)
