@@ -230,7 +230,10 @@ def _trial(
 
 
 def _order_of(trial: Trial, order: Sequence[int]) -> list[int]:
-    """The dimensions of a trial by how far neighbours lie apart in the largest array."""
+    """The dimensions of a trial by how far neighbours lie apart in the largest array.
+
+    Those along which it is the same everywhere stand ahead of the last one: it is read again soon.
+    """
     reads = sorted(trial.elements.reads, key=lambda x: -x[0].shape.nbytes)
     if not reads:
         return list(order)
@@ -242,7 +245,8 @@ def _order_of(trial: Trial, order: Sequence[int]) -> list[int]:
     known = {v for v in trial.variables if v is not None}
     if not set(factors) <= known:
         return list(order)
-    return sorted(order, key=lambda d: -steps[d])
+    apart = sorted([d for d in order if steps[d]], key=lambda d: -steps[d])
+    return [*apart[:-1], *[d for d in order if not steps[d]], *apart[-1:]]
 
 
 def _cut(
