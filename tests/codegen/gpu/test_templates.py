@@ -377,7 +377,7 @@ def test_choices_whose_order_matters_have_a_thread_for_each_row() -> None:
   ROOT r = (f32[5], s32[5]) reduce(x, i, n, z), dimensions={1}, to_apply=first
 """
     )
-    assert templates(program) == ["points"]
+    assert set(templates(program)) == {"points"}
 
 
 def test_numbers_of_short_rows_have_a_thread_each() -> None:
