@@ -19,6 +19,7 @@ SIZES = {
     "rows": (3, 140, 65),
     "columns": (100, 8, 32),
     "one number": (1, 1, 8300),
+    "one number of few": (1, 1, 300),
     "deep": (2, 9, 1100),
     "shallow": (5, 700, 3),
 }

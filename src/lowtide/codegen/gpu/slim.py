@@ -41,6 +41,9 @@ _LEAST_BLOCKS: Final = 128
 _LEAST_WORK: Final = 1 << 13
 """Multiplications that are worth a block."""
 
+_LONG: Final = 256
+"""Terms of an element that one thread would take long for, whatever work there is."""
+
 _BESIDE: Final = 32
 """Bytes side by side that threads read together, at least."""
 
@@ -56,9 +59,11 @@ _TYPES: Final = frozenset(
 def plan_slim(instruction: Instruction, target: Target) -> GpuPlan | None:
     """Return how a product with few rows or columns runs, None where it is none."""
     product = product_of(instruction, target)
-    if product is None or product.total not in _TYPES or product.count < _LEAST_WORK:
+    if product is None or product.total not in _TYPES:
         return None
     if not isinstance(product.layout, DotLayout):
+        return None
+    if product.count < _LEAST_WORK and prod(product.layout.depth) < _LONG:
         return None
     if min(prod(product.layout.rows), prod(product.layout.columns)) > _MOST:
         return None
