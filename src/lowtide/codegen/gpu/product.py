@@ -272,6 +272,7 @@ class TileKernel:
     elements: Elements = field(init=False)
     bound: Bound = field(init=False)
     thread: str = field(init=False)
+    block: str = field(init=False)
     batch: list[Affine] = field(init=False)
     row: Integer = field(init=False)
     column: Integer = field(init=False)
@@ -286,13 +287,17 @@ class TileKernel:
         names = buffer_names(product.instruction)
         self.bound = bind(self.fn, product.instruction, names)
         self.thread = thread_in_block(self.fn)
-        down, across = self._tiles()
-        block = block_number(self.fn)
-        tile = tile_of_block(self.fn, self.fn.rem(block, down * across), (down, across), self.group)
-        self.row = self.fn.mul(tile[0], sizes.rows)
-        self.column = self.fn.mul(tile[1], sizes.columns)
-        number = self.fn.div(block, down * across)
-        self.batch = decomposed(self.elements, number, product.layout.batch)
+        self.block = block_number(self.fn)
+        self.begin(self.block)
+
+    def begin(self, number: Integer) -> None:
+        """Write where a tile begins, by its number."""
+        fn, (down, across) = self.fn, self._tiles()
+        tile = tile_of_block(fn, fn.rem(number, down * across), (down, across), self.group)
+        self.row = fn.mul(tile[0], self.sizes.rows)
+        self.column = fn.mul(tile[1], self.sizes.columns)
+        batch = self.product.layout.batch
+        self.batch = decomposed(self.elements, fn.div(number, down * across), batch)
 
     def _tiles(self) -> tuple[int, int]:
         rows, columns = prod(self.product.layout.rows), prod(self.product.layout.columns)

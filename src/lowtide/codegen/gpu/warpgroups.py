@@ -1,8 +1,9 @@
 """Products of bf16 and f16 matrices by warpgroups (`wgmma`), added up in f32, on sm_90a.
 
-A block of two warpgroups makes a tile; each makes half of its rows. Tiles of both operands come to
-a ring of stages in shared memory ahead of use: while the products of one stage go on, those of the
-one before it end, and a later one is brought to where the one before that was.
+A block of two warpgroups makes tiles in turn; each makes half of the rows. What a tile needs of
+both operands comes to a ring of stages in shared memory ahead of use: while the products of one
+stage go on, those of the one before it end, and a later one is brought to where the one before that
+was. While results are stored, the first stages of the next tile come.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from lowtide.codegen.elements.operands import leaves
 from lowtide.codegen.gpu.copies import BYTES, commit_copies, wait_for_copies
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan
 from lowtide.codegen.gpu.product import (
-    ENOUGH,
     GpuProduct,
     TileKernel,
     TileSizes,
@@ -50,6 +50,12 @@ _WARPGROUP: Final = 4 * WARP
 _GROUPS: Final = 2
 _THREADS: Final = _GROUPS * _WARPGROUP
 
+_MULTIPROCESSORS: Final = 132
+"""Those of an H100, by which work is divided; others give the same results."""
+
+_LEAST_TILES: Final = 16
+"""Whole tiles of a product, at least."""
+
 _SIZES: Final = (
     (TileSizes(128, 256, 64, _THREADS, 1, 1), 1.0),
     (TileSizes(256, 128, 64, _THREADS, 1, 1), 1.0),
@@ -61,7 +67,7 @@ _SIZES: Final = (
 _LEAST_DEPTH: Final = 128
 """Numbers that are summed up, at least, for which the first tiles are worth the wait."""
 
-_STAGES: Final = 4
+_STAGES: Final = 8
 """Stages of a ring, at most."""
 
 _BESIDE: Final = 1024
@@ -92,16 +98,22 @@ def plan_warpgroups(instruction: Instruction, target: Target) -> GpuPlan | None:
 def _sizes_for(product: GpuProduct) -> TileSizes | None:
     """The tiles that take least time, of those of which there are enough; None where none are."""
     found = [
-        (product.tiles(x, whole=False) * x.rows * x.columns * longer, number)
+        (_turns(product, x) * x.rows * x.columns * longer, number)
         for number, (x, longer) in enumerate(_SIZES)
-        if product.tiles(x, whole=True) >= ENOUGH
+        if product.tiles(x, whole=True) >= _LEAST_TILES
     ]
     if not found:
         return None
     sizes = _SIZES[min(found)[1]][0]
     pieces = [pieces_of(product, x, sizes, NUMBER_BYTES) for x in (0, 1)]
     is_copied = all(x.run * NUMBER_BYTES == BYTES for x in pieces)
-    return sizes if is_copied else replace(sizes, blocks=sizes.fewer)
+    is_alone = _turns(product, sizes) == 1
+    return sizes if is_copied and not is_alone else replace(sizes, blocks=sizes.fewer)
+
+
+def _turns(product: GpuProduct, sizes: TileSizes) -> int:
+    """How many tiles a multiprocessor makes, at most."""
+    return -(-product.tiles(sizes, whole=False) // _MULTIPROCESSORS)
 
 
 def _lanes_for(product: GpuProduct) -> int:
@@ -141,26 +153,66 @@ class _WarpgroupWriter:
         self.down = fn.mul(fn.div(thread, _WARPGROUP), self.high)
         self.callee = self._callee()
         self.count = self.high // HIGH * sums_of(sizes.columns)
+        self.number = self.kernel.launch.blocks
+        self.blocks = self._blocks()
 
     @property
     def launch(self) -> GridLaunch:
-        """How the kernel is launched."""
-        return replace(self.kernel.launch, shared_bytes=self.ring.array.count * NUMBER_BYTES)
+        """How the kernel is launched: blocks that run at once, with as many tiles each."""
+        shared_bytes = self.ring.array.count * NUMBER_BYTES
+        return replace(self.kernel.launch, blocks=self.blocks, shared_bytes=shared_bytes)
 
     def _start(self, side: int) -> int:
         return self.sizes.rows * self.sizes.depth if side else 0
+
+    def _blocks(self) -> int:
+        """As many as run at once; one for each tile where making operands takes registers."""
+        if not all(x.is_copied for x in self.tiles):
+            return self.number
+        turns = -(-self.number // (_MULTIPROCESSORS * self.sizes.blocks))
+        return -(-self.number // turns)
 
     def _callee(self) -> Callee:
         across = [not x.pieces.along_depth for x in self.tiles]
         return product(self.sizes.columns, _NAMES[self.type], across)
 
     def write(self) -> None:
-        """Write the kernel: the sums, then what is made of them."""
-        elements, sizes = self.kernel.elements, self.sizes
-        steps = -(-prod(self.product.layout.depth) // sizes.depth)
-        ahead = min(self.ring.stages - 2, steps)
-        for step in range(ahead):
+        """Write the kernel: of each tile the sums, then what is made of them."""
+        kernel, fn = self.kernel, self.kernel.fn
+        self._bring_first()
+        if self.number == self.blocks:
+            self._finish(self._sums())
+            return
+        with fn.loop(kernel.block, self.number, self.blocks) as loop:
+            kernel.begin(loop.index)
+            sums = self._sums()
+            barrier(fn)
+            here = kernel.row, kernel.column, kernel.batch
+            later = fn.add(loop.index, self.blocks)
+            with kernel.elements.scopes.when(fn.compare("slt", later, self.number)):
+                kernel.begin(later)
+                self._bring_first()
+            kernel.row, kernel.column, kernel.batch = here
+            self._finish(sums)
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    @property
+    def _steps(self) -> int:
+        return -(-prod(self.product.layout.depth) // self.sizes.depth)
+
+    @property
+    def _ahead(self) -> int:
+        """How many steps ahead of use tiles are brought."""
+        return min(self.ring.stages - 2, self._steps)
+
+    def _bring_first(self) -> None:
+        for step in range(self._ahead):
             self._bring(step)
+
+    def _sums(self) -> list[str]:
+        """The sums of a tile, whose first stages are on their way."""
+        elements, steps, ahead = self.kernel.elements, self._steps, self._ahead
         carry = [("float", "0.0")] * self.count
         with elements.scopes.loop(0, steps - ahead, 1, carry) as loop:
             later = self.kernel.fn.add(loop.index, ahead)
@@ -168,9 +220,7 @@ class _WarpgroupWriter:
         sums = loop.results
         for step in range(steps - ahead, steps):
             sums = self._step(step, sums, steps - 1 - step)
-        self._finish(self._waited(0, sums))
-
-    # -- steps -----------------------------------------------------------------------------------
+        return self._waited(0, sums)
 
     def _bring(self, step: Integer) -> None:
         """Begin to bring the tiles of a step."""
