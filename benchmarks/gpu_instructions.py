@@ -47,8 +47,8 @@ CYCLES = {
 """Cycles that a scheduler's unit is busy with one product of a warp.
 
 By the makers' peaks of dense arithmetic: 1,024, 2,048 and 2,048 products of bf16 a cycle and
-multiprocessor by `mma.sync` or `wgmma`, a fourth of which is a scheduler's; 64, 128 and 128 of f32. For
-sm_100 those of sm_90a are taken; its tensor cores reach more by other instructions.
+multiprocessor by `mma.sync` or `wgmma`, a fourth of which is a scheduler's; 64, 128 and 128 of f32.
+For sm_100 those of sm_90a are taken; its tensor cores reach more by other instructions.
 """
 
 PROGRAM = """HloModule m
