@@ -288,10 +288,10 @@ class TileKernel:
         self.bound = bind(self.fn, product.instruction, names)
         self.thread = thread_in_block(self.fn)
         self.block = block_number(self.fn)
-        self.begin(self.block)
+        self.take(self.block)
 
-    def begin(self, number: Integer) -> None:
-        """Write where a tile begins, by its number."""
+    def take(self, number: Integer) -> None:
+        """Take the tile of a number: write where it begins."""
         fn, (down, across) = self.fn, self._tiles()
         tile = tile_of_block(fn, fn.rem(number, down * across), (down, across), self.group)
         self.row = fn.mul(tile[0], self.sizes.rows)

@@ -184,13 +184,13 @@ class _WarpgroupWriter:
             self._finish(self._sums())
             return
         with fn.loop(kernel.block, self.number, self.blocks) as loop:
-            kernel.begin(loop.index)
+            kernel.take(loop.index)
             sums = self._sums()
             barrier(fn)
             here = kernel.row, kernel.column, kernel.batch
             later = fn.add(loop.index, self.blocks)
             with kernel.elements.scopes.when(fn.compare("slt", later, self.number)):
-                kernel.begin(later)
+                kernel.take(later)
                 self._bring_first()
             kernel.row, kernel.column, kernel.batch = here
             self._finish(sums)
