@@ -64,7 +64,7 @@ _SIZES: Final = (
 )
 """Tiles, and how much longer they take for as much of a product: they load more for it."""
 
-_LEAST_DEPTH: Final = 128
+_LEAST_DEPTH: Final = 64
 """Numbers that are summed up, at least, for which the first tiles are worth the wait."""
 
 _STAGES: Final = 8
@@ -133,12 +133,12 @@ def _code(product: GpuProduct, sizes: TileSizes) -> GpuCode:
     return GpuCode((kernel.fn,), (launch,), "\n".join([x for x in constants if x]))
 
 
-def _ring(sizes: TileSizes) -> Ring:
-    """As many stages as the blocks have room for that run at once."""
+def _ring(sizes: TileSizes, steps: int) -> Ring:
+    """As many stages as the blocks have room for that run at once; memory for those in use."""
     numbers = (sizes.rows + sizes.columns) * sizes.depth
     most = SHARED_BYTES[ARCHITECTURE] // sizes.blocks - _BESIDE
     stages = min(_STAGES, most // (numbers * NUMBER_BYTES))
-    return Ring(LaunchedArray("ring", "i16", stages * numbers), stages, numbers)
+    return Ring(LaunchedArray("ring", "i16", min(stages, steps) * numbers), stages, numbers)
 
 
 class _WarpgroupWriter:
@@ -146,7 +146,7 @@ class _WarpgroupWriter:
         self.product, self.sizes = product, sizes
         self.type = product.hero.operands[0].shape.element_type
         self.kernel = TileKernel(product, sizes, _lanes_for(product), group=_SPAN // sizes.rows)
-        self.ring = _ring(sizes)
+        self.ring = _ring(sizes, self._steps)
         self.tiles = [RingTile(self.kernel, x, self.ring, self._start(x)) for x in (0, 1)]
         self.high = sizes.rows // _GROUPS
         fn, thread = self.kernel.fn, self.kernel.thread
