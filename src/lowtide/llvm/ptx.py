@@ -44,6 +44,8 @@ ALLOWED_INTRINSICS: Final = tuple(
             r"llvm\.nvvm\.cp\.async\.cg\.shared\.global\.16(?:\.s)?",
             r"llvm\.nvvm\.cp\.async\.(?:commit|wait)\.group",
             r"llvm\.nvvm\.mma\.m16n8k16\.row\.col\.(?:bf16|f32\.f32)",
+            r"llvm\.nvvm\.mma\.(?:m8n8k4|m16n8k(?:4|8|16))\.row\.col\.f64",
+            r"llvm\.nvvm\.mma\.m16n8k32\.row\.col\.[su]8",
         )
     ]
 )

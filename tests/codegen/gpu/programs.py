@@ -28,6 +28,10 @@ REDUCERS = "".join(
             ("least", "s32", "minimum"),
             ("both", "pred", "and"),
             ("addb", "bf16", "add"),
+            ("largestd", "f64", "maximum"),
+            ("mixed", "u8", "xor"),
+            ("addc", "c64", "add"),
+            ("largestb", "bf16", "maximum"),
             ("minus", "f32", "subtract"),
         )
     ]

@@ -6,7 +6,8 @@ is computed where they are loaded, what reads the product where it is stored.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import field
 from math import prod
 from typing import Final, Protocol
@@ -26,7 +27,7 @@ from lowtide.codegen.gpu.threads import block_number, thread_in_block
 from lowtide.codegen.gpu.vectors import thread_elements
 from lowtide.codegen.indexing import ZERO, Affine, Index
 from lowtide.codegen.space import decomposed, decomposed_lanes
-from lowtide.codegen.value import Value
+from lowtide.codegen.value import Value, register_type
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ir.attributes import Dot, DotDimensions
 from lowtide.ir.thunk import GridLaunch
@@ -36,6 +37,9 @@ from lowtide.records import dataclass
 
 ENOUGH: Final = 128
 """Whole tiles, at least, for which large ones are made: one for each multiprocessor."""
+
+_LEAST_STEPS: Final = 16
+"""Steps along the depth that are worth a block of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,21 @@ class GpuProduct:
         down = (prod(layout.rows) + more[0]) // sizes.rows
         across = (prod(layout.columns) + more[1]) // sizes.columns
         return down * across * prod(layout.batch)
+
+    def parts(self, sizes: TileSizes) -> int:
+        """Return into how many parts the depth is divided, all equal, so that there are blocks.
+
+        There are twice as many blocks as multiprocessors then, at most.
+        """
+        steps = -(-prod(self.layout.depth) // sizes.depth)
+        most = min(2 * ENOUGH // self.tiles(sizes, whole=False), steps // _LEAST_STEPS)
+        return max([x for x in range(1, most + 1) if steps % x == 0], default=1)
+
+    def scratch_bytes(self, parts: int) -> int:
+        """Return the bytes of the sums of so many parts, where there are several."""
+        layout = self.layout
+        size = prod((*layout.batch, *layout.rows, *layout.columns))
+        return parts * size * self.total.nbytes if parts > 1 else 0
 
     def lies_along_depth(self, side: int) -> bool:
         """Return whether neighbours in the memory of an operand have neighbouring depths."""
@@ -261,6 +280,8 @@ class TileKernel:
 
     `row` and `column` are where the tile begins. Blocks with numbers side by side make tiles below
     each other, `group` of them, then the next column of as many: they share what caches hold.
+    Of a depth in `parts` a block takes one, and its sums go to scratch; `part` is its number, and
+    `begin` where it begins.
     """
 
     product: GpuProduct
@@ -268,14 +289,18 @@ class TileKernel:
     lanes: int
     name: str = "product"
     group: int = 1
+    parts: int = 1
     fn: Function = field(init=False)
     elements: Elements = field(init=False)
     bound: Bound = field(init=False)
     thread: str = field(init=False)
     block: str = field(init=False)
+    number: Integer = field(init=False)
     batch: list[Affine] = field(init=False)
     row: Integer = field(init=False)
     column: Integer = field(init=False)
+    part: Integer = field(init=False)
+    begin: Integer = field(init=False)
 
     def __post_init__(self) -> None:
         """Begin the kernel: which tile it makes."""
@@ -290,14 +315,24 @@ class TileKernel:
         self.block = block_number(self.fn)
         self.take(self.block)
 
-    def take(self, number: Integer) -> None:
+    def take(self, tile: Integer) -> None:
         """Take the tile of a number: write where it begins."""
         fn, (down, across) = self.fn, self._tiles()
-        tile = tile_of_block(fn, fn.rem(number, down * across), (down, across), self.group)
-        self.row = fn.mul(tile[0], self.sizes.rows)
-        self.column = fn.mul(tile[1], self.sizes.columns)
+        row, column = tile_of_block(fn, fn.rem(tile, down * across), (down, across), self.group)
+        self.row = fn.mul(row, self.sizes.rows)
+        self.column = fn.mul(column, self.sizes.columns)
         batch = self.product.layout.batch
-        self.batch = decomposed(self.elements, fn.div(number, down * across), batch)
+        number, batches = fn.div(tile, down * across), prod(batch)
+        self.part = fn.div(number, batches) if self.parts > 1 else 0
+        self.begin = fn.mul(self.part, self.depth)
+        self.number = fn.rem(number, batches) if self.parts > 1 else number
+        self.batch = decomposed(self.elements, self.number, batch)
+
+    @property
+    def depth(self) -> int:
+        """How much of the depth a block adds up, past the end of which there is nothing."""
+        whole, step = prod(self.product.layout.depth), self.sizes.depth
+        return whole if self.parts == 1 else -(-whole // step) // self.parts * step
 
     def _tiles(self) -> tuple[int, int]:
         rows, columns = prod(self.product.layout.rows), prod(self.product.layout.columns)
@@ -308,29 +343,46 @@ class TileKernel:
         """How the kernel is launched."""
         down, across = self._tiles()
         return GridLaunch(
-            self.name, down * across * prod(self.product.layout.batch), self.sizes.threads
+            self.name,
+            down * across * prod(self.product.layout.batch) * self.parts,
+            self.sizes.threads,
         )
 
     def finish(self, row: Integer, column: Integer, names: Sequence[str]) -> None:
         """Store what is made of sums side by side, as many as there are lanes."""
-        fn, elements, product = self.fn, self.elements, self.product
+        with self.inside(row, column):
+            self.store(row, column, names)
+
+    @contextmanager
+    def inside(self, row: Integer, column: Integer) -> Iterator[None]:
+        """Write what runs only where the product has an element at a row and a column."""
+        fn, scopes, layout = self.fn, self.elements.scopes, self.product.layout
         tests = [
             fn.compare("slt", place, size)
             for place, size, tile in (
-                (row, prod(product.layout.rows), self.sizes.rows),
-                (column, prod(product.layout.columns), self.sizes.columns),
+                (row, prod(layout.rows), self.sizes.rows),
+                (column, prod(layout.columns), self.sizes.columns),
             )
             if size % tile
         ]
         if not tests:
-            with elements.scopes.inside():
-                self._stored(row, column, names)
+            with scopes.inside():
+                yield
             return
-        inside = tests[0] if len(tests) == 1 else fn.op(f"and i1 {tests[0]}, {tests[1]}")
-        with elements.scopes.when(inside):
-            self._stored(row, column, names)
+        is_there = tests[0] if len(tests) == 1 else fn.op(f"and i1 {tests[0]}, {tests[1]}")
+        with scopes.when(is_there):
+            yield
 
-    def _stored(self, row: Integer, column: Integer, names: Sequence[str]) -> None:
+    def place_of_sum(self, part: Integer, row: Integer, column: Integer) -> str:
+        """Return the address in scratch of a sum of a part."""
+        fn, layout = self.fn, self.product.layout
+        place = fn.add(fn.mul(part, prod(layout.batch)), self.number)
+        for size, within in ((prod(layout.rows), row), (prod(layout.columns), column)):
+            place = fn.add(fn.mul(place, size), within)
+        return fn.gep("%scratch", place, register_type(self.product.total))
+
+    def store(self, row: Integer, column: Integer, names: Sequence[str]) -> None:
+        """Store what is made of sums side by side that are there; those of a part as they are."""
         fn, elements, product = self.fn, self.elements, self.product
         total, layout = product.total, product.layout
         value = Value((names[0],), total)
@@ -340,6 +392,10 @@ class TileKernel:
             for lane, name in enumerate(names):
                 whole = fn.op(f"insertelement {kind} {whole}, {value.llvm_type} {name}, i64 {lane}")
             value = Value((whole,), total, self.lanes)
+        if self.parts > 1:
+            align = total.nbytes * max(self.lanes, 1)
+            fn.store(value.llvm_type, value.name, self.place_of_sum(self.part, row, column), align)
+            return
         down = decomposed(elements, row, layout.rows)
         across = decomposed_lanes(elements, column, layout.columns, has_lanes=bool(self.lanes))
         index = layout.result_index(tuple(self.batch), tuple(down), tuple(across))

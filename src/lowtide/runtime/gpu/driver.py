@@ -90,6 +90,9 @@ class Driver(Protocol):
     def launch_graph(self, graph: int, stream: int) -> None:
         """Do all that a graph holds, in any order that its waits allow."""
 
+    def graph_seconds(self, graph: int, stream: int) -> float:
+        """Return how long a graph takes on the device; nothing else is in the stream."""
+
     def wait_for_stream(self, handle: int) -> None:
         """Return once all is done that another library has put into a stream of its own."""
 

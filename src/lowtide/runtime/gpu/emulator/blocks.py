@@ -11,15 +11,14 @@ import numpy as np
 
 from lowtide.ir.thunk import GridLaunch
 from lowtide.runtime.gpu.emulator.copies_text import COPY_WORDS, LIST_WORDS, MOST_COPIES
+from lowtide.runtime.gpu.emulator.products import PRODUCT_WAITS
 from lowtide.runtime.gpu.emulator.shadow import EmulationError
 from lowtide.runtime.gpu.emulator.shared_log import LOGGED, SharedLog
 from lowtide.runtime.gpu.emulator.state import SLOTS, StateField, Wait
 from lowtide.runtime.gpu.emulator.warp import (
     WARP,
     Lanes,
-    bfloat_product,
     exchange,
-    half_product,
     matrices,
     turned_matrices,
 )
@@ -35,10 +34,9 @@ _LINK, _STACK, _SIZE = 1, 2, 4
 
 _TOGETHER: Final[dict[int, Callable[[Lanes], None]]] = {
     Wait.EXCHANGE: exchange,
-    Wait.BFLOAT_PRODUCT: bfloat_product,
-    Wait.HALF_PRODUCT: half_product,
     Wait.MATRICES: matrices,
     Wait.TURNED_MATRICES: turned_matrices,
+    **PRODUCT_WAITS,
 }
 """What a warp does all of whose threads wait for it."""
 

@@ -14,6 +14,7 @@ from typing import Final
 from lowtide.ir.thunk import LaunchedKernel
 from lowtide.llvm.ptx import joined, without_prefetches
 from lowtide.runtime.gpu.emulator.copies_text import COPY_FUNCTIONS, COPY_SUPPORT
+from lowtide.runtime.gpu.emulator.products import PRODUCTS
 from lowtide.runtime.gpu.emulator.shadow_text import WatchedFault, watch_support
 from lowtide.runtime.gpu.emulator.state import SLOTS, StateField, Wait, field
 from lowtide.runtime.gpu.emulator.warpgroup_text import with_warpgroups
@@ -26,16 +27,12 @@ WAITING: Final = (
     "llvm.nvvm.barrier.cta.sync.aligned.all",
     "llvm.nvvm.shfl.sync.bfly.i32",
     "llvm.nvvm.bar.warp.sync",
-    "llvm.nvvm.mma.m16n8k16.row.col.bf16",
-    "llvm.nvvm.mma.m16n8k16.row.col.f32.f32",
+    *[x.intrinsic for x in PRODUCTS],
     "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16.p3",
     "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16.p3",
     "wgmma.fence",
 )
 """Functions in which threads wait for each other; the last one stands ahead of all like it."""
-
-_FLOATS: Final = "{ float, float, float, float }"
-
 
 _SUPPORT: Final = f"""
 @gpu_state = internal global [{len(StateField)} x i64] zeroinitializer
@@ -139,37 +136,6 @@ end:
 }}
 """
 
-_PRODUCT: Final = """
-define internal {floats} @{name}({parameters}) noinline {{
-  %lane = call ptr @gpu_lane()
-{stores}
-  call void @gpu_wait(i64 {kind})
-{loads}
-  ret {floats} %s3
-}}
-"""
-
-
-def _product(name: str, word: str, kind: Wait) -> str:
-    """The product of a warp: six operands and four sums of each lane, of which the sums return."""
-    types = [word] * 6 + ["float"] * 4
-    places = [f"  %p{i} = getelementptr i32, ptr %lane, i64 {i}" for i in range(SLOTS)]
-    stores = [f"  store {type_} %x{i}, ptr %p{i}" for i, type_ in enumerate(types)]
-    loads = []
-    for i in range(4):
-        before = f"%s{i - 1}" if i else "poison"
-        loads.append(f"  %r{i} = load float, ptr %p{6 + i}")
-        loads.append(f"  %s{i} = insertvalue {_FLOATS} {before}, float %r{i}, {i}")
-    return _PRODUCT.format(
-        floats=_FLOATS,
-        name=name,
-        parameters=", ".join([f"{type_} %x{i}" for i, type_ in enumerate(types)]),
-        stores="\n".join([*places, *stores]),
-        loads="\n".join(loads),
-        kind=int(kind),
-    )
-
-
 _MATRICES: Final = """
 define internal {{ i32, i32, i32, i32 }} @{name}(ptr %at) noinline {{
   call void @gpu_note(ptr %at, i64 16, i64 0, i64 16)
@@ -189,19 +155,12 @@ _FUNCTIONS: Final = {
     "llvm.nvvm.barrier.cta.sync.aligned.all": "gpu_barrier",
     "llvm.nvvm.shfl.sync.bfly.i32": "gpu_exchange",
     "llvm.nvvm.bar.warp.sync": "gpu_warp_barrier",
-    "llvm.nvvm.mma.m16n8k16.row.col.bf16": "gpu_product_bf16",
-    "llvm.nvvm.mma.m16n8k16.row.col.f32.f32": "gpu_product_f16",
+    **{x.intrinsic: x.function for x in PRODUCTS},
     "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16.p3": "gpu_matrices",
     "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16.p3": "gpu_turned_matrices",
     **COPY_FUNCTIONS,
 }
 """What stands for each intrinsic of the device."""
-
-_PRODUCTS: Final = (
-    ("gpu_product_bf16", "i32", Wait.BFLOAT_PRODUCT),
-    ("gpu_product_f16", "<2 x half>", Wait.HALF_PRODUCT),
-)
-"""The functions that stand for products, a pair of numbers of their operands, and the wait."""
 
 _LOADS: Final = (
     ("gpu_matrices", Wait.MATRICES),
@@ -235,9 +194,7 @@ def host_text(texts: Sequence[str], kernels: Sequence[LaunchedKernel]) -> str:
     text = _INTRINSIC.sub(lambda x: f"@{_FUNCTIONS[x[1]]}", text)
     text = _CAST.sub(r"= bitcast \1 to ptr", text)
     text = _SPACE.sub("", text).replace("define ptx_kernel ", "define ")
-    products = "".join(
-        [_product(name, word, kind) for name, word, kind in _PRODUCTS if f"@{name}(" in text]
-    )
+    products = "".join([x.text() for x in PRODUCTS if f"@{x.function}(" in text])
     loads = [_MATRICES.format(name=x, kind=int(kind)) for x, kind in _LOADS if f"@{x}(" in text]
     entries = [
         _entry(launch.function, kernel.buffers + 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-SLOTS: Final = 10
+SLOTS: Final = 20
 """Words in which a thread hands values to its warp, and gets some back."""
 
 
@@ -63,6 +63,10 @@ class Wait(IntEnum):
     MATRICES = 5
     TURNED_MATRICES = 6
     WARPGROUP = 7
+    SIGNED_PRODUCT = 8
+    UNSIGNED_PRODUCT = 9
+    SMALL_DOUBLE_PRODUCT = 10
+    DOUBLE_PRODUCT = 11
 
 
 def field(field_: StateField) -> str:
