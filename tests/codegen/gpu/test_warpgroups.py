@@ -14,7 +14,7 @@ from tests.codegen.gpu.programs import check, program_of, templates, text_of
 from tests.runtime.gpu.test_assembling import needs_assembler
 
 from lowtide.cli.inputs import generated
-from lowtide.codegen.gpu import warpgroups
+from lowtide.codegen.gpu import warpgroup_shapes, warpgroups
 from lowtide.codegen.gpu.product import tile_of_block
 from lowtide.evaluator.evaluate import parameter_leaves
 from lowtide.frontend.hlo_text import parse_hlo
@@ -30,8 +30,13 @@ TARGET = "cuda:sm_90a"
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """One whole tile is enough, so that small products have them."""
-    monkeypatch.setattr(warpgroups, "_LEAST_TILES", 1)
+    monkeypatch.setattr(warpgroup_shapes, "LEAST_TILES", 1)
     yield
+
+
+def few_multiprocessors(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    for module in (warpgroups, warpgroup_shapes):
+        monkeypatch.setattr(module, "MULTIPROCESSORS", count)
 
 
 def dot(
@@ -112,6 +117,8 @@ RUN = {
     "one step deeper": dot(128, 64, 192),
     "one step": dot(128, 64, 64),
     "a step and a little": dot(128, 64, 72),
+    "two parts of the depth": dot(256, 136, 512),
+    "two parts with every end": dot(133, 75, 511, "mk"),
     "batches": BATCHED,
     "an epilogue": EPILOGUE,
     "computed operands": COMPUTED,
@@ -133,9 +140,9 @@ def test_tiles_of_each_shape(
     number: int, multiprocessors: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where there are few multiprocessors a block makes several tiles, and one of them fewer."""
-    sizes = warpgroups._SIZES[number]
-    monkeypatch.setattr(warpgroups, "_SIZES", (sizes,))
-    monkeypatch.setattr(warpgroups, "_MULTIPROCESSORS", multiprocessors)
+    sizes = warpgroup_shapes.SIZES[number]
+    monkeypatch.setattr(warpgroup_shapes, "SIZES", (sizes,))
+    few_multiprocessors(monkeypatch, multiprocessors)
     rows, columns = sizes[0].rows, sizes[0].columns
     program = check(dot(3 * rows - 8, 3 * columns - 8, 264), 1e-4, target=TARGET)
     (launch,) = [x for kernel in program.kernels for x in kernel.launches]
@@ -148,7 +155,8 @@ def test_tiles_of_each_shape(
     [
         (TARGET, dot(4096, 4096, 4096), "wgmma"),
         (TARGET, dot(4096, 4096, 4096, "mk", "f16", "f16"), "wgmma"),
-        (TARGET, dot(256, 256, 4096), "mma"),
+        (TARGET, dot(120, 256, 4096), "mma"),
+        (TARGET, dot(256, 256, 512), "wgmma"),
         (TARGET, dot(4096, 4096, 48), "mma"),
         (TARGET, dot(4096, 4096, 4096, type_="f32"), "ffma"),
         ("cuda:sm_90", dot(4096, 4096, 4096), "mma"),
@@ -240,8 +248,8 @@ def test_a_planted_fault_is_found(name: str) -> None:
 @pytest.mark.parametrize("number", range(4))
 def test_each_barrier_is_needed(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """That of the loop, one for each step that follows it, and one ahead of the next tile."""
-    monkeypatch.setattr(warpgroups, "_SIZES", warpgroups._SIZES[-1:])
-    monkeypatch.setattr(warpgroups, "_MULTIPROCESSORS", 1)
+    monkeypatch.setattr(warpgroup_shapes, "SIZES", warpgroup_shapes.SIZES[-1:])
+    few_multiprocessors(monkeypatch, 1)
     entry = dot(384, 64, 832)
     program = program_of(entry, TARGET)
     (text,) = program.texts

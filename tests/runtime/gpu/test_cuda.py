@@ -21,7 +21,7 @@ from tests.codegen.gpu.programs import flat
 
 from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
-from lowtide.codegen.gpu import warpgroups
+from lowtide.codegen.gpu import warpgroup_shapes
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.errors import InputError
 from lowtide.ir.thunk import GridLaunch
@@ -298,7 +298,7 @@ def test_a_program_runs_by_these_calls(program: GpuProgram, played: PlayedDriver
 def test_launches_that_ask_for_shared_memory(
     played: PlayedDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(warpgroups, "_LEAST_TILES", 1)
+    monkeypatch.setattr(warpgroup_shapes, "LEAST_TILES", 1)
     entry = MODULE.replace("f32", "bf16").replace("8,16", "128,128").replace("16,8", "128,64")
     entry = entry.replace("8,8", "128,64").replace("bf16[8]", "bf16[64]")
     program = build(parse_hlo(entry), GpuBackend("cuda:sm_90a")).program

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import prod
 from typing import Final
 
 from lowtide.codegen.elements.operands import leaves
 from lowtide.codegen.gpu.copies import BYTES, commit_copies, wait_for_copies
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan
+from lowtide.codegen.gpu.parts import product_code
 from lowtide.codegen.gpu.product import (
     GpuProduct,
     TileKernel,
@@ -25,7 +25,12 @@ from lowtide.codegen.gpu.product import (
 )
 from lowtide.codegen.gpu.rings import NUMBER_BYTES, Ring, RingTile
 from lowtide.codegen.gpu.threads import WARP, LaunchedArray, barrier, exchanged
-from lowtide.codegen.gpu.tiles import pieces_of
+from lowtide.codegen.gpu.warpgroup_shapes import (
+    GROUPS,
+    MULTIPROCESSORS,
+    WarpgroupShape,
+    shape_for,
+)
 from lowtide.ir import ElementType, Instruction
 from lowtide.ir.gpu_names import SHARED_BYTES
 from lowtide.ir.thunk import GridLaunch
@@ -47,25 +52,6 @@ from lowtide.llvm.warpgroup import (
 ARCHITECTURE: Final = "sm_90a"
 
 _WARPGROUP: Final = 4 * WARP
-_GROUPS: Final = 2
-_THREADS: Final = _GROUPS * _WARPGROUP
-
-_MULTIPROCESSORS: Final = 132
-"""Those of an H100, by which work is divided; others give the same results."""
-
-_LEAST_TILES: Final = 16
-"""Whole tiles of a product, at least."""
-
-_SIZES: Final = (
-    (TileSizes(128, 256, 64, _THREADS, 1, 1), 1.0),
-    (TileSizes(256, 128, 64, _THREADS, 1, 1), 1.0),
-    (TileSizes(128, 128, 64, _THREADS, 2, 1), 1.3),
-    (TileSizes(128, 64, 64, _THREADS, 2, 1), 2.0),
-)
-"""Tiles, and how much longer they take for as much of a product: they load more for it."""
-
-_LEAST_DEPTH: Final = 64
-"""Numbers that are summed up, at least, for which the first tiles are worth the wait."""
 
 _STAGES: Final = 8
 """Stages of a ring, at most."""
@@ -89,31 +75,11 @@ def plan_warpgroups(instruction: Instruction, target: Target) -> GpuPlan | None:
     left, right = (x.shape.element_type for x in product.hero.operands)
     if left is not right or left not in _NAMES:
         return None
-    sizes = _sizes_for(product)
-    if sizes is None or prod(product.layout.depth) < _LEAST_DEPTH:
+    shape = shape_for(product)
+    if shape is None:
         return None
-    return GpuPlan("wgmma", lambda: _code(product, sizes))
-
-
-def _sizes_for(product: GpuProduct) -> TileSizes | None:
-    """The tiles that take least time, of those of which there are enough; None where none are."""
-    found = [
-        (_turns(product, x) * x.rows * x.columns * longer, number)
-        for number, (x, longer) in enumerate(_SIZES)
-        if product.tiles(x, whole=True) >= _LEAST_TILES
-    ]
-    if not found:
-        return None
-    sizes = _SIZES[min(found)[1]][0]
-    pieces = [pieces_of(product, x, sizes, NUMBER_BYTES) for x in (0, 1)]
-    is_copied = all(x.run * NUMBER_BYTES == BYTES for x in pieces)
-    is_alone = _turns(product, sizes) == 1
-    return sizes if is_copied and not is_alone else replace(sizes, blocks=sizes.fewer)
-
-
-def _turns(product: GpuProduct, sizes: TileSizes) -> int:
-    """How many tiles a multiprocessor makes, at most."""
-    return -(-product.tiles(sizes, whole=False) // _MULTIPROCESSORS)
+    scratch = product.scratch_bytes(shape.parts)
+    return GpuPlan("wgmma", lambda: _code(product, shape), scratch)
 
 
 def _lanes_for(product: GpuProduct) -> int:
@@ -124,13 +90,11 @@ def _lanes_for(product: GpuProduct) -> int:
     return fitting[0] if fitting else 0
 
 
-def _code(product: GpuProduct, sizes: TileSizes) -> GpuCode:
-    writer = _WarpgroupWriter(product, sizes)
+def _code(product: GpuProduct, shape: WarpgroupShape) -> GpuCode:
+    writer = _WarpgroupWriter(product, shape)
     writer.write()
-    kernel = writer.kernel
-    constants = [kernel.done(), writer.ring.array.definition]
-    launch = writer.launch
-    return GpuCode((kernel.fn,), (launch,), "\n".join([x for x in constants if x]))
+    code = product_code(writer.kernel, [writer.ring.array])
+    return replace(code, launches=(writer.launch, *code.launches[1:]))
 
 
 def _ring(sizes: TileSizes, steps: int) -> Ring:
@@ -142,13 +106,14 @@ def _ring(sizes: TileSizes, steps: int) -> Ring:
 
 
 class _WarpgroupWriter:
-    def __init__(self, product: GpuProduct, sizes: TileSizes) -> None:
-        self.product, self.sizes = product, sizes
+    def __init__(self, product: GpuProduct, shape: WarpgroupShape) -> None:
+        self.product, self.sizes, sizes = product, shape.sizes, shape.sizes
         self.type = product.hero.operands[0].shape.element_type
-        self.kernel = TileKernel(product, sizes, _lanes_for(product), group=_SPAN // sizes.rows)
+        lanes, group = _lanes_for(product), _SPAN // sizes.rows
+        self.kernel = TileKernel(product, sizes, lanes, group=group, parts=shape.parts)
         self.ring = _ring(sizes, self._steps)
         self.tiles = [RingTile(self.kernel, x, self.ring, self._start(x)) for x in (0, 1)]
-        self.high = sizes.rows // _GROUPS
+        self.high = sizes.rows // GROUPS
         fn, thread = self.kernel.fn, self.kernel.thread
         self.down = fn.mul(fn.div(thread, _WARPGROUP), self.high)
         self.callee = self._callee()
@@ -169,7 +134,7 @@ class _WarpgroupWriter:
         """As many as run at once; one for each tile where making operands takes registers."""
         if not all(x.is_copied for x in self.tiles):
             return self.number
-        turns = -(-self.number // (_MULTIPROCESSORS * self.sizes.blocks))
+        turns = -(-self.number // (MULTIPROCESSORS * self.sizes.blocks))
         return -(-self.number // turns)
 
     def _callee(self) -> Callee:
@@ -199,7 +164,7 @@ class _WarpgroupWriter:
 
     @property
     def _steps(self) -> int:
-        return -(-prod(self.product.layout.depth) // self.sizes.depth)
+        return -(-self.kernel.depth // self.sizes.depth)
 
     @property
     def _ahead(self) -> int:
