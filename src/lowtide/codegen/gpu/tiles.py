@@ -12,13 +12,18 @@ from typing import Final
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import bind
 from lowtide.codegen.elements.values import Mask
+from lowtide.codegen.elementwise.formats import encoded
+from lowtide.codegen.elementwise.memory import numbers
 from lowtide.codegen.gpu.kernel import buffer_names
 from lowtide.codegen.gpu.product import DotLayout, GpuProduct, TileKernel, TileSizes
 from lowtide.codegen.gpu.threads import SharedArray, element_align
 from lowtide.codegen.gpu.vectors import ThreadMemory, elements_by, thread_elements
 from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.space import decomposed_lanes
+from lowtide.codegen.value import Value
+from lowtide.ir import ElementType
 from lowtide.llvm.function import Function, Integer
+from lowtide.llvm.target import Target
 from lowtide.records import dataclass
 
 _RUNS: Final = (16, 8, 4, 2)
@@ -126,6 +131,18 @@ def piece_place(
     depth = kernel.fn.add(kernel.begin, depth)
     free = kernel.fn.add(kernel.column if side else kernel.row, free)
     return _place(elements, kernel.product, kernel.sizes, side, pieces, kernel.batch, free, depth)
+
+
+def in_16_bits(elements: Elements, target: Target, value: Value, type_: ElementType) -> str:
+    """Return numbers of bf16 or f16 as they lie in memory, one of each lane."""
+    if elements.lanes > value.lanes:
+        value = elements.vectors.splat(value)
+    (number,) = numbers(elements.function, target, value)
+    packed = encoded(type_, number)
+    if packed.element == "i16":
+        return packed.name
+    bits = f"<{elements.lanes} x i16>" if elements.lanes else "i16"
+    return elements.function.op(f"bitcast {packed.type} {packed.name} to {bits}")
 
 
 class OperandTile:
