@@ -179,9 +179,13 @@ class OperandTile:
 
     @property
     def _at_once(self) -> int:
-        """The pieces that a thread has registers for at once; computed ones take more."""
+        """The pieces that a thread has registers for at once, a power of 2.
+
+        A single number needs its address, too, and computed ones take more.
+        """
         words = max(self.pieces.run * element_align(self.array.type) // 4, 1)
-        return max(_REGISTERS // words, 1) if self._is_plain else 1
+        words += 2 * words if self.pieces.run == 1 else 0
+        return 1 << (max(_REGISTERS // words, 1) if self._is_plain else 1).bit_length() - 1
 
     def bring(self, depth: Integer, half: Integer) -> None:
         """Write the loads and stores of a thread for the tile that begins at a depth."""
