@@ -44,12 +44,13 @@ CYCLES = {
     "DMMA": {"sm_80": 16.0, "sm_90a": 32.0, "sm_100": 16.0},
     "IMMA": {"sm_80": 8.0, "sm_90a": 4.0, "sm_100": 4.0},
     "IMAD": {"sm_80": 2.0, "sm_90a": 2.0, "sm_100": 2.0},
+    **{f"HGMMA.64x{columns}x16": {"sm_90a": columns / 2} for columns in (64, 128, 256)},
 }
 """Cycles that a scheduler's unit is busy with one product of a warp.
 
 By the makers' peaks of dense arithmetic: 1,024, 2,048 and 2,048 products of bf16 a cycle and
-multiprocessor by `mma.sync`, a fourth of which is a scheduler's; 64, 128 and 128 of f32. For
-sm_100 those of sm_90a are taken; its tensor cores reach more by other instructions. Products of
+multiprocessor by `mma.sync` or `wgmma`, a fourth of which is a scheduler's; 64, 128 and 128 of f32.
+For sm_100 those of sm_90a are taken; its tensor cores reach more by other instructions. Products of
 bytes take as long as those of half as many numbers of 16 bits. Those of f64 are 16x8x8 on sm_90a,
 128 products a cycle and multiprocessor, and 8x8x4 elsewhere, 64.
 """
@@ -178,7 +179,7 @@ def _loop(lines: list[str]) -> Loop:
     names = [x for x in lines if not x.startswith(".L_")]
     has_loops = sum([x.startswith("BRA") for x in names]) > 1
     counts = {
-        kind: sum([x == kind or (kind in NAMES and x.startswith(NAMES[kind])) for x in names])
+        kind: sum([x == kind or x.startswith(NAMES.get(kind, f"{kind}.F32")) for x in names])
         for kind in CYCLES
     }
     kind = max(counts, key=lambda x: (x in TENSOR and counts[x] > 0, counts[x]))
@@ -215,7 +216,7 @@ def rows(name: str, text: str, target: str) -> Iterator[str]:
         file.flush()
         command = [disassembler(), "-c", file.name]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-    kernels = [x for x in program.kernels if x.template in ("ffma", "mma", "dmma")]
+    kernels = [x for x in program.kernels if x.template in ("ffma", "mma", "dmma", "wgmma")]
     for number, kernel in enumerate(kernels):
         launch = kernel.launches[0]
         (code,) = re.findall(
@@ -224,7 +225,8 @@ def rows(name: str, text: str, target: str) -> Iterator[str]:
         which = f", product {number + 1}" if len(kernels) > 1 else ""
         loop = main_loop(code)
         found = cubin.resources[launch.function]
-        resident = resident_warps(target, found.registers, found.shared, launch.threads)
+        shared = found.shared + launch.shared_bytes
+        resident = resident_warps(target, found.registers, shared, launch.threads)
         share = loop.products / loop.instructions
         per_loaded = loop.products / loop.loaded * 1024 if loop.loaded else 0.0
         more = "+" if loop.has_loops else ""

@@ -143,8 +143,10 @@ OPTIONS_VARIABLE: Final = "LOWTIDE_OPTIONS"
 
 
 def options_text() -> str:
-    """Return what LOWTIDE_OPTIONS says, "name=value,name=value"."""
-    return os.environ.get(OPTIONS_VARIABLE, "")
+    """Return what LOWTIDE_OPTIONS says, "name=value,name=value", with LOWTIDE_TARGET's value."""
+    target = os.environ.get("LOWTIDE_TARGET", "")
+    given = os.environ.get(OPTIONS_VARIABLE, ""), target and f"target={target}"
+    return ",".join([x for x in given if x])
 
 
 def cache_folder() -> Path:
@@ -164,6 +166,9 @@ def set_cache_folder(folder: str) -> None:
 _FORCED_DEVICES: Final = re.compile(r"--xla_force_host_platform_device_count=(\d+)")
 
 
+DEVICES_VARIABLE: Final = "LOWTIDE_DEVICES"
+
+
 def device_count(asked: int = 0) -> int:
     """Return how many devices JAX is shown; raises ValueError.
 
@@ -172,7 +177,7 @@ def device_count(asked: int = 0) -> int:
     """
     forced = _FORCED_DEVICES.findall(os.environ.get("XLA_FLAGS", ""))
     usual = str(asked) if asked > 0 else next(reversed(forced), "1")
-    given = os.environ.get("LOWTIDE_DEVICES", usual)
+    given = os.environ.get(DEVICES_VARIABLE, usual)
     if not given.isdigit() or not int(given):
         raise ValueError(f"LOWTIDE_DEVICES is a number of devices from 1 on; found {given!r}")
     return int(given)

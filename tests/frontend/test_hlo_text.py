@@ -209,6 +209,29 @@ def test_typed_attributes() -> None:
         known["f"].attributes_as(Fusion)
 
 
+@pytest.mark.parametrize(
+    ("numbers", "order", "type_"),
+    [
+        ("f32", "TOTAL", "TOTALORDER"),
+        ("bf16", "PARTIAL", "FLOAT"),
+        ("c64", "PARTIAL", "FLOAT"),
+        ("s32", "TOTAL", "SIGNED"),
+        ("u8", "TOTAL", "UNSIGNED"),
+        ("pred", "TOTAL", "UNSIGNED"),
+    ],
+)
+def test_orders_of_comparisons_in_newer_texts(numbers: str, order: str, type_: str) -> None:
+    line = f"ROOT c = pred[] compare(a, a), direction=EQ, order={order}"
+    module = parse_hlo(in_entry(f"a = {numbers}[] parameter(0)", line))
+    assert module.entry.instructions["c"].attributes_as(Compare).type == type_
+
+
+def test_an_order_of_comparisons_that_is_not_there() -> None:
+    line = "ROOT c = pred[] compare(a, a), direction=EQ, order=WEAK"
+    with pytest.raises(HloTextError, match="unknown comparison order 'WEAK'"):
+        parse_hlo(in_entry("a = f32[] parameter(0)", line))
+
+
 def test_called_computations_and_sugar() -> None:
     module = parse_both(
         "HloModule m\n"

@@ -15,9 +15,10 @@ from tests.support import CONFORMANCE
 
 from lowtide.frontend.hlo_proto import read_hlo_proto, write_hlo_module_with_config
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.ir import HloTextError, LowtideError, Module
+from lowtide.ir import HloProtoError, HloTextError, LowtideError, Module
 from lowtide.ir.attributes import Constant, CustomCall
 from lowtide.ir.printer import COMPLETE, to_text
+from lowtide.ir.strings import quote
 from lowtide.verifier import verify
 
 pytest.importorskip("jaxlib._hlo")
@@ -27,8 +28,11 @@ LARGEST_CONSTANT = 100_000
 NOT_FOLLOWED = re.compile(
     r"devices are more than lowtide handles"
     r"|the tile counts of a sharding are|the sizes behind '<=' are|the sharding has \d+ tiles"
+    r"|expected the number of a (device|group), from 0 on"
+    r"|a layout lists each dimension number once"
 )
-"""What XLA's parser lets pass though it means nothing: shardings that no devices have."""
+"""What XLA's parser lets pass though it means nothing: shardings that no devices have, layouts of
+outfeeds that no array has."""
 
 
 @dataclass
@@ -81,7 +85,10 @@ def survives(module: Module) -> bool:
         verify(module)
     except LowtideError:
         return True
-    again = to_text(read_hlo_proto(write_hlo_module_with_config(module)), COMPLETE)
+    try:
+        again = to_text(read_hlo_proto(write_hlo_module_with_config(module)), COMPLETE)
+    except HloProtoError as error:
+        return "not UTF-8" in error.message or bool(HAS_NO_PROTOBUF.search(text))
     return same_computations(again, text) or bool(HAS_NO_PROTOBUF.search(text))
 
 
@@ -90,8 +97,8 @@ def same_computations(a: str, b: str) -> bool:
     return sorted(a.split("\n\n")) == sorted(b.split("\n\n"))
 
 
-HAS_NO_PROTOBUF = re.compile(r"channel_id=(-|0\b)")
-"""What XLA's protobuf form takes for a field that is not there."""
+HAS_NO_PROTOBUF = re.compile(r"channel_id=(-|0\b)|cross_program_prefetch_index=\d{10}")
+"""What XLA's protobuf form takes for a field that is not there, or has no room for."""
 
 
 def constant_elements(module: Module) -> int:
@@ -114,14 +121,24 @@ def is_known(ours: str, theirs: str) -> bool:
         return True
     pairs = [(x, y) for x, y in zip(a, b, strict=False) if x != y]
     return len(a) == len(b) and all(
-        "{...}" in x or "statistics={" in y or "constant(-0)" in x or "-start(" in x
+        "{...}" in x
+        or "statistics={" in y
+        or "constant(-0)" in x
+        or "-start(" in x
+        or ("origin={" in x and '\\"' in x)
+        or (" triangular-solve(" in x and "transpose_a=" not in y)
         for x, y in pairs
     )
 
 
 def unnumbered(text: str) -> list[str]:
-    """Return the lines without the numbers behind names, which follow the order of computations."""
-    return [re.sub(r"[._]\d+\b", "", line) for line in text.strip().splitlines()]
+    """Return the lines as they are compared: without the numbers behind names.
+
+    These follow the order of computations. Control characters, which XLA prints in names of an
+    origin as they are, stand as lowtide prints them.
+    """
+    shown = re.sub(r"[\x00-\x09\x0b-\x1f\x7f]", lambda x: quote(x[0])[1:-1], text.strip())
+    return [re.sub(r"[._]\d+\b", "", line) for line in shown.splitlines()]
 
 
 def hunt(count: int, seed: int, changes: int) -> Findings:

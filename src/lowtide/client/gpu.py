@@ -164,6 +164,10 @@ class _Planned:
         """What a call needs on each device, in the schema "lowtide.memory/1"; sizes in bytes."""
         return self._built.plan.report.to_json()
 
+    def as_text(self) -> str:
+        """Return the scheduled HLO."""
+        return to_text(self._built.plan.module)
+
     @property
     def arena_bytes(self) -> int:
         """The bytes of the arena that a call needs on each device."""

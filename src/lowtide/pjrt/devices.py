@@ -7,8 +7,10 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
-from lowtide.options import device_count
+from lowtide.options import DEVICES_VARIABLE, device_count, variables_of
 from lowtide.pjrt import PLATFORM
+from lowtide.pjrt.card import card, card_target
+from lowtide.pjrt.compile_options import checks_contracts
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
 from lowtide.pjrt.getters import COUNTED, LIST, NUMBER, POINTER, TEXT, reads
 from lowtide.pjrt.handles import KeptLists, handle, kept_text, value_of
@@ -100,12 +102,29 @@ class PluginClient:
 def client() -> PluginClient:
     """Return the client of this process, with as many devices as LOWTIDE_DEVICES says.
 
-    Without it there are as many as JAX is to have of its own CPU platform.
+    Without it there are as many as JAX is to have of its own CPU platform. A graphics processor is
+    one device. Raises DriverError where that is not there.
     """
+    if card() is not None:
+        return immortal(PluginClient(_one_device()))
     import jax
 
     asked = getattr(jax.config, "jax_num_cpu_devices", 0)
     return immortal(PluginClient(device_count(asked)))
+
+
+def _one_device() -> int:
+    """The number of devices of a card; raises PluginError where others are asked for."""
+    for is_asked, what in (
+        (
+            variables_of(DEVICES_VARIABLE).get(DEVICES_VARIABLE, "1") != "1",
+            "several devices (LOWTIDE_DEVICES) are parts of the processor",
+        ),
+        (checks_contracts(), "check=contracts reads arrays of the processor"),
+    ):
+        if is_asked:
+            raise PluginError(INVALID_ARGUMENT, f"{what}, and target={card_target()} is one GPU")
+    return 1
 
 
 @serves("Plugin_Attributes", attributes=c_void_p, count=c_size_t)
@@ -165,6 +184,12 @@ def _default_assignment(arguments: Any) -> None:
 _KINDS: Final = len(MEMORY_KINDS)
 
 
+def _kind() -> str:
+    """What the devices are called."""
+    place = card()
+    return PLATFORM if place is None else place.name
+
+
 def _nothing(_: Any) -> tuple[None, int]:
     return None, 0
 
@@ -188,7 +213,7 @@ reads("TopologyDescription_Attributes", LIST, _nothing)
 
 reads("Device_GetDescription", POINTER, lambda x: (x.address,))
 reads("DeviceDescription_Id Device_LocalHardwareId Memory_Id", NUMBER, lambda x: (x.number,))
-reads("DeviceDescription_Kind", TEXT, lambda _: kept_text(PLATFORM))
+reads("DeviceDescription_Kind", TEXT, lambda _: kept_text(_kind()))
 reads(
     "DeviceDescription_DebugString DeviceDescription_ToString Memory_DebugString Memory_ToString",
     TEXT,

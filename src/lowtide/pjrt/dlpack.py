@@ -2,7 +2,8 @@
 
 JAX takes arrays of others over by itself once it knows on which platform arrays of processors are
 to be. What it hands out it makes in C++, which knows no platform but its own; so there the capsule
-is NumPy's, in which the type is set where NumPy has no name for it.
+is NumPy's, in which the type is set where NumPy has no name for it. An array on a card is handed
+out as what lies there.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from lowtide.ir.errors import InputError
 from lowtide.pjrt import PLATFORM
+from lowtide.pjrt.card import Card, card
 
 _PROCESSOR: Final = 1
 """The kind of device in DLPack: ordinary memory."""
@@ -65,6 +68,9 @@ def capsule_of(array: Any) -> Any:
 
     Raises BufferError for a type that DLPack has no code for.
     """
+    place = card()
+    if place is not None and array.nbytes:
+        return _of_card(place, array)
     values = np.asarray(array)
     name = values.dtype.name
     code = _CODES.get(name)
@@ -78,6 +84,14 @@ def capsule_of(array: Any) -> Any:
         find.restype, find.argtypes = c_void_p, [ctypes.py_object, c_char_p]
         _Tensor.from_address(find(capsule, b"dltensor")).type_code = code
     return capsule
+
+
+def _of_card(place: Card, array: Any) -> Any:
+    """A capsule of an array on a card, over its memory there, which nobody overwrites."""
+    try:
+        return place.array_at(array.unsafe_buffer_pointer()).__dlpack__()
+    except InputError as error:
+        raise BufferError(str(error)) from None
 
 
 def register_dlpack(*, is_default: bool) -> None:
@@ -101,7 +115,9 @@ def register_dlpack(*, is_default: bool) -> None:
 
     def placed(array: Any) -> Any:
         if array.platform() == PLATFORM and len(array.sharding.device_set) == 1:
-            return kinds(_PROCESSOR), 0
+            there = card()
+            kind, number = (_PROCESSOR, 0) if there is None else there.driver.dlpack_device
+            return kinds(kind), number
         return place(array)
 
     library.buffer_to_dlpack_managed_tensor = handed_out

@@ -11,9 +11,11 @@ from functools import partial
 from threading import Lock
 from typing import Any, Final
 
+from lowtide.client.executable.executable import Executable
 from lowtide.native import view
 from lowtide.pjrt import PLATFORM
 from lowtide.pjrt.blocks import BufferStorage, Launch, QueuedCall, read_words
+from lowtide.pjrt.card_programs import CardExecutable
 from lowtide.pjrt.element_types import dtype_of
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError, code_of, error_at, new_error, text_of
 from lowtide.pjrt.exhaustion import exhausted
@@ -191,7 +193,7 @@ def _run_job(queue: DeviceQueue, address: int) -> None:
 
 def _explained(error: BaseException, program: PluginProgram) -> BaseException:
     """The error for a call, with what takes the memory where that was not to be had."""
-    if not isinstance(error, MemoryError) or program.executable is None:
+    if not isinstance(error, MemoryError) or not isinstance(program.executable, Executable):
         return error
     try:
         return exhausted(program.executable, error)
@@ -223,6 +225,22 @@ def _told(program: PluginProgram, error: BaseException) -> PluginError:
 
 def _run_in_python(queue: DeviceQueue, job: Any, program: PluginProgram) -> None:
     executable = program.alive()
+    if isinstance(executable, CardExecutable):
+        sweep()
+        arrays = [value_of(x) for x in read_words(job.inputs, job.argument_count)]
+        results = executable(*without_tokens(arrays, program.tokens))
+    else:
+        results = _run_on_processor(queue, job, program, executable)
+    leaves = with_tokens(results if program.is_tuple else (results,))
+    outputs = read_words(job.outputs, job.result_count)
+    for storage, array in zip(outputs, leaves, strict=True):
+        fill(storage, array)
+
+
+def _run_on_processor(
+    queue: DeviceQueue, job: Any, program: PluginProgram, executable: Executable
+) -> Any:
+    """The results of a program of the processor for the arguments of a job."""
     storages = read_words(job.inputs, job.argument_count)
     taken = read_words(job.taken, job.argument_count)
     types = zip(storages, program.arguments, strict=True)
@@ -234,13 +252,9 @@ def _run_in_python(queue: DeviceQueue, job: Any, program: PluginProgram) -> None
     code.account(queue.address, nbytes)
     try:
         plain = without_tokens(arrays, program.tokens)
-        results = executable(*plain, consume=bool(program.donated))
+        return executable(*plain, consume=bool(program.donated))
     finally:
         code.account(queue.address, -nbytes)
-    leaves = with_tokens(results if program.is_tuple else (results,))
-    outputs = read_words(job.outputs, job.result_count)
-    for storage, array in zip(outputs, leaves, strict=True):
-        fill(storage, array)
 
 
 def _is_alone(storage: int) -> bool:

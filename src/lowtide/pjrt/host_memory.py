@@ -14,6 +14,7 @@ import numpy as np
 from lowtide.ir.literal import Array
 from lowtide.native import make
 from lowtide.pjrt.buffers import LINE, dense_copy, happened, new_buffer, numbers
+from lowtide.pjrt.card import card
 from lowtide.pjrt.devices import PluginMemory, memory_at
 from lowtide.pjrt.element_types import dtype_of
 from lowtide.pjrt.layouts import Order, order_at, row_major, sizes_at
@@ -122,7 +123,7 @@ def _from_host(arguments: Any) -> None:
         array = dense_copy(_viewed((arguments.data, _nothing), dtype, sizes, strides), order)
         arguments.done_with_host_buffer = happened()
     arguments.buffer = new_buffer(array, arguments.type, place, happened(), order)
-    if 0 < array.nbytes <= SMALL and order == row_major(len(sizes)):
+    if 0 < array.nbytes <= SMALL and order == row_major(len(sizes)) and card() is None:
         at = arguments.memory or arguments.device
         native_code().note_form(_form_at(at, arguments.type, tuple(sizes), array.nbytes))
 

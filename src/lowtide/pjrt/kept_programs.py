@@ -11,12 +11,15 @@ from typing import Any, Final
 from lowtide.client.errors import UntrustedProgramError
 from lowtide.ir.errors import InputError
 from lowtide.options import Options
+from lowtide.pjrt.card_programs import MARK as MODULE_MARK
+from lowtide.pjrt.card_programs import read_card_program
+from lowtide.pjrt.compile_options import lowtide_options
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
 from lowtide.pjrt.getters import HELD_TEXT, TEXT, reads
 from lowtide.pjrt.handles import handle, kept_text
 from lowtide.pjrt.program_answers import KEEP
 from lowtide.pjrt.program_options import read_options
-from lowtide.pjrt.programs import PluginProgram
+from lowtide.pjrt.programs import AnyExecutable, PluginProgram
 from lowtide.pjrt.signatures import signature_of
 from lowtide.pjrt.table import serves
 
@@ -49,6 +52,14 @@ reads("Executable_Serialize", HELD_TEXT, _serialized)
 reads("Executable_Fingerprint LoadedExecutable_Fingerprint", TEXT, _fingerprint)
 
 
+def _read(data: bytes) -> AnyExecutable:
+    if data.startswith(MODULE_MARK):
+        return read_card_program(data, lowtide_options(()))
+    from lowtide.client.executable import deserialize_executable
+
+    return deserialize_executable(data, Options())
+
+
 @serves(
     "Executable_DeserializeAndLoad",
     client=c_void_p,
@@ -68,10 +79,8 @@ def _load(arguments: Any) -> None:
     known = arguments.struct_size >= type(arguments).options_size.offset + 8
     if known and arguments.options:
         given = ctypes.string_at(arguments.options, arguments.options_size)
-    from lowtide.client.executable import deserialize_executable
-
     try:
-        executable = deserialize_executable(data[end:], Options())
+        executable = _read(data[end:])
     except UntrustedProgramError as error:
         raise PluginError(
             INVALID_ARGUMENT,

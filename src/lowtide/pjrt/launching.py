@@ -8,6 +8,7 @@ from ctypes import c_int64
 from typing import Any, Final
 from weakref import finalize
 
+from lowtide.client.executable.executable import Executable
 from lowtide.native import make
 from lowtide.pjrt.blocks import (
     CONSUME,
@@ -18,6 +19,7 @@ from lowtide.pjrt.blocks import (
     Launch,
     ResultRecord,
 )
+from lowtide.pjrt.card import card
 from lowtide.pjrt.handles import hold
 from lowtide.pjrt.layouts import row_major, sizes_at
 from lowtide.pjrt.native_code import native_code
@@ -45,17 +47,19 @@ class LaunchedProgram:
 
     def __init__(self, program: PluginProgram) -> None:
         self.program = program
-        executable = program.alive()
-        self.calls_python = bool(executable.program.python_call)
+        executable, plan = program.alive(), None
         queue = queue_of(program.device)
-        executable.use_arenas(WORKER_ARENAS if program.is_shared else queue)
-        plan = executable.launch_plan()
+        self.calls_python = False
+        if isinstance(executable, Executable):
+            self.calls_python = bool(executable.program.python_call)
+            executable.use_arenas(WORKER_ARENAS if program.is_shared else queue)
+            plan = executable.launch_plan() if card() is None else None
         self._blocks: list[Any] = []
         self._frames: list[Any] = []
         self.block: Any = make(Launch, refs=1, held=HELD_LAUNCH, device=program.device.address)
         runs_here = self.calls_python and not program.is_shared
         self.block.elsewhere = runs_here or not program.is_usual
-        self.block.expected = 0 if runs_here else UNKNOWN
+        self.block.expected = 0 if runs_here or card() is not None else UNKNOWN
         self.block.is_shared = program.is_shared
         self.block.argument_count = program.argument_count
         self.block.result_count = len(program.results)

@@ -6,6 +6,7 @@ import os
 from ctypes import c_bool, c_int64, c_void_p
 from typing import Any, Final
 
+from lowtide.pjrt.card import card
 from lowtide.pjrt.handles import sweep, value_of
 from lowtide.pjrt.queues import queue_of
 from lowtide.pjrt.table import serves
@@ -37,7 +38,7 @@ def _memory_stats(arguments: Any) -> None:
     """What arrays and arenas of running calls take, and what is resident beyond that.
 
     The pool is the pages of arenas, in use or not, and those that wait for results; code and
-    constants of programs are reserved.
+    constants of programs are reserved. On a card the pool is all memory that was taken of it.
     """
     queue = queue_of(value_of(arguments.device))
     sweep()
@@ -54,6 +55,9 @@ def _memory_stats(arguments: Any) -> None:
         "pool_bytes": pool,
         "peak_pool_bytes": max(known.peak_pool, pool),
     }
+    place = card()
+    if place is not None:
+        values |= {"bytes_limit": place.nbytes, **place.memory.stats()}
     arguments.bytes_in_use = known.used
     for name in _NAMES:
         setattr(arguments, f"{name}_is_set", name in values)

@@ -36,6 +36,13 @@ def yes(a: FlagCall) -> Address:
 
 
 @native
+def no(a: FlagCall) -> Address:
+    """Serve what is not so."""
+    a.flag = 0
+    return 0
+
+
+@native
 def no_list(a: CellCall) -> Address:
     """Serve what has no elements."""
     a.first, a.second = 0, 0

@@ -34,7 +34,7 @@ _ASKED: Final[tuple[NativeFunction[..., Any], ...]] = (
     *(errors.destroy_error, errors.message, errors.code, events.is_ready, events.event_error),
     *(events.await_event, events.on_ready, events.destroy_event, events.ready_event),
     *(objects.destroy, objects.delete, objects.is_deleted, objects.share, objects.give_back),
-    *(answers.nothing, answers.yes, answers.no_list, answers.device, answers.memory),
+    *(answers.nothing, answers.yes, answers.no, answers.no_list, answers.device, answers.memory),
     *(answers.dimensions, answers.on_device_size, answers.element_type, answers.pointer),
     *(answers.layout_of, answers.layout_text, answers.kind, answers.result_count, queue.execute),
     hosts.from_host,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ctypes import c_char_p, c_size_t, c_void_p
 from typing import Any, Final
 
+from lowtide.pjrt.card_programs import CardExecutable
 from lowtide.pjrt.getters import (
     COUNTED,
     COUNTED_PAIR,
@@ -45,8 +46,11 @@ def held(text: bytes) -> tuple[int, int, None, int | None]:
 
 
 def generated_bytes(program: PluginProgram) -> int:
-    """Return the bytes of machine code of a program."""
-    return sum([len(x) for x in program.alive().program.objects])
+    """Return the bytes of machine code of a program, for a card those of its text."""
+    executable = program.alive()
+    if isinstance(executable, CardExecutable):
+        return executable.code_bytes
+    return sum([len(x) for x in executable.program.objects])
 
 
 reads("LoadedExecutable_GetExecutable", POINTER, lambda x: (handle(x, x.cell()),))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import c_int, c_int64, c_size_t, c_void_p
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 from lowtide.backends.kept import kept
 from lowtide.client.executable.executable import Executable
@@ -14,6 +14,8 @@ from lowtide.ir.garbage_collection import without_collection
 from lowtide.native import make
 from lowtide.options import Options
 from lowtide.pjrt.blocks import HandleCell
+from lowtide.pjrt.card import card
+from lowtide.pjrt.card_programs import CardExecutable, compile_for_card
 from lowtide.pjrt.compile_options import lowtide_options
 from lowtide.pjrt.devices import MEMORY_KIND, PluginDevice, client
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
@@ -25,14 +27,17 @@ from lowtide.pjrt.queues import all_queues
 from lowtide.pjrt.signatures import ProgramSignature, signature_of
 from lowtide.pjrt.table import serves
 
+AnyExecutable: TypeAlias = "Executable | CardExecutable"
+"""A program of the processor, or of a card."""
+
 
 class PluginProgram:
     """An executable on some devices, which run it together; JAX knows it by its signature."""
 
     def __init__(
-        self, signature: ProgramSignature, executable: Executable, options: CompileOptions
+        self, signature: ProgramSignature, executable: AnyExecutable, options: CompileOptions
     ) -> None:
-        self.executable: Executable | None = executable
+        self.executable: AnyExecutable | None = executable
         self.options = options
         self.devices = [client().device(x) for x in options.devices]
         self.name = signature.name
@@ -66,7 +71,7 @@ class PluginProgram:
         """Return a cell for a handle: machine code reads the counts of devices in its words."""
         return make(HandleCell, device=self.options.replicas, memory=self.options.partitions)
 
-    def alive(self) -> Executable:
+    def alive(self) -> AnyExecutable:
         """Return the executable; raises PluginError where it was deleted."""
         if self.executable is None:
             raise PluginError(INVALID_ARGUMENT, f"the program {self.name} was deleted")
@@ -136,12 +141,13 @@ def _compile(arguments: Any) -> None:
         ctypes.string_at(arguments.compile_options, arguments.compile_options_size)
     )
     chosen = lowtide_options(options.overrides)
-    keys = keys_of(form, code, options, chosen)
+    keys = keys_of(form, code, options, chosen) if card() is None else None
+    found: tuple[ProgramSignature, AnyExecutable] | None
     found = None if keys is None else known_program(keys)
     if found is None:
         # The HLO of what is known by its keys is never asked for again.
         found = _compiled(form, code, options, chosen, None if keys else kept("hlo", chosen))
-        if keys is not None:
+        if keys is not None and isinstance(found[1], Executable):
             keep_program(keys, found[0], found[1].making.key)
     for queue in all_queues():
         queue.note_compilation()
@@ -151,13 +157,12 @@ def _compile(arguments: Any) -> None:
 
 def _compiled(
     form: str, code: bytes, options: CompileOptions, chosen: Options, cached: ObjectCache | None
-) -> tuple[ProgramSignature, Executable]:
-    from lowtide.client.executable.compiling import compile_module
+) -> tuple[ProgramSignature, AnyExecutable]:
     from lowtide.client.jit.lowering import held_functions
     from lowtide.pjrt.program_modules import module_of  # What is kept needs no module.
 
     module = module_of(form, code, options, cached)
     functions = held_functions(module)
-    executable = compile_module(module, chosen)
+    executable = compile_for_card(module, chosen)
     del functions  # The executable holds them from now on.
     return signature_of(module), executable

@@ -11,6 +11,7 @@ from lowtide.client.jit.foreign_targets import know_targets_of_jax
 from lowtide.client.jit.host_rules import host_rules
 from lowtide.pjrt import PLATFORM
 from lowtide.pjrt.algorithms import take_any_algorithm
+from lowtide.pjrt.card import card_target
 from lowtide.pjrt.compile_options import checks_contracts
 from lowtide.pjrt.dlpack import register_dlpack
 from lowtide.pjrt.family import join_family
@@ -39,7 +40,7 @@ def register() -> None:
     is_watched = checks_contracts()
     if is_watched:
         import_module("lowtide.pjrt.contracts.watch")
-    capsule = api_capsule(is_watched=is_watched)
+    capsule = api_capsule(is_watched=is_watched, is_host=not card_target())
     bridge.register_plugin(PLATFORM, c_api=capsule, priority=500)
     rules: Any = mlir
     rules._platforms_with_donation.append(PLATFORM)

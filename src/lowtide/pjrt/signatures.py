@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from lowtide.ir.shape import Shape
 
 
+T = TypeVar("T")
+
 TOKEN_SHAPE: Final = array_shape(ElementType.PRED, (0,))
 
 
-def without_tokens(arrays: Sequence[Array], tokens: Sequence[int]) -> list[Array]:
+def without_tokens(arrays: Sequence[T], tokens: Sequence[int]) -> list[T]:
     """Return the arguments of a program but for those that are tokens, by their numbers."""
     return [x for i, x in enumerate(arrays) if i not in tokens]
 

@@ -15,6 +15,7 @@ import numpy as np
 from lowtide.ir.literal import Array
 from lowtide.native import view
 from lowtide.pjrt.blocks import HELD_STORAGE, BufferStorage, read_words
+from lowtide.pjrt.card import card
 from lowtide.pjrt.devices import PluginMemory
 from lowtide.pjrt.element_types import dtype_of
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError, error_at, new_error
@@ -22,6 +23,7 @@ from lowtide.pjrt.handles import cell_of, hold, stand_in, value_of
 from lowtide.pjrt.layouts import Order, order_behind, sizes_at
 from lowtide.pjrt.native_code import immortal, native_code
 from lowtide.records import dataclass
+from lowtide.runtime.gpu.device_array import DeviceArray
 
 
 class Buffer:
@@ -127,10 +129,14 @@ class _StorageOwner:
 
 
 def array_in(storage: int, dtype: np.dtype[Any], sizes: tuple[int, ...]) -> Array:
-    """Return what a storage has, as an array that keeps the memory."""
+    """Return what a storage has, as an array that keeps the memory; a copy of what a card has."""
     block = view(BufferStorage, storage)
     if block.held == HELD_STORAGE:
-        found: Array = value_of(storage)
+        found: Array | DeviceArray = value_of(storage)
+        if isinstance(found, DeviceArray):
+            place = card()
+            assert place is not None
+            return place.fetched(found)
         return found
     owner = _StorageOwner(storage, block.data, block.nbytes)
     return np.asarray(owner).view(dtype).reshape(sizes)
@@ -155,9 +161,18 @@ _numbers: Final = count(1)
 _waiting: Final[dict[int, Callable[[PluginError | None], None]]] = immortal({})
 
 
-def fill(storage: int, array: Array) -> None:
-    """Have an array be what a storage has, where nothing was."""
+def fill(storage: int, array: Array | DeviceArray) -> None:
+    """Have an array be what a storage has, where nothing was; with a card, its copy there."""
     code, block = native_code(), view(BufferStorage, storage)
+    place = card()
+    if place is not None:
+        there = place.placed(array)
+        block.held = HELD_STORAGE
+        hold(storage, there)
+        block.data = there.address
+        code.account(block.queue, block.nbytes)
+        return
+    assert not isinstance(array, DeviceArray)
     block.is_odd = not array.flags.c_contiguous
     block.held = HELD_STORAGE
     hold(storage, array)

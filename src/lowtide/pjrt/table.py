@@ -284,10 +284,11 @@ def _extensions_at() -> int | None:
     return following
 
 
-def api_capsule(*, is_watched: bool = False) -> Any:
+def api_capsule(*, is_watched: bool = False, is_host: bool = True) -> Any:
     """Return the table in a capsule, as JAX takes it.
 
-    Where it is watched, what is registered to stand around its functions does.
+    Where it is watched, what is registered to stand around its functions does. `is_host` says
+    whether arrays lie in memory of the host.
     """
     head = [
         ("struct_size", ctypes.c_size_t),
@@ -304,6 +305,8 @@ def api_capsule(*, is_watched: bool = False) -> Any:
     addresses = {
         name: library[native] for native, names in NATIVE.items() for name in names.split()
     }
+    if not is_host:
+        addresses["Buffer_IsOnCpu"] = library["no"]
     for name in FUNCTIONS:
         if name not in _served and name not in addresses and name not in ABSENT:
             serves(name)(_missing(name))

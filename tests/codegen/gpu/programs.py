@@ -28,6 +28,10 @@ REDUCERS = "".join(
             ("least", "s32", "minimum"),
             ("both", "pred", "and"),
             ("addb", "bf16", "add"),
+            ("largestd", "f64", "maximum"),
+            ("mixed", "u8", "xor"),
+            ("addc", "c64", "add"),
+            ("largestb", "bf16", "maximum"),
             ("minus", "f32", "subtract"),
         )
     ]
@@ -42,9 +46,9 @@ REDUCERS += "".join(
 """Computations that programs may name; subtract makes no sum that threads can make together."""
 
 
-def program_of(entry: str) -> GpuProgram:
+def program_of(entry: str, target: str = TARGET) -> GpuProgram:
     """Return the program of an entry computation, which may name the reducers."""
-    return build(parse_hlo(text_of(entry)), GpuBackend(TARGET)).program
+    return build(parse_hlo(text_of(entry)), GpuBackend(target)).program
 
 
 def text_of(entry: str) -> str:
@@ -56,10 +60,10 @@ def templates(program: GpuProgram) -> list[str]:
     return sorted([x.template for x in program.kernels])
 
 
-def check(entry: str, tolerance: float = 1e-5, seed: int = 0) -> GpuProgram:
+def check(entry: str, tolerance: float = 1e-5, seed: int = 0, target: str = TARGET) -> GpuProgram:
     """Run a program on the emulator and in the evaluator; return it where they agree."""
     module = parse_hlo(text_of(entry))
-    program = program_of(entry)
+    program = program_of(entry, target)
     arguments = generated(list(parameter_leaves(module)), seed)
     for mine, theirs in zip(
         flat(on_emulated_device(program)(*arguments)),

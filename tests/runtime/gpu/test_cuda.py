@@ -62,6 +62,7 @@ class Kinds(IntEnum):
     CU_DEVICE_ATTRIBUTE_CLOCK_RATE = 13
     CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE = 38
     CU_STREAM_NON_BLOCKING = 1
+    CU_EVENT_DEFAULT = 0
     CU_EVENT_DISABLE_TIMING = 2
     CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1
 
@@ -183,8 +184,12 @@ class PlayedDriver:
         return Result.SUCCESS, f"event {flags}"
 
     def cuEventRecord(self, event: str, stream: str) -> tuple[Any, ...]:
-        assert (event, stream) == ("event 2", "stream 1")
+        assert event in ("event 0", "event 2") and stream == "stream 1"
         return (Result.SUCCESS,)
+
+    def cuEventElapsedTime(self, begin: str, end: str) -> tuple[Any, ...]:
+        assert (begin, end) == ("event 0", "event 0"), "others keep no time"
+        return Result.SUCCESS, 0.5
 
     def cuStreamWaitEvent(self, stream: str, event: str, flags: int) -> tuple[Any, ...]:
         assert (event, stream) == ("event 2", "stream 1")
@@ -267,7 +272,7 @@ def arguments() -> list[np.ndarray[Any, Any]]:
 
 def test_a_program_runs_by_these_calls(program: GpuProgram, played: PlayedDriver) -> None:
     driver = CudaDriver(None)
-    assert driver.name == "Played" and driver.architecture == "sm_90"
+    assert driver.name == "Played" and driver.architecture == "sm_90a"
     device = LoadedGpuProgram(program, driver)
     x, y, b = arguments()
     (found,) = flat(device(x, y, b))
@@ -316,6 +321,7 @@ def test_arrays_of_the_device(program: GpuProgram, played: PlayedDriver) -> None
     assert interface["data"] == (found.address, True) and interface["strides"] == (32, 4)
     assert np.allclose(np.asarray(found), (x @ y) * b, atol=1e-5)
     (again,) = flat(device(Capsule(Foreign(driver, x)), y, b))
+    assert played.waited_for == [7, 1], "the stream that DLPack's other side was told"
     assert np.allclose(again, (x @ y) * b, atol=1e-5)
     for wrong, said in (
         (Foreign(driver, x, shape=(16, 8)), r"takes float32\[8, 16\], float32\[16, 8\] was given"),
@@ -429,7 +435,7 @@ def test_calls_from_another_thread(program: GpuProgram, played: PlayedDriver) ->
         ((8, 0), "sm_80"),
         ((8, 7), "sm_86"),
         ((8, 9), "sm_89"),
-        ((9, 0), "sm_90"),
+        ((9, 0), "sm_90a"),
         ((10, 3), "sm_100"),
     ],
 )

@@ -1,7 +1,7 @@
 """A product of matrices that a kernel computes: its sizes, its tiles, and how they are finished.
 
-`ffma.py` and `tensor_cores.py` write the sums of a tile. What makes the operands is computed where
-they are loaded, what reads the product where it is stored.
+`ffma.py`, `tensor_cores.py` and `warpgroups.py` write the sums of a tile. What makes the operands
+is computed where they are loaded, what reads the product where it is stored.
 """
 
 from __future__ import annotations
@@ -98,12 +98,12 @@ class GpuProduct:
 
         The first of equal ones; where there are too few of each, the last choice, which is smaller.
         """
-        enough = [x for x in choices[:-1] if self._tiles(x, whole=True) >= ENOUGH]
-        areas = [self._tiles(x, whole=False) * x.rows * x.columns for x in enough]
+        enough = [x for x in choices[:-1] if self.tiles(x, whole=True) >= ENOUGH]
+        areas = [self.tiles(x, whole=False) * x.rows * x.columns for x in enough]
         return enough[areas.index(min(areas))] if enough else choices[-1]
 
-    def _tiles(self, sizes: TileSizes, *, whole: bool) -> int:
-        """How many whole tiles the product has, or how many it is made of."""
+    def tiles(self, sizes: TileSizes, *, whole: bool) -> int:
+        """Return how many whole tiles the product has, or how many it is made of."""
         layout = self.layout
         more = (0, 0) if whole else (sizes.rows - 1, sizes.columns - 1)
         down = (prod(layout.rows) + more[0]) // sizes.rows
@@ -116,7 +116,7 @@ class GpuProduct:
         There are twice as many blocks as multiprocessors then, at most.
         """
         steps = -(-prod(self.layout.depth) // sizes.depth)
-        most = min(2 * ENOUGH // self._tiles(sizes, whole=False), steps // _LEAST_STEPS)
+        most = min(2 * ENOUGH // self.tiles(sizes, whole=False), steps // _LEAST_STEPS)
         return max([x for x in range(1, most + 1) if steps % x == 0], default=1)
 
     def scratch_bytes(self, parts: int) -> int:
@@ -278,6 +278,8 @@ def _order_of(group: PointGroup, hero: Instruction) -> tuple[int | None, ...] | 
 class TileKernel:
     """The kernel of a product while it is written: a block makes a tile of one batch index.
 
+    `row` and `column` are where the tile begins. Blocks with numbers side by side make tiles below
+    each other, `group` of them, then the next column of as many: they share what caches hold.
     `row` and `column` are where the tile begins. Of a depth in `parts` a block takes one, and its
     sums go to scratch; `part` is its number, and `begin` where it begins.
     """
@@ -286,6 +288,7 @@ class TileKernel:
     sizes: TileSizes
     lanes: int
     name: str = "product"
+    group: int = 1
     parts: int = 1
     fn: Function = field(init=False)
     elements: Elements = field(init=False)
@@ -310,10 +313,10 @@ class TileKernel:
         self.thread = thread_in_block(self.fn)
         down, across = self._tiles()
         block = block_number(self.fn)
-        self.column = self.fn.mul(self.fn.rem(block, across), sizes.columns)
-        rest = self.fn.div(block, across)
-        self.row = self.fn.mul(self.fn.rem(rest, down), sizes.rows)
-        number, batches = self.fn.div(rest, down), prod(product.layout.batch)
+        tile = tile_of_block(self.fn, self.fn.rem(block, down * across), (down, across), self.group)
+        self.row = self.fn.mul(tile[0], sizes.rows)
+        self.column = self.fn.mul(tile[1], sizes.columns)
+        number, batches = self.fn.div(block, down * across), prod(product.layout.batch)
         self.part = self.fn.div(number, batches) if self.parts > 1 else 0
         self.begin = self.fn.mul(self.part, self.depth)
         self.number = self.fn.rem(number, batches) if self.parts > 1 else number
@@ -399,6 +402,28 @@ class TileKernel:
     def done(self) -> str:
         """Return the constants that the kernel needs."""
         return "\n".join(self.elements.globals.values())
+
+
+def tile_of_block(
+    fn: Function, block: Integer, tiles: tuple[int, int], group: int
+) -> tuple[Integer, Integer]:
+    """Return the row and the column of a block's tile, of so many rows and columns of `tiles`.
+
+    Rows are taken in groups of `group`, the last of which may have fewer; in each, columns in turn.
+    """
+    down, across = tiles
+    band = fn.div(block, group * across)
+    within = fn.rem(block, group * across)
+    rest = down % group
+    places = [(fn.rem(within, x), fn.div(within, x)) for x in (group, rest) if x]
+    row, column = places[0]
+    if rest and down > group:
+        is_whole = fn.compare("slt", band, down // group)
+        row = fn.select(is_whole, "i64", row, places[1][0])
+        column = fn.select(is_whole, "i64", column, places[1][1])
+    elif rest:
+        row, column = places[1]
+    return fn.add(fn.mul(band, group), row), column
 
 
 def lanes_of(product: GpuProduct, most: int) -> int:

@@ -17,12 +17,35 @@ from lowtide.codegen.elements.reducers import Reducer, carried, neutral, renamed
 from lowtide.codegen.elements.table import rule_of
 from lowtide.codegen.elements.values import Element, Request, Rule
 from lowtide.codegen.gpu.threads import WARP, SharedArray, barrier, exchanged, warp_barrier
-from lowtide.codegen.space import decomposed
+from lowtide.codegen.indexing import Affine, Index
+from lowtide.codegen.space import decomposed, lane_variable
 from lowtide.codegen.value import Value, register_type
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Dimensions
-from lowtide.llvm.function import Function
+from lowtide.llvm.function import Function, Integer
 from lowtide.records import dataclass
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RowStep:
+    """Values of a row that a thread has: their index along it, and an i1 that says if there are.
+
+    Beyond the end of the row the index is that of the last ones. `is_there` is "" for always.
+    """
+
+    at: tuple[Affine, ...]
+    is_there: str
+
+    def value(self, elements: Elements, value: Value, reducer: Reducer) -> Value:
+        """Return a value of this step where there is one, else what changes no sum."""
+        if not self.is_there:
+            return value
+        fn, nothing = elements.function, neutral_lanes(elements, reducer, max(value.lanes, 1))
+        names = [
+            fn.select(self.is_there, value.llvm_type, a, b)
+            for a, b in zip(value.names, nothing.names, strict=True)
+        ]
+        return Value(tuple(names), value.type, value.lanes)
 
 
 @dataclass(eq=False, slots=True)
@@ -30,17 +53,19 @@ class Team:
     """The threads that make a sum: `warps` whole warps of a block.
 
     `member` is the number of the thread in the team, an i64. A team of several warps is a block,
-    all of which runs what they write. `shared` are the arrays in which they meet.
+    all of which runs what they write. `shared` are the arrays in which they meet, and `held` are,
+    for rows of some sizes, all steps of a thread: what is computed of their values is kept.
     """
 
     warps: int
     member: str
     shared: list[SharedArray] = field(default_factory=list)
+    held: dict[tuple[int, ...], list[RowStep]] = field(default_factory=dict)
 
     @property
     def threads(self) -> int:
-        """How many threads there are."""
-        return self.warps * WARP
+        """How many threads there are, 1 for no warps."""
+        return max(self.warps * WARP, 1)
 
     def meet(self, fn: Function) -> None:
         """Wait for all of the team; what they loaded before is not changed by what follows."""
@@ -48,6 +73,18 @@ class Team:
             warp_barrier(fn)
         elif self.warps:
             barrier(fn)
+
+    def hold(self, elements: Elements, extents: Sequence[int]) -> None:
+        """Have rows of some sizes in steps that are written out, from this place on."""
+        count = prod(extents) // run_of(elements, extents)
+        steps = []
+        for first in range(0, count, self.threads):
+            number, is_there = elements.function.add(self.member if self.warps else 0, first), ""
+            if first + self.threads > count:
+                is_there = elements.function.compare("slt", number, count)
+                number = elements.function.min(number, count - 1)
+            steps.append(RowStep(tuple(place_in_row(elements, number, extents)), is_there))
+        self.held[tuple(extents)] = steps
 
     def rule_of(self, instruction: Instruction) -> ElementRule:
         """Return the rule of an instruction, for all threads of the team at once."""
@@ -57,32 +94,41 @@ class Team:
         instruction = request.instruction
         sizes = instruction.operands[0].shape.dimensions
         reduced = summed_dimensions(instruction)
+        extents = [sizes[d] for d in reduced]
         reducer = Reducer.of(instruction.called_computations[0])
-        assert reducer.opcode is not None
+        run = run_of(elements, extents)
         place = elements.scopes.placed(level_of(request))
+
+        def index_at(at: Sequence[Affine]) -> Index:
+            inner, kept = dict(zip(reduced, at, strict=True)), iter(request.at)
+            return tuple([inner[d] if d in inner else next(kept) for d in range(len(sizes))])
+
         with elements.scopes.at_level(place):
-            fn = elements.function
-            totals = [neutral(reducer.opcode, reducer.types[0])]
-            extents = [sizes[d] for d in reduced]
-            count, step = prod(extents), self.threads
-            with elements.scopes.loop(self.member, count, step, carried(totals)) as loop:
-                inner = dict(zip(reduced, decomposed(elements, loop.index, extents), strict=True))
-                kept = iter(request.at)
-                index = tuple([inner[d] if d in inner else next(kept) for d in range(len(sizes))])
-                found = yield ask(request, 0, index)
-                values = [x.values[0] for x in reducer.taken(elements, [found])]
-                after = reducer.combined(elements, renamed(totals, loop.values), values)
-                loop.next = [name for value in after for name in value.names]
-            own = renamed(totals, loop.results)
+            totals = [neutral_lanes(elements, reducer, run)]
+            steps = self.held.get(tuple(extents))
+            for step in steps or ():
+                found = yield ask(request, 0, index_at(step.at))
+                taken = reducer.taken(elements, [found])[0].values[0]
+                value, _ = elements.vectors.same_lanes([taken, totals[0]])
+                totals = reducer.combined(elements, totals, [step.value(elements, value, reducer)])
+            if steps is None:
+                count = prod(extents) // run
+                loops = elements.scopes.loop(self.member, count, self.threads, carried(totals))
+                with loops as loop:
+                    at = place_in_row(elements, loop.index, extents)
+                    found = yield ask(request, 0, index_at(at))
+                    values = [x.values[0] for x in reducer.taken(elements, [found])]
+                    after = reducer.combined(elements, renamed(totals, loop.values), values)
+                    loop.next = [name for value in after for name in value.names]
+                totals = renamed(totals, loop.results)
             initial = yield from all_of([ask(request, 1, ())])
-            together = self._met(elements, reducer, own)
+            together = self.met(elements, reducer, folded(elements, reducer, totals))
             start = [x.values[0] for x in reducer.taken(elements, initial)]
             results = reducer.finished(elements, reducer.combined(elements, start, together))
-            assert fn is elements.function
         return Element(tuple(results), place)
 
-    def _met(self, elements: Elements, reducer: Reducer, own: Sequence[Value]) -> list[Value]:
-        """The sum of what the threads have, in all of them."""
+    def met(self, elements: Elements, reducer: Reducer, own: Sequence[Value]) -> list[Value]:
+        """Return the sum of what the threads have, in all of them."""
         together = self._in_warp(elements, reducer, own)
         if self.warps == 1:
             return together
@@ -96,12 +142,12 @@ class Team:
         arrays = [self._new_array(x, i) for x in together for i in range(len(x.names))]
         with fn.when(is_first):
             for array, name in zip(arrays, [y for x in together for y in x.names], strict=True):
-                _store(fn, array, warp, register_type(together[0].type), name)
+                store_shared(fn, array, warp, register_type(together[0].type), name)
         barrier(fn)
         place = fn.select(is_there, "i64", lane, 0)
         for array, name in zip(arrays, nothing.names, strict=True):
             type_ = register_type(together[0].type)
-            loaded = _load(fn, array, place, type_)
+            loaded = load_shared(fn, array, place, type_)
             found.append(fn.select(is_there, type_, loaded, name))
         return self._in_warp(elements, reducer, [Value(tuple(found), together[0].type)])
 
@@ -128,11 +174,59 @@ class Team:
         return together
 
 
-def _store(fn: Function, array: SharedArray, place: str, type_: str, name: str) -> None:
+def run_of(elements: Elements, extents: Sequence[int]) -> int:
+    """Return how many values of a row of some sizes a thread takes side by side."""
+    lanes = elements.lanes
+    return lanes if lanes and extents and extents[-1] % lanes == 0 else 1
+
+
+def place_in_row(elements: Elements, number: Integer, extents: Sequence[int]) -> list[Affine]:
+    """Return the index along a row of values side by side, by the number of their run."""
+    run = run_of(elements, extents)
+    if run == 1:
+        return decomposed(elements, number, extents)
+    found = decomposed(elements, number, (*extents[:-1], extents[-1] // run))
+    start = elements.function.mul(elements.indices.scalar(found[-1]), run)
+    return [*found[:-1], lane_variable(elements, start, extents[-1])]
+
+
+def neutral_lanes(elements: Elements, reducer: Reducer, run: int) -> Value:
+    """Return what a sum begins with, in each of `run` lanes; 1 is none."""
+    assert reducer.opcode is not None
+    value = neutral(reducer.opcode, reducer.types[0])
+    return elements.vectors.splat(value) if run > 1 else value
+
+
+def folded(elements: Elements, reducer: Reducer, own: Sequence[Value]) -> list[Value]:
+    """Return the sum of the lanes of a thread, the first ones first."""
+    if not own[0].lanes:
+        return list(own)
+    total, *others = [lane_of(elements, own, lane) for lane in range(own[0].lanes)]
+    for one in others:
+        total = reducer.combined(elements, total, one)
+    return total
+
+
+def lane_of(elements: Elements, values: Sequence[Value], lane: int) -> list[Value]:
+    """Return a lane of values, or the values themselves where they have none."""
+    fn = elements.function
+    return [
+        Value(
+            tuple([fn.op(f"extractelement {x.llvm_type} {y}, i64 {lane}") for y in x.names]), x.type
+        )
+        if x.lanes
+        else x
+        for x in values
+    ]
+
+
+def store_shared(fn: Function, array: SharedArray, place: Integer, type_: str, name: str) -> None:
+    """Store a value of a register type in shared memory."""
     array.store(fn, place, fn.op(f"zext i1 {name} to i8") if type_ == "i1" else name)
 
 
-def _load(fn: Function, array: SharedArray, place: str, type_: str) -> str:
+def load_shared(fn: Function, array: SharedArray, place: Integer, type_: str) -> str:
+    """Load what `store_shared` stored."""
     loaded = array.load(fn, place)
     return fn.op(f"trunc i8 {loaded} to i1") if type_ == "i1" else loaded
 

@@ -91,10 +91,14 @@ class SharedArray:
         array = f"[{self.count} x {self.type}]"
         return f"@{self.name} = internal addrspace(3) global {array} poison, align 16"
 
+    @property
+    def pointer(self) -> str:
+        """The address of the array with its type."""
+        return f"ptr addrspace(3) @{self.name}"
+
     def address(self, fn: Function, place: Integer) -> str:
         """Return the address of an element, a pointer to shared memory."""
-        base = f"ptr addrspace(3) @{self.name}"
-        return fn.op(f"getelementptr inbounds {self.type}, {base}, i64 {place}")
+        return fn.op(f"getelementptr inbounds {self.type}, {self.pointer}, i64 {place}")
 
     def load(self, fn: Function, place: Integer, type_: str = "", align: int = 0) -> str:
         """Load an element, or a value of another type that begins there."""
@@ -113,6 +117,15 @@ class SharedArray:
     def zero(self) -> str:
         """An element that is 0."""
         return "0.0" if self.type in ("half", "float", "double") else "0"
+
+
+class LaunchedArray(SharedArray):
+    """An array whose bytes a launch asks for, from a multiple of 1,024 on; a kernel has one."""
+
+    @property
+    def definition(self) -> str:
+        """The line that the module needs."""
+        return f"@{self.name} = external addrspace(3) global [0 x {self.type}], align 1024"
 
 
 def element_align(type_: str) -> int:

@@ -48,13 +48,6 @@ def wrap_async(
     elements = shape.tuple_shapes
     if not shape.is_tuple or len(elements) < 2 or not elements[0].is_tuple:
         lexer.fail("an async-start has the shape ((operands...), result, contexts...)", position)
-    found = [operand.shape for operand in operands]
-    declared = elements[0].tuple_shapes
-    if len(found) != len(declared):
-        lexer.fail(
-            f"the shape of the async-start names {len(declared)} operands, found {len(found)}",
-            position,
-        )
     if wrapped is None:
         called = parsed.computations.get("calls")
         if called is None:
@@ -63,7 +56,7 @@ def wrap_async(
         if callee in parser.async_starts:
             lexer.fail(f"computation {callee.name} is called by two async-start", position)
     else:
-        callee = _generate(parser, position, wrapped, elements[1], declared, parsed)
+        callee = _generate(parser, position, wrapped, elements, operands, parsed)
     parser.async_starts.add(callee)
     thread = parsed.values.get("async_execution_thread", ir.MAIN_THREAD)
     _set_thread(callee, thread)
@@ -88,15 +81,21 @@ def _generate(
     parser: ModuleParser,
     position: int,
     wrapped: Opcode,
-    result: Shape,
-    declared: tuple[Shape, ...],
+    told: tuple[Shape, ...],
+    operands: tuple[Instruction, ...],
     parsed: ParsedAttributes,
 ) -> Computation:
-    """Return a new computation whose root is the wrapped instruction."""
+    """Return a new computation whose root is the wrapped instruction.
+
+    It has the operands that the start tells of, or those it is given where these are too many or
+    too few.
+    """
     lexer = parser.lexer
     syntax = SYNTAX[wrapped]
     called = parsed.called(syntax)
-    shapes = list(declared)
+    shapes, result = list(told[0].tuple_shapes), told[1]
+    if len(shapes) != (len(operands) if syntax.arity is None else syntax.arity):
+        shapes = [x.shape for x in operands]
     if wrapped in (Opcode.CALL, Opcode.FUSION) and called:
         shapes = [p.shape for p in called[0].parameters] or shapes
         result = called[0].root.shape

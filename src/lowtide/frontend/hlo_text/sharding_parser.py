@@ -87,7 +87,7 @@ def _parse_keyword(lexer: Lexer, fields: dict[str, object]) -> None:
         lexer.advance()
     elif keyword in ("shard_as", "shard_like"):
         lexer.advance()
-        fields["shard_group"] = ShardGroup(keyword == "shard_like", lexer.integer("a group number"))
+        fields["shard_group"] = ShardGroup(keyword == "shard_like", _number(lexer, "group"))
     else:
         lexer.expect_fail("a part of a sharding")
 
@@ -97,7 +97,7 @@ def _parse_field(lexer: Lexer, fields: dict[str, object]) -> None:
     key = lexer.attribute_name()
     match key:
         case "device":
-            fields["devices"] = (lexer.integer("a device number"),)
+            fields["devices"] = (_number(lexer, "device"),)
         case "devices":
             _parse_devices(lexer, fields)
         case "last_tile_dims":
@@ -113,10 +113,18 @@ def _parse_devices(lexer: Lexer, fields: dict[str, object]) -> None:
     if lexer.at("<="):
         fields["devices"] = parse_iota_devices(lexer)
         return
-    devices = [lexer.integer("a device number")]
+    devices = [_number(lexer, "device")]
     while lexer.eat(","):
-        devices.append(lexer.integer("a device number"))
+        devices.append(_number(lexer, "device"))
     fields["devices"] = tuple(devices)
+
+
+def _number(lexer: Lexer, what: str) -> int:
+    start = lexer.start
+    number = lexer.integer(f"a {what} number")
+    if number < 0:
+        lexer.fail(f"expected the number of a {what}, from 0 on, found {number}", start)
+    return number
 
 
 def _check_tiles(lexer: Lexer, fields: dict[str, object], start: int) -> None:

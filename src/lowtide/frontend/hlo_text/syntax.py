@@ -102,10 +102,19 @@ _SEVERAL: Final[Mapping[Form, Mapping[str, ValueParser]]] = {
 }
 """The parsers of a value that is several attributes, all of them optional."""
 
+_ORDERS: Final = {"PARTIAL": "FLOAT", "TOTAL": "TOTALORDER"}
+"""The type of a comparison of floats by its order, which newer texts have in its place."""
+
+_ELSE: Final[Mapping[Form, Mapping[str, ValueParser]]] = {
+    Form.COMPARISON_TYPE: {"order": value.choice(_ORDERS, "comparison order")},
+}
+"""The parsers of an attribute that may stand in place of that of the field."""
+
 
 def _comparison_type(values: Values, operands: Sequence[Shape]) -> str:
-    order: str = values.get("type", "")
-    return order or ir.default_comparison(operands[0].element_type)
+    default = ir.default_comparison(operands[0].element_type)
+    known: str = values.get("type", default)
+    return _ORDERS.get(values.get("order", ""), known) if default == "FLOAT" else known
 
 
 def _dot_dimensions(values: Values, operands: Sequence[Shape]) -> ir.DotDimensions:
@@ -154,7 +163,8 @@ def _parsers(how: AttributeField) -> Mapping[str, ValueParser]:
     if not how.text:
         return {}
     if how.words:
-        return {how.text: value.choice(how.words, how.what, any_case=how.any_case)}
+        taken = value.choice(how.words, how.what, any_case=how.any_case)
+        return {how.text: taken, **_ELSE.get(how.form, {})}
     return {how.text: _PARSERS[how.form]}
 
 

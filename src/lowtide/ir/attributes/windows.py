@@ -149,6 +149,7 @@ class Convolution(Attributes):
         Form.WORD,
         default="unset",
         text="convolution_kind",
+        after="batch_group_count",
         proto="conv_kind",
         words=("fprop", "wgrad", "dgrad", "unset"),
         what="convolution kind",

@@ -1,6 +1,6 @@
 """The CUDA driver, by the package cuda-bindings: no toolkit is needed, only NVIDIA's driver.
 
-It has not run on a device yet; its calls are held against the names of the package by a test.
+Its calls are held against the names of the package by a test, which needs no device.
 """
 
 from __future__ import annotations
@@ -71,12 +71,16 @@ class CudaDriver:
             return {}
         module = self._module(program)
         self._closing.append(("cuModuleUnload", module))
-        names = [x.function for kernel in program.kernels for x in kernel.launches]
+        launches = [x for kernel in program.kernels for x in kernel.launches]
         found = {}
-        for name in dict.fromkeys(names):
+        for name, shared_bytes in dict.fromkeys([(x.function, x.shared_bytes) for x in launches]):
             function = self.calls("cuModuleGetFunction", module, name.encode())
             number = found[name] = self._number(function)
             self._names[number] = name
+            if shared_bytes:
+                most = self.calls.cuda.CUfunction_attribute
+                asked = most.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+                self.calls("cuFuncSetAttribute", function, asked, shared_bytes)
         return found
 
     def _module(self, program: GpuProgram) -> Any:
@@ -163,10 +167,10 @@ class CudaDriver:
         self.calls("cuMemcpyDtoDAsync", target, source, nbytes, self._numbered[stream])
 
     def launch(
-        self, function: int, grid: tuple[int, int], addresses: Sequence[int], stream: int
+        self, function: int, grid: tuple[int, int, int], addresses: Sequence[int], stream: int
     ) -> None:
-        """Run a function by a number of blocks of a number of threads."""
-        blocks, threads = grid
+        """Run a function, which is given addresses; see `GridLaunch.grid`."""
+        blocks, threads, shared_bytes = grid
         given = (ctypes.c_uint64 * len(addresses))(*addresses)
         start, size = ctypes.addressof(given), ctypes.sizeof(ctypes.c_uint64)
         places = [start + i * size for i in range(len(addresses))]
@@ -177,7 +181,7 @@ class CudaDriver:
             self._numbered[function],
             *(blocks, 1, 1),
             *(threads, 1, 1),
-            0,
+            shared_bytes,
             self._numbered[stream],
             ctypes.addressof(pointers),
             0,
@@ -200,6 +204,19 @@ class CudaDriver:
     def launch_graph(self, graph: int, stream: int) -> None:
         """Do all that a graph holds."""
         self.calls("cuGraphLaunch", self._numbered[graph], self._numbered[stream])
+
+    def graph_seconds(self, graph: int, stream: int) -> float:
+        """Return how long a graph takes on the device; nothing else is in the stream."""
+        flags = self.calls.cuda.CUevent_flags.CU_EVENT_DEFAULT
+        events = [self.calls("cuEventCreate", int(flags)) for _ in range(2)]
+        self.calls("cuEventRecord", events[0], self._numbered[stream])
+        self.launch_graph(graph, stream)
+        self.calls("cuEventRecord", events[1], self._numbered[stream])
+        self.synchronize(stream)
+        milliseconds = self.calls("cuEventElapsedTime", *events)
+        for event in events:
+            self.calls("cuEventDestroy", event)
+        return float(milliseconds) / 1e3
 
     def wait_for_stream(self, handle: int) -> None:
         """Return once all of a stream of another library is done: 1 and 2 are the default ones."""

@@ -168,9 +168,13 @@ def _bindings() -> Any:
 def architecture_for(major: int, minor: int, device: str) -> str:
     """Return the newest architecture for a device of a compute capability; raises DriverError.
 
-    Code of one capability runs on those of the same major number that are not older.
+    Code of one capability runs on those of the same major number that are not older. One that has
+    instructions of its own, which no other runs, is preferred.
     """
     found = [x for x in GPU_ARCHITECTURES if x[-1].isdigit() and int(x[3:-1]) == major]
+    own = f"sm_{major}{minor}a"
+    if own in GPU_ARCHITECTURES:
+        return own
     runs = [x for x in found if int(x[-1]) <= minor]
     if not runs:
         known = ", ".join(GPU_ARCHITECTURES)

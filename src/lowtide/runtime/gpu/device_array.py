@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from math import prod
 from typing import Any, Final, final
 
 import numpy as np
@@ -29,7 +30,7 @@ class DeviceArray:
     """
 
     def __init__(self, driver: Driver, address: int, shape: Shape) -> None:
-        self.driver, self.address, self._shape = driver, address, shape
+        self.driver, self.address, self.kind = driver, address, shape
         self.dtype: np.dtype[Any] = DTYPES[shape.element_type]
         self.shape: tuple[int, ...] = shape.dimensions
         if address:
@@ -38,7 +39,7 @@ class DeviceArray:
     @property
     def nbytes(self) -> int:
         """The bytes of all elements."""
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        return prod(self.shape) * self.dtype.itemsize
 
     @property
     def ndim(self) -> int:
@@ -48,7 +49,7 @@ class DeviceArray:
     @property
     def strides(self) -> tuple[int, ...]:
         """The bytes from an element to the next along each dimension."""
-        return strides_of(self._shape)
+        return strides_of(self.kind)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """Return the elements on the host."""
@@ -86,7 +87,7 @@ class DeviceArray:
         return capsule_of(shared, self)
 
     def __repr__(self) -> str:
-        return f"<{self._shape} on {self.driver.name}>"
+        return f"<{self.kind} on {self.driver.name}>"
 
 
 def strides_of(shape: Shape) -> tuple[int, ...]:
@@ -119,27 +120,36 @@ def resident(wanted: Argument, given: Any, driver: Driver) -> Resident | None:
     if isinstance(given, DeviceArray):
         if given.driver is not driver:
             return None
+        if given.kind is wanted.shape:
+            return Resident(given.address, given.nbytes, given)
         found = SharedTensor(given.address, driver.dlpack_device, given.dtype, given.shape, ())
         return _checked(wanted, found, given.strides, given)
     if driver.dlpack_device[0] != CUDA:
         return None
-    interface = getattr(given, "__cuda_array_interface__", None)
-    if interface is not None:
-        _wait_for(interface.get("stream"), driver)
-        found = SharedTensor(
-            interface["data"][0],
-            driver.dlpack_device,
-            np.dtype(interface["typestr"]),
-            tuple(interface["shape"]),
-            (),
-        )
-        return _checked(wanted, found, interface.get("strides"), given)
     place = getattr(given, "__dlpack_device__", lambda: _NEITHER)()
-    if place[0] != CUDA:
+    if place[0] == CUDA:
+        return _by_dlpack(wanted, given, place, driver)
+    interface = getattr(given, "__cuda_array_interface__", None)
+    if interface is None:
         return None
-    if tuple(place) != driver.dlpack_device:
+    if interface.get("stream") is not None:
+        driver.wait_for_stream(int(interface["stream"]))
+    found = SharedTensor(
+        interface["data"][0],
+        driver.dlpack_device,
+        np.dtype(interface["typestr"]),
+        tuple(interface["shape"]),
+        (),
+    )
+    return _checked(wanted, found, interface.get("strides"), given)
+
+
+def _by_dlpack(wanted: Argument, given: Any, place: Any, driver: Driver) -> Resident:
+    """An array on a device in DLPack's form, which knows more types than the other way."""
+    if tuple(map(int, place)) != driver.dlpack_device:
         raise InputError(f"{wanted} lies on device {place[1]}, not {driver.dlpack_device[1]}")
     owner = taken(given.__dlpack__(stream=_LEGACY))
+    driver.wait_for_stream(_LEGACY)  # Streams of programs do not wait for that one.
     found = owner.shared
     steps = [x * found.dtype.itemsize for x in found.steps] if found.steps else None
     return _checked(wanted, found, steps, owner)
@@ -147,11 +157,6 @@ def resident(wanted: Argument, given: Any, driver: Driver) -> Resident | None:
 
 _LEGACY: Final = 1
 """The stream that DLPack's other side puts its work before: CUDA's default one."""
-
-
-def _wait_for(stream: int | None, driver: Driver) -> None:
-    if stream is not None:
-        driver.wait_for_stream(int(stream))
 
 
 def _checked(

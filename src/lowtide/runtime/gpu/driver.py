@@ -77,9 +77,9 @@ class Driver(Protocol):
         """Copy bytes within the device; the two places are disjoint."""
 
     def launch(
-        self, function: int, grid: tuple[int, int], addresses: Sequence[int], stream: int
+        self, function: int, grid: tuple[int, int, int], addresses: Sequence[int], stream: int
     ) -> None:
-        """Run a function by a number of blocks of a number of threads; it is given addresses."""
+        """Run a function, which is given addresses; see `GridLaunch.grid`."""
 
     def begin_capture(self, stream: int) -> None:
         """Do not do what is put into a stream from now on, and into those that wait for it."""
@@ -89,6 +89,9 @@ class Driver(Protocol):
 
     def launch_graph(self, graph: int, stream: int) -> None:
         """Do all that a graph holds, in any order that its waits allow."""
+
+    def graph_seconds(self, graph: int, stream: int) -> float:
+        """Return how long a graph takes on the device; nothing else is in the stream."""
 
     def wait_for_stream(self, handle: int) -> None:
         """Return once all is done that another library has put into a stream of its own."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import count
+from time import perf_counter
 from typing import Final, final
 
 import numpy as np
@@ -229,9 +230,9 @@ class EmulatedDriver:
         self._queues.put(stream, run, (target, source), f"a copy of {nbytes} bytes")
 
     def launch(
-        self, function: int, grid: tuple[int, int], addresses: Sequence[int], stream: int
+        self, function: int, grid: tuple[int, int, int], addresses: Sequence[int], stream: int
     ) -> None:
-        """Run a function by a number of blocks of a number of threads."""
+        """Run a function, which is given addresses; see `GridLaunch.grid`."""
         self._check()
         kernels, symbol = self._functions[function]
         launch = GridLaunch(symbol, *grid)
@@ -274,6 +275,13 @@ class EmulatedDriver:
         """Put all work of a graph into a stream."""
         self._check()
         self._queues.launch(graph, stream)
+
+    def graph_seconds(self, graph: int, stream: int) -> float:
+        """Return how long this host takes for a graph."""
+        start = perf_counter()
+        self.launch_graph(graph, stream)
+        self.synchronize(stream)
+        return perf_counter() - start
 
     def wait_for_stream(self, handle: int) -> None:
         """Do nothing: no other library has streams here."""

@@ -13,10 +13,15 @@ from typing import Final
 
 from lowtide.ir.thunk import LaunchedKernel
 from lowtide.llvm.ptx import joined, without_prefetches
+from lowtide.runtime.gpu.emulator.copies_text import COPY_FUNCTIONS, COPY_SUPPORT
 from lowtide.runtime.gpu.emulator.products import PRODUCTS
 from lowtide.runtime.gpu.emulator.shadow_text import WatchedFault, watch_support
 from lowtide.runtime.gpu.emulator.state import SLOTS, StateField, Wait, field
+from lowtide.runtime.gpu.emulator.warpgroup_text import with_warpgroups
 from lowtide.runtime.gpu.emulator.watching import watched
+
+ASKED_BYTES: Final = 1 << 18
+"""Bytes that are there for launches that ask for shared memory, more than any may."""
 
 WAITING: Final = (
     "llvm.nvvm.barrier.cta.sync.aligned.all",
@@ -25,14 +30,18 @@ WAITING: Final = (
     *[x.intrinsic for x in PRODUCTS],
     "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16.p3",
     "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16.p3",
+    "wgmma.fence",
 )
-"""Intrinsics in which threads wait for each other."""
+"""Functions in which threads wait for each other; the last one stands ahead of all like it."""
 
 _SUPPORT: Final = f"""
 @gpu_state = internal global [{len(StateField)} x i64] zeroinitializer
 declare i32 @swapcontext(ptr, ptr)
 define ptr @gpu_state_address() {{
   ret ptr @gpu_state
+}}
+define ptr @gpu_shared_address() {{
+  ret ptr @gpu_shared
 }}
 define internal i32 @gpu_thread() {{
   %t = load i32, ptr {field(StateField.THREAD)}
@@ -149,6 +158,7 @@ _FUNCTIONS: Final = {
     **{x.intrinsic: x.function for x in PRODUCTS},
     "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16.p3": "gpu_matrices",
     "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16.p3": "gpu_turned_matrices",
+    **COPY_FUNCTIONS,
 }
 """What stands for each intrinsic of the device."""
 
@@ -166,6 +176,8 @@ _SHARED: Final = re.compile(
     r"ptr addrspace\(3\) (?P<pointer>[^ ,]+), align (?P<align>\d+)",
     re.MULTILINE,
 )
+_ASKED: Final = re.compile(r"^@([\w.]+) = external addrspace\(3\) global .*\n", re.MULTILINE)
+_CAST: Final = re.compile(r"= addrspacecast (ptr %[\w.]+) to ptr addrspace\(\d\)")
 _SPACE: Final = re.compile(r" addrspace\(\d\)")
 _TYPE: Final = re.compile(r"(?:<(\d+) x )?(?:i(\d+)|(half)|(float)|(double))>?")
 
@@ -178,8 +190,9 @@ def host_text(texts: Sequence[str], kernels: Sequence[LaunchedKernel]) -> str:
     text = without_prefetches(joined(texts))
     text = watched(_SHARED.sub(_noted, text), type_bytes)
     support = watch_support(text)
-    text = _DECLARED.sub("", f"{text}\n")
+    text, warpgroups = with_warpgroups(_with_asked_memory(_DECLARED.sub("", f"{text}\n")))
     text = _INTRINSIC.sub(lambda x: f"@{_FUNCTIONS[x[1]]}", text)
+    text = _CAST.sub(r"= bitcast \1 to ptr", text)
     text = _SPACE.sub("", text).replace("define ptx_kernel ", "define ")
     products = "".join([x.text() for x in PRODUCTS if f"@{x.function}(" in text])
     loads = [_MATRICES.format(name=x, kind=int(kind)) for x, kind in _LOADS if f"@{x}(" in text]
@@ -188,7 +201,18 @@ def host_text(texts: Sequence[str], kernels: Sequence[LaunchedKernel]) -> str:
         for kernel in kernels
         for launch in kernel.launches
     ]
-    return "\n".join([text, _SUPPORT, support, products, *loads, *dict.fromkeys(entries)])
+    more = [_SUPPORT, COPY_SUPPORT, warpgroups]
+    return "\n".join([text, *more, support, products, *loads, *dict.fromkeys(entries)])
+
+
+def _with_asked_memory(text: str) -> str:
+    """The shared memory that launches ask for is one array, whatever kernels call it."""
+    names = _ASKED.findall(text)
+    for name in names:
+        text = text.replace(f"@{name} ", "@gpu_shared ").replace(f"@{name},", "@gpu_shared,")
+    nbytes = ASKED_BYTES if names else 16
+    array = f"@gpu_shared = internal global [{nbytes} x i8] zeroinitializer, align 1024\n"
+    return f"{_ASKED.sub('', text)}\n{array}"
 
 
 def _noted(access: re.Match[str]) -> str:
