@@ -78,6 +78,11 @@ def _lie_together(product: GpuProduct, side: int, sizes: TileSizes, pieces: Tile
     return not memory.apart and len(fn.lines) <= _LINES
 
 
+def has_whole_pieces(product: GpuProduct, side: int, sizes: TileSizes, pieces: TilePieces) -> bool:
+    """Return whether an operand has all or nothing of each piece, wherever it lies."""
+    return isinstance(product.layout, DotLayout) or _lie_together(product, side, sizes, pieces)
+
+
 def _place(
     elements: Elements,
     product: GpuProduct,
