@@ -7,8 +7,8 @@ nvidia-cuda-nvdisasm). Of the loop with the most products its instructions are c
 products among them, and the bytes that the threads of a warp load from shared memory and store
 there. A multiprocessor has four schedulers, each of which issues one instruction a cycle, and
 shared memory that moves 128 bytes a cycle. The bound is of these two alone: waits, memory and
-occupancy can only lower it. Loads of single numbers are no part of it: threads that ask for the
-same bytes are given them at once, which the code does not tell.
+occupancy can only lower it. Bytes that several
+threads ask for count for each of them, as they go to the registers of each.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class Loop:
     def bound(self, architecture: str) -> float:
         """Return the part of the peak that the loop may reach at most."""
         busy = CYCLES[self.kind][architecture] * self.products
-        moved = self.loaded + self.stored if self.kind in TENSOR else self.stored
+        moved = self.loaded + self.stored
         return busy / max(busy, self.instructions, moved * SCHEDULERS / SHARED_BYTES)
 
 
