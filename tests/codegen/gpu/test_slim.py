@@ -58,6 +58,23 @@ VALUES = """
 """
 
 
+WINDOWS = """
+  x = f32[2,50,12] parameter(0)
+  w = f32[5,12,4] parameter(1)
+  ROOT c = f32[2,50,4] convolution(x, w), window={size=5 pad=2_2}, dim_labels=b0f_0io->b0f
+"""
+GRADIENT = """
+  x = f32[8,120,1] parameter(0)
+  g = f32[8,120,16] parameter(1)
+  ROOT c = f32[7,1,16] convolution(x, g), window={size=120 pad=3_3}, dim_labels=f0b_i0o->0bf
+"""
+
+
+@pytest.mark.parametrize("entry", [WINDOWS, GRADIENT])
+def test_convolutions_of_few_features(entry: str) -> None:
+    assert templates(check(entry)) == ["slim"]
+
+
 @pytest.mark.parametrize("entry", [HEADS, VALUES])
 def test_one_row_of_each_head(entry: str) -> None:
     assert "slim" in templates(check(entry, 1e-2))

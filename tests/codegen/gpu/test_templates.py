@@ -87,9 +87,9 @@ POINTS = {
   ROOT r = f32[5000] reduce(x, z), dimensions={0}, to_apply=add
 """,
     "convolution": """
-  x = f32[2,9,9,3] parameter(0)
+  x = f32[2,5,4,3] parameter(0)
   w = f32[3,3,3,4] parameter(1)
-  ROOT c = f32[2,9,9,4] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f
+  ROOT c = f32[2,5,4,4] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f
 """,
     "nothing": """
   x = f32[0,4] parameter(0)

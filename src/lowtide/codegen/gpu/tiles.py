@@ -83,6 +83,11 @@ def _lie_together(product: GpuProduct, side: int, sizes: TileSizes, pieces: Tile
     return not memory.apart and len(fn.lines) <= _LINES
 
 
+def has_whole_pieces(product: GpuProduct, side: int, sizes: TileSizes, pieces: TilePieces) -> bool:
+    """Return whether an operand has all or nothing of each piece, wherever it lies."""
+    return isinstance(product.layout, DotLayout) or _lie_together(product, side, sizes, pieces)
+
+
 def _place(
     elements: Elements,
     product: GpuProduct,
@@ -196,9 +201,13 @@ class OperandTile:
 
     @property
     def _at_once(self) -> int:
-        """The pieces that a thread has registers for at once; computed ones take more."""
+        """The pieces that a thread has registers for at once, a power of 2.
+
+        A single number needs its address, too, and computed ones take more.
+        """
         words = max(self.pieces.run * element_align(self.array.type) // 4, 1)
-        return max(_REGISTERS // words, 1) if self._is_plain else 1
+        words += 2 * words if self.pieces.run == 1 else 0
+        return 1 << (max(_REGISTERS // words, 1) if self._is_plain else 1).bit_length() - 1
 
     def bring(self, depth: Integer, half: Integer) -> None:
         """Write the loads and stores of a thread for the tile that begins at a depth."""
