@@ -212,7 +212,7 @@ def test_factorizations_are_right(tmp_path: Path) -> None:
     close(z * w @ z.T, x.T @ x)
     close(jnp.linalg.solve(x.T @ x, x.T @ x), np.eye(3))
     """
-    run(script, tmp_path)
+    run_quietly(script, tmp_path)
 
 
 def test_threads_call_at_once(tmp_path: Path) -> None:
