@@ -304,6 +304,11 @@ def test_programs_that_do_not_run_make_room_and_run_again(tmp_path: Path) -> Non
     expect("RESOURCE_EXHAUSTED", lambda: large(x))
     expect("takes 262,144 for arguments", lambda: large(x))
     np.testing.assert_array_equal(programs[2](x), np.full(1 << 16, 3))
+    y = jax.device_put(np.ones(3 << 17, np.float32))  # The last program gives way, too.
+    assert jax.devices()[0].memory_stats()["pool_bytes"] == 7 << 18
+    expect("RESOURCE_EXHAUSTED", lambda: jax.device_put(np.ones(3 << 17, np.float32)))
+    y.delete()
+    np.testing.assert_array_equal(programs[2](x), np.full(1 << 16, 3))
     """
     run_quietly(script, tmp_path)
 
