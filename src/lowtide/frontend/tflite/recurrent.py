@@ -17,9 +17,9 @@ from lowtide.frontend.graphs.shared.loops import part_at, repeat_steps, with_par
 from lowtide.frontend.graphs.shared.reductions import reduce
 from lowtide.frontend.tflite.lstm import LstmCell
 from lowtide.frontend.tflite.node import DOMAIN, LiteNode
+from lowtide.frontend.tflite.quantized_lstm import QuantizedLstmCell
 from lowtide.frontend.tflite.quantized_recurrent import moved_on, quantized_svdf
 from lowtide.frontend.tflite.weights import LayerWeights, active, added
-from lowtide.ir.element_type import ElementType
 from lowtide.records import dataclass
 
 Cell: TypeAlias = Callable[[Builder, Op, list[Op]], tuple[Op, list[Op]]]
@@ -111,14 +111,22 @@ def bidirectional_rnn(context: OpKernelContext) -> None:
 # -- LSTM ----------------------------------------------------------------------------------------
 
 
+def _lstm_cell(node: LiteNode, rows: int) -> Cell:
+    """The cell of an LSTM that goes one way; `rows` are those that TFLite's kernel takes at once."""
+    if node.is_quantized:
+        return QuantizedLstmCell.of(node, rows)
+    return LstmCell.of(node, 1, 20, with_zero=bool(node.code(4)))
+
+
 @op("LSTM", domain=DOMAIN, inputs=(20, 24))
 def lstm(context: OpKernelContext) -> None:
     """Give one step of an LSTM, and its state."""
     node = LiteNode(context)
     if node.code(3):
         raise node.refusal("the basic kernel of LSTM")
-    cell = LstmCell.of(node, 1, 20, with_zero=bool(node.code(4)))
-    found, state = cell(node.b, context.input(0), [context.input(i) for i in (18, 19)])
+    x = context.input(0)
+    cell = _lstm_cell(node, x.dimensions[0])
+    found, state = cell(node.b, x, [context.input(i) for i in (18, 19)])
     for value in (found, *state):
         node.give(value)
 
@@ -127,8 +135,8 @@ def lstm(context: OpKernelContext) -> None:
 def sequence_lstm(context: OpKernelContext) -> None:
     """Give all steps of an LSTM, and its state."""
     node = LiteNode(context)
-    cell = LstmCell.of(node, 1, 20, with_zero=bool(node.code(4)))
     given, is_time_major = context.input(0), bool(node.code(3))
+    cell = _lstm_cell(node, given.dimensions[1] if is_time_major else 1)
     found, state = _over_time(node, cell, given, [18, 19], is_time_major=is_time_major)
     for value in (found, *state):
         node.give(value)
@@ -166,13 +174,11 @@ def _over_time(
 ) -> tuple[Op, list[Op]]:
     """The outputs of all steps, in the layout of x, and the state after the last one."""
     b = node.b
-    if node.is_quantized:
-        raise node.refusal(f"it is quantized to {node.tensor(0).type}")
     x = x if is_time_major else b.transpose(x, _SWAPPED)
     held = [node.context.input(i) for i in states]
     count, batch = x.dimensions[:2]
     width = held[0].dimensions[-1]
-    found = b.broadcast(b.constant(0.0, ElementType.F32), [count, batch, width], [])
+    found = b.broadcast(b.constant(0, held[0].element_type), [count, batch, width], [])
 
     def step(child: Builder, number: Op, values: list[Op]) -> list[Op]:
         place = child.subtract(count - 1, number) if backwards else number
