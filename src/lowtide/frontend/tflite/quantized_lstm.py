@@ -211,8 +211,8 @@ class _Reader:
         inner = node.between(_HIDDEN)
         scale, zero = quantized.scale_of(node, inner), quantized.zero_of(inner)
         hidden = factor_of(float(np.float32(2.0**-30 / float(scale)))), zero
-        clips = self.clip(1, "INT16", self.scale(_STATES[1]))
-        clips = clips, self.clip(2, "INT8", quantized.scale_of(node, node.made))
+        scales = self.scale(_STATES[1]), quantized.scale_of(node, node.made)
+        clips = self.clip(1, "INT16", scales[0]), self.clip(2, "INT8", scales[1])
         output_zero = quantized.zero_of(node.tensor(_STATES[0]))
         gates = {x: self.gate(x) for x in names}
         return QuantizedLstmCell(gates, self.projection(), hidden, output_zero, bits, clips)

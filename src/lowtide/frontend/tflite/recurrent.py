@@ -15,6 +15,7 @@ from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared.broadcasting import along
 from lowtide.frontend.graphs.shared.loops import part_at, repeat_steps, with_part
 from lowtide.frontend.graphs.shared.reductions import reduce
+from lowtide.frontend.tflite.basic_lstm import basic_lstm
 from lowtide.frontend.tflite.lstm import LstmCell
 from lowtide.frontend.tflite.node import DOMAIN, LiteNode
 from lowtide.frontend.tflite.quantized_lstm import QuantizedLstmCell
@@ -112,18 +113,19 @@ def bidirectional_rnn(context: OpKernelContext) -> None:
 
 
 def _lstm_cell(node: LiteNode, rows: int) -> Cell:
-    """The cell of an LSTM that goes one way; `rows` are those that TFLite's kernel takes at once."""
+    """The cell of an LSTM of one way; `rows` are those that TFLite's kernel takes at once."""
     if node.is_quantized:
         return QuantizedLstmCell.of(node, rows)
     return LstmCell.of(node, 1, 20, with_zero=bool(node.code(4)))
 
 
-@op("LSTM", domain=DOMAIN, inputs=(20, 24))
+@op("LSTM", domain=DOMAIN, inputs=(5, 24))
 def lstm(context: OpKernelContext) -> None:
     """Give one step of an LSTM, and its state."""
     node = LiteNode(context)
     if node.code(3):
-        raise node.refusal("the basic kernel of LSTM")
+        basic_lstm(node)
+        return
     x = context.input(0)
     cell = _lstm_cell(node, x.dimensions[0])
     found, state = cell(node.b, x, [context.input(i) for i in (18, 19)])

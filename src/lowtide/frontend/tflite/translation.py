@@ -50,6 +50,9 @@ _STATE_INPUTS: Final = {
 }
 """The inputs of operators that hold state from one call to the next."""
 
+_BASIC_LSTM: Final = 5, (1, 4)
+"""How many inputs the basic kernel of LSTM has, and which ones are state."""
+
 _DEEPEST: Final = 32
 
 
@@ -153,7 +156,7 @@ class Translation:
             attributes["body"] = applied.graph
         inputs = [self._name(scope, x) for x in operator.inputs]
         outputs = [self._made(scope, given, x) for x in operator.outputs]
-        for position in _STATE_INPUTS.get(operator.name, ()):
+        for position in _state_inputs(operator):
             held = operator.inputs[position] if position < len(operator.inputs) else -1
             if held >= 0:
                 outputs.append(self._made(scope, given, held))
@@ -267,6 +270,12 @@ _SPECIAL: Final = {
 
 def _option(operator: LiteOperator, number: int) -> int:
     return 0 if operator.options is None else operator.options.integer(number)
+
+
+def _state_inputs(operator: LiteOperator) -> tuple[int, ...]:
+    count, held = _BASIC_LSTM
+    is_basic = operator.name == "LSTM" and len(operator.inputs) == count
+    return held if is_basic else _STATE_INPUTS.get(operator.name, ())
 
 
 def _node(
