@@ -17,8 +17,9 @@ from lowtide.builder import Builder, Op
 from lowtide.frontend.graphs.shared.broadcasting import along, expand
 from lowtide.frontend.graphs.shared.reductions import reduce
 from lowtide.frontend.tflite import fixed_point, quantized
+from lowtide.frontend.tflite.lstm_scales import cell_bits
 from lowtide.frontend.tflite.node import LiteNode
-from lowtide.frontend.tflite.quantized_lstm import cell_bits, within
+from lowtide.frontend.tflite.quantized_lstm import within
 from lowtide.frontend.tflite.rounding import factor_of, scaled_upward
 from lowtide.ir.attributes import DotDimensions
 from lowtide.ir.element_type import ElementType

@@ -17,8 +17,8 @@ from lowtide.frontend.graphs.shared.loops import part_at, repeat_steps, with_par
 from lowtide.frontend.graphs.shared.reductions import reduce
 from lowtide.frontend.tflite.basic_lstm import basic_lstm
 from lowtide.frontend.tflite.lstm import LstmCell
+from lowtide.frontend.tflite.lstm_scales import quantized_cell
 from lowtide.frontend.tflite.node import DOMAIN, LiteNode
-from lowtide.frontend.tflite.quantized_lstm import QuantizedLstmCell
 from lowtide.frontend.tflite.quantized_recurrent import moved_on, quantized_svdf
 from lowtide.frontend.tflite.weights import LayerWeights, active, added
 from lowtide.records import dataclass
@@ -115,7 +115,7 @@ def bidirectional_rnn(context: OpKernelContext) -> None:
 def _lstm_cell(node: LiteNode, rows: int) -> Cell:
     """The cell of an LSTM of one way; `rows` are those that TFLite's kernel takes at once."""
     if node.is_quantized:
-        return QuantizedLstmCell.of(node, rows)
+        return quantized_cell(node, rows)
     return LstmCell.of(node, 1, 20, with_zero=bool(node.code(4)))
 
 
