@@ -16,6 +16,7 @@ from typing import Any, Final, final
 
 from lowtide.frontend.graphs.graph import GraphNode, OpGraph
 from lowtide.frontend.tflite.model import LiteGraph, LiteModel, LiteOperator
+from lowtide.frontend.tflite.tensor_lists import with_items_set
 from lowtide.ir.errors import InputError
 from lowtide.records import dataclass
 
@@ -125,7 +126,7 @@ class Translation:
                 self._declare(name, call.number, tensor.number)
                 self._hold(scope, name)
                 scope.names[tensor.number] = name
-        for operator in given.operators:
+        for operator in with_items_set(given):
             self._add(scope, given, operator)
         inputs = [self._name(scope, x) for x in given.inputs if x not in call.handles]
         outputs = [self._name(scope, x) for x in given.outputs if x not in scope.handles]
