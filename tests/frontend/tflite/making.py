@@ -99,6 +99,8 @@ class Graph:
     outputs: list = field(default_factory=list)
     variables: set = field(default_factory=set)
     between: dict = field(default_factory=dict)
+    signatures: dict = field(default_factory=dict)
+    """Shapes with -1 for sizes that are known when the model runs, by tensor."""
 
     def tensor(self, shape, dtype="float32", scale=(), zero=(), axis=0, data=None):
         """A tensor of a shape."""
@@ -180,7 +182,12 @@ def _add_graph(prefix, at, graph, codes, buffers):
             fields[4] = f"{here}.q"
         if i in graph.variables:
             fields[5] = Scalar(1)
+        signature = graph.signatures.get(i)
+        if signature is not None:
+            fields[7] = f"{here}.g"
         prefix.table(here, fields)
+        if signature is not None:
+            prefix.content(f"{here}.g", np.array(signature, "<i4").tobytes(), 4)
         prefix.content(f"{here}.s", np.array(shape, "<i4").tobytes(), 4)
         prefix.content(f"{here}.n", f"tensor {i}".encode())
         if quantization is not None:

@@ -44,16 +44,19 @@ class _Items:
 
     def __init__(self, graph: LiteGraph) -> None:
         self.tensors = graph.tensors
-        self.makers: Mapping[int, LiteOperator] = {y: x for x in graph.operators for y in x.outputs}
+        whole = [x for x in graph.operators if min(x.inputs, default=-1) >= 0]
+        self.makers: Mapping[int, LiteOperator] = {y: x for x in whole for y in x.outputs}
 
     def replaced(self, operator: LiteOperator) -> LiteOperator | None:
         """The operator that sets an item where this one joins the parts; else None."""
-        is_joining = operator.name == "CONCATENATION" and len(operator.inputs) == _PARTS
-        if not is_joining or (operator.options is not None and operator.options.integer(0)):
+        if operator.name != "CONCATENATION" or len(operator.inputs) != _PARTS:
             return None
+        options = operator.options
+        if options is not None and (options.integer(0) or options.scalar(1, "b", 0)):
+            return None  # It joins along another dimension, or has an activation.
         head, item, tail = operator.inputs
-        before, after = self.makers.get(head), self.makers.get(tail)
-        if before is None or after is None or {before.name, after.name} != {"SLICE"}:
+        before, after = self.slice_of(head), self.slice_of(tail)
+        if before is None or after is None or item < 0:
             return None
         x, start, count = before.inputs
         rest, begin, left = after.inputs
@@ -64,6 +67,12 @@ class _Items:
         if not self.is_next(self.first(count, -1), self.first(begin, 0)):
             return None
         return replace(operator, name="DYNAMIC_UPDATE_SLICE", inputs=(x, item, count), options=None)
+
+    def slice_of(self, tensor: int) -> LiteOperator | None:
+        """The operator that takes a slice which is a tensor."""
+        found = self.makers.get(tensor)
+        is_slice = found is not None and found.name == "SLICE" and len(found.inputs) == _PARTS
+        return found if is_slice else None
 
     def are_alike(self, x: LiteTensor, item: LiteTensor) -> bool:
         """Whether an item is one along the first dimension of x, of the same type and scale."""
