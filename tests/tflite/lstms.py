@@ -225,3 +225,69 @@ HYBRID = {
     "sequence": hybrid_rnn("UNIDIRECTIONAL_SEQUENCE_RNN", False, seed=10),
     "sequence with zero points": hybrid_rnn("UNIDIRECTIONAL_SEQUENCE_RNN", True, seed=11),
 }
+
+
+def both_ways(auxiliary, kind="float32", with_zero=False, seed=1):
+    """Two LSTMs with an auxiliary input, with weights of its own or as that of the second one."""
+    graph = Graph()
+    drawn = _Drawn(graph, seed)
+    make = drawn.floats if kind == "float32" else drawn.bytes
+    x, other = graph.given((BATCH, STEPS, WIDTH)), graph.given((BATCH, STEPS, WIDTH))
+    inputs = [x]
+    for _ in range(2):
+        inputs += [make(CELLS, WIDTH) for _ in range(4)] + [make(CELLS, CELLS) for _ in range(4)]
+        inputs += [-1] * 3 + [drawn.floats(CELLS) for _ in range(4)] + [-1, -1]
+    inputs += [graph.state((BATCH, CELLS)) for _ in range(4)]
+    inputs += [other] + ([make(CELLS, WIDTH) for _ in range(8)] if auxiliary else [-1] * 8)
+    made = [graph.tensor((BATCH, STEPS, CELLS)) for _ in range(2)]
+    options = {0: 4, 3: 0, 4: 0, 5: int(with_zero)}
+    graph.outputs = list(graph.ops("BIDIRECTIONAL_SEQUENCE_LSTM", inputs, made, options))
+    return graph
+
+
+def layers_both_ways(auxiliary, kind="float32", major=False, seed=1):
+    """Two recurrent layers with an auxiliary input, as `both_ways`.
+
+    LiteRT gives floats of the second layer another input than its own where a batch comes first.
+    """
+    graph = Graph()
+    drawn = _Drawn(graph, seed)
+    make = drawn.floats if kind == "float32" else drawn.bytes
+    front = (STEPS, BATCH) if major else (BATCH, STEPS)
+    x, other = graph.given((*front, WIDTH)), graph.given((*front, WIDTH))
+    inputs = [x]
+    for _ in range(2):
+        inputs += [make(CELLS, WIDTH), make(CELLS, CELLS), drawn.floats(CELLS)]
+        inputs.append(graph.state((BATCH, CELLS)))
+    inputs += [other] + ([make(CELLS, WIDTH) for _ in range(2)] if auxiliary else [-1] * 2)
+    made = [graph.tensor((*front, CELLS)) for _ in range(2)]
+    options = {0: int(major), 1: 4, 2: 0}
+    graph.outputs = list(graph.ops("BIDIRECTIONAL_SEQUENCE_RNN", inputs, made, options))
+    return graph
+
+
+def diagonal(kind="float32", seed=1):
+    """An LSTM whose recurrent weights are those of diagonal matrices."""
+    graph = Graph()
+    drawn = _Drawn(graph, seed)
+    make = drawn.floats if kind == "float32" else drawn.bytes
+    inputs = [graph.given((BATCH, STEPS, WIDTH))]
+    inputs += [make(CELLS, WIDTH) for _ in range(4)] + [drawn.floats(CELLS) for _ in range(4)]
+    inputs += [-1] * 3 + [drawn.floats(CELLS) for _ in range(4)] + [-1, -1]
+    inputs += [graph.state((BATCH, CELLS)), graph.state((BATCH, CELLS))] + [-1] * 4
+    options = {0: 4, 5: 1}
+    shape = (BATCH, STEPS, CELLS)
+    graph.outputs = [graph.op("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, shape, options)]
+    return graph
+
+
+FLOATS = {
+    "auxiliary input": both_ways(True),
+    "input of its own": both_ways(False, seed=2),
+    "auxiliary input of 8-bit weights": both_ways(True, "int8", True, seed=3),
+    "layers with an auxiliary input": layers_both_ways(True, seed=4),
+    "layers with an input of their own": layers_both_ways(False, major=True, seed=5),
+    "layers of 8-bit weights": layers_both_ways(True, "int8", seed=6),
+    "diagonal": diagonal(),
+    "diagonal, of 8-bit weights": diagonal("int8", seed=7),
+}

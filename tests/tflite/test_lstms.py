@@ -43,6 +43,12 @@ def test_floats_with_weights_of_8_bits(name):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", lstms.FLOATS)
+def test_auxiliary_inputs_and_diagonal_weights(name):
+    for ours, theirs in both(model_bytes(lstms.FLOATS[name]), REFERENCE, count=3):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
 def first_output(graph):
     """What a quantized LSTM gives for its first input, as reals."""
     interpreter = Interpreter(model_content=model_bytes(graph))

@@ -27,24 +27,34 @@ _EPSILON: Final = 1e-8
 class LstmCell:
     """A cell: its weights, of which `first` are those of the input, and its options.
 
-    `norms` is the number of the first coefficients of normalization, None where there are none.
+    `norms` is the number of the first coefficients of normalization, `others` that of the first
+    weights of an auxiliary input, which stands behind the input; None where there are none.
     """
 
     weights: LayerWeights
     first: int
     norms: int | None
+    others: int | None
     activation: str
     clips: tuple[float, float]
 
     @classmethod
-    def of(cls, node: LiteNode, first: int, norms: int | None, *, with_zero: bool) -> LstmCell:
+    def of(
+        cls,
+        node: LiteNode,
+        first: int,
+        norms: int | None,
+        others: int | None = None,
+        *,
+        with_zero: bool,
+    ) -> LstmCell:
         """Return the cell of an operator, whose input weights begin at an input."""
-        numbers = [*range(first, first + 17), *(range(norms, norms + 4) if norms else ())]
-        if node.is_quantized:
-            raise node.refusal(f"it is quantized to {node.tensor(0).type}")
+        fours = [range(x, x + 4) for x in (norms, others) if x is not None]
+        numbers = [*range(first, first + 17), *[x for four in fours for x in four]]
+        node.require_floats()
         weights = LayerWeights.of(node, numbers, with_zero=with_zero)
         clips = node.real(1, 0.0), node.real(2, 0.0)
-        return cls(weights, first, norms, node.activation(0), clips)
+        return cls(weights, first, norms, others, node.activation(0), clips)
 
     def __call__(self, b: Builder, x: Op, state: list[Op]) -> tuple[Op, list[Op]]:
         """Return the output of a step and the state after it, of the state [output, cell]."""
@@ -67,7 +77,7 @@ class LstmCell:
     def _gate(self, b: Builder, gate: int, x: Op, held: Op, cell: Op | None) -> Op:
         """The sums of a gate before its activation."""
         weights = self.weights
-        parts = [weights.product(b, x, self.first + gate)]
+        parts = weights.products(b, x, [self.first, self.others], gate)
         parts.append(weights.product(b, held, self.first + RECURRENT + gate))
         sums = added(parts)
         if cell is not None and gate in PEEPHOLES:

@@ -59,26 +59,32 @@ def svdf(context: OpKernelContext) -> None:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _RnnCell:
-    """A cell of input weights, recurrent ones and bias; `more` are weights of another input."""
+    """A cell of input weights, recurrent ones and bias.
+
+    `others` is the number of the weights of an auxiliary input, which stands behind the input.
+    """
 
     weights: LayerWeights
     first: int
+    others: int | None
     activation: str
 
     def __call__(self, b: Builder, x: Op, state: list[Op]) -> tuple[Op, list[Op]]:
         """One step."""
-        parts = [self.weights.product(b, y, self.first + i) for i, y in enumerate((x, state[0]))]
-        sums = added(parts)
+        parts = self.weights.products(b, x, [self.first, self.others], 0)
+        sums = added([*parts, self.weights.product(b, state[0], self.first + 1)])
         bias = self.weights.along(b, self.first + 2, sums)
         found = active(b, added([sums, bias]), self.activation)
         return found, [found]
 
 
-def _rnn(node: LiteNode, first: int, activation: int, with_zero: int) -> _RnnCell:
+def _rnn(
+    node: LiteNode, first: int, activation: int, with_zero: int, others: int | None = None
+) -> _RnnCell:
     node.require_floats()
-    numbers = [first, first + 1, first + 2]
+    numbers = [first, first + 1, first + 2, *([] if others is None else [others])]
     weights = LayerWeights.of(node, numbers, with_zero=bool(node.code(with_zero)))
-    return _RnnCell(weights, first, node.activation(activation))
+    return _RnnCell(weights, first, others, node.activation(activation))
 
 
 @op("RNN", domain=DOMAIN, inputs=5)
@@ -104,9 +110,10 @@ def sequence_rnn(context: OpKernelContext) -> None:
 def bidirectional_rnn(context: OpKernelContext) -> None:
     """Give all steps of two recurrent layers, one of which goes backwards, and their states."""
     node = LiteNode(context)
-    _refuse_auxiliary(node, 9)
-    cells = [_rnn(node, first, 1, 3) for first in (1, 5)]
-    _both_ways(node, cells, [[4], [8]], is_time_major=bool(node.code(0)), merged=bool(node.code(2)))
+    cells = [_rnn(node, first, 1, 3, others) for first, others in ((1, 10), (5, 11))]
+    inputs, states = _inputs_both_ways(node, 9, 10), [[4], [8]]
+    major, merged = bool(node.code(0)), bool(node.code(2))
+    _both_ways(node, cells, inputs, states, is_time_major=major, merged=merged)
 
 
 # -- LSTM ----------------------------------------------------------------------------------------
@@ -148,11 +155,12 @@ def sequence_lstm(context: OpKernelContext) -> None:
 def bidirectional_lstm(context: OpKernelContext) -> None:
     """Give all steps of two LSTMs, one of which goes backwards, and their states."""
     node = LiteNode(context)
-    _refuse_auxiliary(node, 39)
     with_zero = bool(node.code(5))
-    cells = [LstmCell.of(node, first, None, with_zero=with_zero) for first in (1, 18)]
-    states = [[35, 36], [37, 38]]
-    _both_ways(node, cells, states, is_time_major=bool(node.code(4, 1)), merged=bool(node.code(3)))
+    firsts = (1, 40), (18, 44)
+    cells = [LstmCell.of(node, x, None, others, with_zero=with_zero) for x, others in firsts]
+    inputs, states = _inputs_both_ways(node, 39, 41), [[35, 36], [37, 38]]
+    major, merged = bool(node.code(4, 1)), bool(node.code(3))
+    _both_ways(node, cells, inputs, states, is_time_major=major, merged=merged)
 
 
 # -- sequences -----------------------------------------------------------------------------------
@@ -160,9 +168,17 @@ def bidirectional_lstm(context: OpKernelContext) -> None:
 _SWAPPED: Final = (1, 0, 2)
 
 
-def _refuse_auxiliary(node: LiteNode, first: int) -> None:
-    if any(node.context.has_input(i) for i in range(first, node.context.input_count)):
-        raise node.refusal("an auxiliary input")
+def _inputs_both_ways(node: LiteNode, auxiliary: int, weights: int) -> list[Op]:
+    """The inputs of two layers, of which the second goes backwards.
+
+    An auxiliary one with weights stands behind the input of both; without, it is the second's.
+    """
+    x, other = node.context.input(0), node.context.optional(auxiliary)
+    if other is None:
+        return [x, x]
+    if node.context.has_input(weights):
+        return [node.b.concatenate([x, other], 2)] * 2
+    return [x, other]
 
 
 def _over_time(
@@ -194,15 +210,15 @@ def _over_time(
 def _both_ways(
     node: LiteNode,
     cells: Sequence[Cell],
+    inputs: Sequence[Op],
     states: Sequence[Sequence[int]],
     *,
     is_time_major: bool,
     merged: bool,
 ) -> None:
     """Set the outputs: both ways side by side if `merged`, then what their states are."""
-    x, left = node.context.input(0), []
-    outputs = []
-    for number, (cell, held) in enumerate(zip(cells, states, strict=True)):
+    outputs, left = [], []
+    for number, (cell, x, held) in enumerate(zip(cells, inputs, states, strict=True)):
         found, after = _over_time(
             node, cell, x, held, is_time_major=is_time_major, backwards=number == 1
         )
