@@ -122,19 +122,33 @@ class QuantizedLstmCell:
     def __call__(self, b: Builder, x: Op, state: list[Op]) -> tuple[Op, list[Op]]:
         """Return the output of a step and the state after it, of the state [output, cell]."""
         held, cell = state[0], b.convert(state[1], ElementType.S32)
-        sums = {i: gate(b, x, held, cell) for i, gate in self.gates.items() if i != OUTPUT}
-        forget = fixed_point.logistic(b, sums[FORGET], _GATE_BITS)
-        taken = fixed_point.tangent(b, sums[CELL], _GATE_BITS)
-        share = b.subtract(fixed_point.one(forget), forget)
-        if INPUT in sums:
-            share = fixed_point.logistic(b, sums[INPUT], _GATE_BITS)
+        early = [i for i in self.gates if i != CELL and not (i == OUTPUT and self.is_late)]
+        gates = dict(zip(early, self._opened(b, early, x, held, cell), strict=True))
+        forget = gates[FORGET]
+        share = gates.get(INPUT, b.subtract(fixed_point.one(forget), forget))
+        taken = fixed_point.tangent(b, self.gates[CELL](b, x, held, cell), _GATE_BITS)
         kept = fixed_point.shifted_right(b, forget * cell, FRACTION)
         more = fixed_point.shifted_right(b, share * taken, FRACTION + self.bits)
         cell = _clipped(b, within(b, kept + more, "INT16"), self.clips[0])
-        opened = self.gates[OUTPUT](b, x, held, cell)
-        opened = fixed_point.logistic(b, opened, _GATE_BITS)
+        if self.is_late:
+            gates[OUTPUT] = self._opened(b, [OUTPUT], x, held, cell)[0]
+        opened = gates[OUTPUT]
         found = self._output(b, opened * self._tangent(b, cell))
         return found, [found, b.convert(cell, ElementType.S16)]
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the output gate waits for the cell after the step."""
+        return self.gates[OUTPUT].peephole is not None
+
+    def _opened(self, b: Builder, names: list[int], x: Op, held: Op, cell: Op) -> list[Op]:
+        """Gates without integer bits, whose function is computed of all of them at once."""
+        sums = [self.gates[i](b, x, held, cell) for i in names]
+        joined = sums[0] if len(sums) == 1 else b.concatenate(sums, 1)
+        found = fixed_point.logistic(b, joined, _GATE_BITS)
+        rows, count = sums[0].dimensions
+        places = range(0, count * len(sums), count)
+        return [b.slice(found, [0, i], [rows, i + count], [1, 1]) for i in places]
 
     def _tangent(self, b: Builder, cell: Op) -> Op:
         """The hyperbolic tangent of a cell, of which there is one for some integer bits."""
