@@ -291,3 +291,21 @@ FLOATS = {
     "diagonal": diagonal(),
     "diagonal, of 8-bit weights": diagonal("int8", seed=7),
 }
+
+
+def hybrid_svdf(with_zero, rank=2, units=3, memory=5, seed=1):
+    """Features of floats filtered over time, with weights of 8 bits."""
+    graph, filters = Graph(), rank * units
+    drawn = _Drawn(graph, seed)
+    inputs = [graph.given((BATCH, WIDTH)), drawn.bytes(filters, WIDTH)]
+    inputs += [drawn.bytes(filters, memory), drawn.floats(units)]
+    inputs.append(graph.state((BATCH, filters * memory)))
+    options = {0: rank, 1: 1, 2: int(with_zero)}
+    graph.outputs = [graph.op("SVDF", inputs, (BATCH, units), options)]
+    return graph
+
+
+HYBRID |= {
+    "filters": hybrid_svdf(False, seed=12),
+    "filters with zero points": hybrid_svdf(True, seed=13),
+}
