@@ -45,6 +45,7 @@ _KERNELS: Final = (
     "reductions",
     "resizing",
     "shapes",
+    "slicing",
     "softmax",
     "spectra",
     "stablehlo",
