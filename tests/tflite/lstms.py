@@ -60,9 +60,13 @@ def quantized(
     clips=(0.0, 0.0),
     major=False,
     bits=4,
+    coarse=False,
     seed=1,
 ):
-    """An LSTM of 8-bit numbers, whose cells of 16 bits have some integer bits."""
+    """An LSTM of 8-bit numbers, whose cells of 16 bits have some integer bits.
+
+    Normalized sums are a few units only where they are `coarse`.
+    """
     graph, out = Graph(), projected or CELLS
     drawn = _Drawn(graph, seed)
     given, made = _shapes(name, major, out)
@@ -77,9 +81,13 @@ def quantized(
     scale, zero = drawn.real(0.004, 0.01), drawn.zero()
     inputs.append(graph.state((BATCH, out), "int8", scale, zero))
     inputs.append(graph.state((BATCH, CELLS), "int16", 2.0 ** (bits - 15), 0))
-    norms = _gates(lambda: drawn.halves(CELLS, scales=(1e-5, 6e-5)), coupled)
+    scales = (1e-3, 2e-3) if coarse else (1e-5, 6e-5)
+    norms = _gates(lambda: drawn.halves(CELLS, scales=scales), coupled)
     inputs += norms if normalized else [-1] * 4
-    between = [graph.tensor((1,), "int16", drawn.real(2e-4, 5e-4), 0) for _ in range(4)]
+    between = [
+        graph.tensor((1,), "int16", drawn.real(2e-4, 5e-4) * (3e4 if coarse else 1), 0)
+        for _ in range(4)
+    ]
     between.append(graph.tensor((1,), "int8", drawn.real(0.004, 0.01), drawn.zero()))
     result = graph.tensor(made, "int8", scale, zero)
     options = {0: 4, 1: clips[0], 2: clips[1]}
@@ -97,6 +105,7 @@ QUANTIZED = {
     "coupled, clipped": quantized(coupled=True, clips=(1.3, 0.0), seed=4),
     "peepholes, time first": quantized(peepholes=True, major=True, seed=5),
     "normalized": quantized(normalized=True, seed=6),
+    "normalized, of variance 0 at times": quantized(normalized=True, coarse=True, seed=13),
     "projected": quantized(projected=4, projection_bias=True, clips=(0.0, 0.3), seed=7),
     "peepholes of a short output": quantized(peepholes=True, projected=4, seed=8),
     "the same, time first": quantized(peepholes=True, projected=4, major=True, seed=9),

@@ -121,8 +121,7 @@ def _small_exponential(b: Builder, x: Op) -> Op:
     fourth = shifted_right(b, product(b, square, square), 2)
     cube = product(b, square, y)
     terms = shifted_right(b, product(b, fourth + cube, third) + square, 1)
-    found = product(b, y + terms, start) + start
-    return found if point(x) == _WIDE_POINT else b.minimum(found, one(x))
+    return product(b, y + terms, start) + start
 
 
 def reciprocal_of_more_than_one(b: Builder, x: Op) -> Op:
