@@ -9,9 +9,9 @@ from lowtide.frontend.graphs.shared.elementwise import is_nan
 from lowtide.frontend.graphs.shared.indexing import take
 from lowtide.frontend.onnx.forest import Forest
 from lowtide.frontend.onnx.leaf_bits import LeafBits
-from lowtide.frontend.onnx.node_tests import COMPARE, passing_number
+from lowtide.frontend.onnx.node_tests import bounds, passing_number
 from lowtide.ir.element_type import ElementType
-from lowtide.ir.literal import Array
+from lowtide.ir.literal import DTYPES, Array
 from lowtide.ir.opcode import Opcode
 
 
@@ -42,32 +42,31 @@ def _wide(b: Builder, table: Array, like: Op) -> Op:
 
 def _holds(b: Builder, x: Op, forest: Forest, tests: Array) -> Op:
     """Whether tests [parts, tests] hold: [parts, tests, n]; what stands for none may do both."""
-    known = np.unique(tests[tests >= 0])
-    features = forest.features[tests]
-    columns = b.transpose(x, [1, 0])
     passing = forest.nan_is_true[tests] & (tests >= 0)
-    number = passing_number(forest, known)
+    known = tests[tests >= 0]
+    number = passing_number(forest, known) if passing.any() else None
+    columns, features = b.transpose(x, [1, 0]), forest.features[tests]
     if number is not None:
-        replaced = b.select(
-            is_nan(b, columns),
-            b.broadcast(b.constant(number, x.element_type), columns.dimensions, []),
-            columns,
-        )
-        if forest.nan_is_true[known].all():
+        replaced = _replaced(b, columns, number)
+        if passing[tests >= 0].all():
             columns = replaced
         else:
-            features = np.where(passing, features + x.dimensions[1], features)
+            features = features + passing * x.dimensions[1]
             columns = b.concatenate([columns, replaced], 0)
     value = take(b, columns, b.constant(features.astype(np.int32)), 0)
-    sizes = value.dimensions
-    dtype = np.float64 if x.element_type is ElementType.F64 else np.float32
-    threshold = b.broadcast(b.constant(forest.thresholds[tests].astype(dtype)), sizes, [0, 1])
-    modes = np.unique(forest.modes[known]).tolist() or [0]
-    holds = COMPARE[modes[0]](value, threshold)
-    for mode in modes[1:]:
-        own = b.broadcast(b.constant(forest.modes[tests] == mode), sizes, [0, 1])
-        holds = b.select(own, COMPARE[mode](value, threshold), holds)
+    least, most = bounds(forest, tests, DTYPES[x.element_type])
+    compared = [
+        compare(value, _wide(b, bound, value))
+        for compare, bound in ((Op.ge, least), (Op.le, most))
+        if bound is not None
+    ]
+    holds = compared[0] & compared[1] if compared[1:] else compared[0]
     if number is None and passing.any():
-        may_pass = b.broadcast(b.constant(passing), sizes, [0, 1])
-        holds = holds | (is_nan(b, value) & may_pass)
+        holds = holds | (is_nan(b, value) & _wide(b, passing, value))
     return holds
+
+
+def _replaced(b: Builder, x: Op, number: float) -> Op:
+    """Numbers with another one for what is none."""
+    wide = b.broadcast(b.constant(number, x.element_type), x.dimensions, [])
+    return b.select(is_nan(b, x), wide, x)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-
 from lowtide.builder import Builder, Op
 from lowtide.frontend.onnx.bit_places import bit_places
 from lowtide.frontend.onnx.forest import Forest
 from lowtide.frontend.onnx.leaf_bits import leaf_bits, tests_of
+from lowtide.frontend.onnx.node_tests import without_unequal
 from lowtide.frontend.onnx.packed_forest import Levels, levels_of, packed, stages
 from lowtide.frontend.onnx.tree_walk import walked_places
-from lowtide.ir.element_type import ElementType
-from lowtide.ir.literal import Array
+from lowtide.ir.literal import DTYPES, Array
 from lowtide.records import dataclass
 
 _STEP: Final = 45
@@ -41,14 +39,13 @@ def ends(b: Builder, x: Op, forest: Forest) -> list[Ends]:
     Raises ValueError where a node tests a feature that there is not.
     """
     n, width = x.dimensions
+    forest = without_unequal(forest)
     levels = levels_of(forest)
     greatest = int(forest.features[levels.nodes[~levels.is_leaf]].max(initial=0))
     if greatest >= width:
         raise ValueError(f"a node tests feature {greatest} of {width}")
     if not _is_by_bits(levels, n):
-        walked = packed(
-            forest, levels, np.float64 if x.element_type is ElementType.F64 else np.float32
-        )
+        walked = packed(forest, levels, DTYPES[x.element_type])
         return [Ends(walked_places(b, x, walked), 1, walked.nodes)]
     return [
         Ends(bit_places(b, x, forest, bits), 0, bits.nodes.reshape(-1))

@@ -103,11 +103,14 @@ def _parts(levels: Levels) -> _Parts:
     share = each[tree[test]]
     begin = before[test]
     middle = begin + below[levels.children[test] + 1]
-    ends = [np.clip(x - number * share, 0, share) for x in (begin, middle, begin + below[test])]
+    shift = number * share
+    end = begin + below[test]
     return _Parts(
         test,
         first[tree[test]] + number,
-        *ends,
+        np.clip(begin - shift, 0, share),
+        np.clip(middle - shift, 0, share),
+        np.clip(end - shift, 0, share),
         leaf,
         first[tree[leaf]] + part,
         before[leaf] - part * each[tree[leaf]],
@@ -159,9 +162,9 @@ def _group(levels: Levels, parts: _Parts, chosen: Array) -> LeafBits:
     nodes[row[parts.of_leaf[leaf]], parts.places[leaf]] = levels.nodes[parts.leaves[leaf]]
     test = np.flatnonzero(row[parts.of_test] >= 0)
     test = test[np.argsort(row[parts.of_test[test]], kind="stable")]
-    at = row[parts.of_test[test]]
-    many = np.bincount(at, minlength=len(chosen))
-    at = at, np.arange(len(test)) - np.repeat(np.cumsum(many) - many, many)
+    of_row = row[parts.of_test[test]]
+    many = np.bincount(of_row, minlength=len(chosen))
+    at = of_row, np.arange(len(test)) - np.repeat(np.cumsum(many) - many, many)
     sizes = (len(chosen), max(1, int(many.max(initial=0))))
     tests = np.full(sizes, -1)
     tests[at] = levels.nodes[parts.tests[test]]

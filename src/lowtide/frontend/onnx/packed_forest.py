@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from lowtide.frontend.onnx.forest import MODES, Forest
+from lowtide.frontend.onnx.forest import Forest
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.literal import Array
 from lowtide.records import dataclass
@@ -20,9 +20,6 @@ _MOST_NODES: Final = 1 << 24
 
 _FEW_STEPS: Final = 512
 """Trees of fewer steps together are all walked to the greatest depth."""
-
-_NOT_EQUAL: Final = MODES.index("NEQ")
-"""The comparison that holds for what is no number, and so is of no use for leaves."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -78,10 +75,9 @@ def levels_of(forest: Forest) -> Levels:
 
 
 def packed(forest: Forest, levels: Levels, dtype: Any) -> PackedForest:
-    """Return trees with thresholds of a type."""
+    """Return trees with thresholds of a type; no test may be that something is unequal."""
     nodes, following, leaf = levels.nodes, levels.children, levels.is_leaf
-    tested = sorted(set(forest.modes[nodes[~leaf]].tolist()))
-    modes = sorted({*tested, next((x for x in tested if x != _NOT_EQUAL), 0)})
+    modes = sorted(set(forest.modes[nodes[~leaf]].tolist())) or [0]
     numbers = np.where(leaf, 0, np.searchsorted(modes, forest.modes[nodes]))
     mode_bits = (len(modes) - 1).bit_length()
     feature_bits = int(forest.features.max(initial=0)).bit_length()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, reduce as reduce_ops
+from functools import partial
+from functools import reduce as reduce_ops
 from typing import Final
 
 import numpy as np
