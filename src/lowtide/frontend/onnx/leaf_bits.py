@@ -68,9 +68,9 @@ class _Parts:
 
 def tests_of(levels: Levels) -> int:
     """Return about how many tests the parts of trees have."""
-    leaves = int(levels.is_leaf.sum())
-    cuts = -(-leaves // _MOST)
-    return leaves + cuts * len(levels.starts)
+    _, below, _ = _numbers(levels)
+    leaves = below[: len(levels.depths)]
+    return int(leaves.sum() + ((leaves - 1) // _MOST * levels.depths).sum())
 
 
 def leaf_bits(levels: Levels) -> list[LeafBits]:
@@ -79,6 +79,41 @@ def leaf_bits(levels: Levels) -> list[LeafBits]:
     counts = np.bincount(parts.of_test, minlength=parts.count)
     order = np.argsort(-counts, kind="stable")
     return [_group(levels, parts, order[a:b]) for a, b in _spans(counts[order])]
+
+
+def by_target(bits: LeafBits, has: Array) -> LeafBits | None:
+    """Return parts in runs of as many, one for each target that `has` [nodes, targets] a weight.
+
+    None where a part has weights for several targets, or too many would have to be added in vain.
+    """
+    parts, targets = len(bits.nodes), has.shape[1]
+    if has.sum(1).max() > 1:
+        return None
+    has_any: Array = has.any(1)
+    weighs = (bits.nodes >= 0) & has_any[bits.nodes]
+    of_node = has.argmax(1)[bits.nodes]
+    last = np.where(weighs, of_node, -1).max(1)
+    first = np.where(weighs, of_node, targets).min(1)
+    counts = np.bincount(last[last >= 0], minlength=targets)
+    most = int(counts.max())
+    if not most or (first < last).any() or targets * most * _ALIKE > parts:
+        return None
+    rows = [np.flatnonzero(last == target) for target in range(targets)]
+    chosen = np.concatenate([np.append(x, [parts] * (most - len(x))) for x in rows]).astype(int)
+    every = np.invert(bits.if_false.dtype.type(0))
+    return LeafBits(
+        _rows(bits.tests, chosen, -1),
+        None if bits.if_true is None else _rows(bits.if_true, chosen, every),
+        _rows(bits.if_false, chosen, every),
+        _rows(bits.nodes, chosen, -1),
+    )
+
+
+def _rows(table: Array, chosen: Array, none: Any) -> Array:
+    """Rows of a table, the one behind the last of which has the same everywhere."""
+    extra = np.full((1, table.shape[1]), none, table.dtype)
+    found: Array = np.concatenate([table, extra])[chosen]
+    return found
 
 
 def _parts(levels: Levels) -> _Parts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from functools import reduce as reduce_ops
 from typing import Final
@@ -72,6 +73,14 @@ def sums(b: Builder, x: Op, forest: Forest, aggregate: str) -> Op:
 def _reduced(b: Builder, kind: str, weights: Array, found: Ends) -> Op:
     """The weights [places, targets] at which rows end, reduced over trees: [n, targets]."""
     targets = weights.shape[1]
+    if found.by_target:
+        runs = weights.reshape(targets, -1, targets)
+        own = np.concatenate([runs[x, :, x] for x in range(targets)])
+        n = found.at.dimensions[1]
+        parts = b.reshape(
+            take(b, b.constant(own), found.at, 0), [targets, found.at.dimensions[0] // targets, n]
+        )
+        return b.transpose(reduce(b, kind, parts, [1]), [1, 0])
     if found.trees or targets > _FEW_TARGETS:
         return reduce(b, kind, take(b, b.constant(weights), found.at, 0), [found.trees])
     parts = take(b, b.constant(np.ascontiguousarray(weights.T)), found.at, 1)
@@ -150,9 +159,9 @@ def classifier(context: OpKernelContext) -> None:
 def _binary(context: OpKernelContext, x: Op, labels: list[int], base: Array) -> None:
     b = context.builder
     forest = forest_of_nodes(context, "class", len(labels))
-    (column,) = np.flatnonzero(forest.has.any(0)).tolist()
-    total = sums(b, x, forest, "SUM")
-    score = b.slice(total, [0, column], [total.dimensions[0], column + 1], [1, 1])
+    used = forest.has.any(0)
+    own = replace(forest, weights=forest.weights[:, used], has=forest.has[:, used])
+    score = sums(b, x, own, "SUM")
     if base.size:
         score = score + b.constant(base[-1], score.element_type)
     score = _floats(b, score)
