@@ -89,8 +89,7 @@ def by_target(bits: LeafBits, has: Array) -> LeafBits | None:
     parts, targets = len(bits.nodes), has.shape[1]
     if has.sum(1).max() > 1:
         return None
-    has_any: Array = has.any(1)
-    weighs = (bits.nodes >= 0) & has_any[bits.nodes]
+    weighs = (bits.nodes >= 0) & np.asarray(has.any(1))[bits.nodes]
     of_node = has.argmax(1)[bits.nodes]
     last = np.where(weighs, of_node, -1).max(1)
     first = np.where(weighs, of_node, targets).min(1)

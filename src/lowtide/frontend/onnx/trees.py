@@ -76,10 +76,9 @@ def _reduced(b: Builder, kind: str, weights: Array, found: Ends) -> Op:
     if found.by_target:
         runs = weights.reshape(targets, -1, targets)
         own = np.concatenate([runs[x, :, x] for x in range(targets)])
-        n = found.at.dimensions[1]
-        parts = b.reshape(
-            take(b, b.constant(own), found.at, 0), [targets, found.at.dimensions[0] // targets, n]
-        )
+        trees, n = found.at.dimensions
+        taken = take(b, b.constant(own), found.at, 0)
+        parts = b.reshape(taken, [targets, trees // targets, n])
         return b.transpose(reduce(b, kind, parts, [1]), [1, 0])
     if found.trees or targets > _FEW_TARGETS:
         return reduce(b, kind, take(b, b.constant(weights), found.at, 0), [found.trees])
