@@ -76,12 +76,10 @@ class DrawnForest:
     def ensemble(self, rows, dtype=np.float32):
         """Return a model of a TreeEnsemble; its trees have at least two leaves each."""
         kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-        flat, roots = [], []
-        for tree in self.trees:
-            roots.append(self._flattened(tree, flat))
-        columns = dict(
-            zip(("feature", "split", "mode", "missing", "yes", "no"), zip(*flat), strict=True)
-        )
+        flat = []
+        roots = [self._flattened(tree, flat) for tree in self.trees]
+        names = ("feature", "split", "mode", "missing", "yes", "no")
+        columns = dict(zip(names, zip(*flat, strict=True), strict=True))
         sides = {}
         for side in ("yes", "no"):
             leafs = [int(x[0] == "leaf") for x in columns[side]]
