@@ -63,8 +63,6 @@ def plan_slim(instruction: Instruction, target: Target) -> GpuPlan | None:
     product = product_of(instruction, target)
     if product is None or product.total not in _TYPES:
         return None
-    if not isinstance(product.layout, DotLayout):
-        return None
     if product.count < _LEAST_WORK and prod(product.layout.depth) < _LONG:
         return None
     if min(prod(product.layout.rows), prod(product.layout.columns)) > _MOST:
