@@ -212,7 +212,7 @@ def test_factorizations_are_right(tmp_path: Path) -> None:
     close(z * w @ z.T, x.T @ x)
     close(jnp.linalg.solve(x.T @ x, x.T @ x), np.eye(3))
     """
-    run(script, tmp_path)
+    run_quietly(script, tmp_path)
 
 
 def test_threads_call_at_once(tmp_path: Path) -> None:
@@ -284,6 +284,31 @@ def test_errors_are_those_of_the_call_and_the_next_one_runs(tmp_path: Path) -> N
     close(jax.jit(lambda x: x + 1, compiler_options={"target": "cpu"})(1.0), 2.0)
     other = jax.jit(lambda x: x + 1, compiler_options={"target": "cuda:sm_80"})
     expect("cuda:emulated", lambda: other(1.0))
+    """
+    run_quietly(script, tmp_path)
+
+
+def test_programs_that_do_not_run_make_room_and_run_again(tmp_path: Path) -> None:
+    script = """
+    import lowtide.runtime.gpu.emulator.device as emulated
+    whole, most = emulated.EmulatedDriver, emulated.DeviceFaults(memory=1 << 21)
+    emulated.EmulatedDriver = lambda: whole(faults=most)
+    x = jnp.ones(1 << 16)  # 256 KiB: a program takes 512 of them, its result 256 more.
+    programs = [jax.jit(lambda x, i=i: x * i + 1) for i in range(6)]
+    for turn in range(2):
+        for i, f in enumerate(programs):
+            np.testing.assert_array_equal(f(x), np.full(1 << 16, i + 1))
+    stats = jax.devices()[0].memory_stats()
+    assert stats["pool_bytes"] <= stats["bytes_limit"] == 1 << 21
+    large = jax.jit(lambda x: jnp.tile(x, 16))
+    expect("RESOURCE_EXHAUSTED", lambda: large(x))
+    expect("takes 262,144 for arguments", lambda: large(x))
+    np.testing.assert_array_equal(programs[2](x), np.full(1 << 16, 3))
+    y = jax.device_put(np.ones(3 << 17, np.float32))  # The last program gives way, too.
+    assert jax.devices()[0].memory_stats()["pool_bytes"] == 7 << 18
+    expect("RESOURCE_EXHAUSTED", lambda: jax.device_put(np.ones(3 << 17, np.float32)))
+    y.delete()
+    np.testing.assert_array_equal(programs[2](x), np.full(1 << 16, 3))
     """
     run_quietly(script, tmp_path)
 

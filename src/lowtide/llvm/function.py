@@ -363,28 +363,25 @@ class Function:
             again = self.compare("slt", following, stop)
             self.do(f"br i1 {again}, label %{head}, label %{done}")
             loop.results = list(loop.next)
-        phis = [
-            f"  {loop.index} = phi i64 [ {start}, %{loop.entry} ], [ {following}, %{latch} ]",
-            *_phis(loop, carry, latch),
-        ]
-        written, self.lines = self.lines, outside
-        self.lines += [*loop.ahead, f"  br label %{head}", written[0], *phis, *written[1:]]
-        self.label(done)
+        index = f"  {loop.index} = phi i64 [ {start}, %{loop.entry} ], [ {following}, %{latch} ]"
+        self._close(loop, head, done, [index, *_phis(loop, carry, latch)], outside)
 
     @contextmanager
     def repeat(self, carry: Sequence[tuple[str, str]] = ()) -> Iterator[Loop]:
         """Write what runs once, and once more as long as `again` holds; it has no index."""
         head, done = self.fresh_label("head"), self.fresh_label("done")
-        loop = Loop(0, [self.fresh("c") for _ in carry], [], [], entry=self.block)
-        loop.next = list(loop.values)
+        values = [self.fresh("c") for _ in carry]
+        loop = Loop(0, values, list(values), [], entry=self.block)
         outside, self.lines = self.lines, []
         self.label(head)
         yield loop
-        latch = self.block
+        loop.results, latch = list(loop.next), self.block
         self.do(f"br i1 {loop.again}, label %{head}, label %{done}")
-        loop.results = list(loop.next)
+        self._close(loop, head, done, _phis(loop, carry, latch), outside)
+
+    def _close(self, loop: Loop, head: str, done: str, phis: list[str], outside: list[str]) -> None:
+        """Put what stands ahead of a loop, and then the loop, behind what is outside of it."""
         written, self.lines = self.lines, outside
-        phis = _phis(loop, carry, latch)
         self.lines += [*loop.ahead, f"  br label %{head}", written[0], *phis, *written[1:]]
         self.label(done)
 

@@ -38,6 +38,7 @@ ALLOWED_INTRINSICS: Final = tuple(
             r"llvm\.memset\.p0\.i64",
             r"llvm\.nvvm\.read\.ptx\.sreg\.(?:tid|ctaid)\.x",
             r"llvm\.nvvm\.barrier\.cta\.sync\.aligned\.all",
+            r"llvm\.nvvm\.(?:ex2\.approx\.f|ff2bf16x2\.rn)",
             r"llvm\.nvvm\.shfl\.sync\.bfly\.i32",
             r"llvm\.nvvm\.bar\.warp\.sync",
             r"llvm\.nvvm\.ldmatrix\.sync\.aligned\.m8n8\.x4(?:\.trans)?\.b16\.p3",

@@ -6,6 +6,8 @@ back when its elements are asked for.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from threading import RLock
 from typing import Any, Final, Protocol, cast, final
@@ -19,9 +21,10 @@ from lowtide.ir.literal import ELEMENT_TYPES, Array
 from lowtide.ir.shape import Layout, array_shape
 from lowtide.options import Options, options_text
 from lowtide.pjrt.card_memory import CardMemory
+from lowtide.pjrt.errors import RESOURCE_EXHAUSTED, PluginError
 from lowtide.pjrt.layouts import order_of
 from lowtide.runtime.gpu.device_array import DeviceArray
-from lowtide.runtime.gpu.driver import Driver
+from lowtide.runtime.gpu.driver import DeviceMemoryError, Driver
 
 _OPTION: Final = "target="
 
@@ -62,6 +65,7 @@ class Card:
         self._arrays: WeakValueDictionary[int, DeviceArray] = WeakValueDictionary()
         self._users: WeakValueDictionary[int, CardUser] = WeakValueDictionary()
         """What has memory there, the one that was used last at the end, by its id."""
+        self._running: CardUser | None = None
 
     @property
     def nbytes(self) -> int:
@@ -70,22 +74,29 @@ class Card:
             self.driver.use()
             return self.driver.room()[1]
 
-    def uses(self, user: CardUser) -> None:
-        """Note who is about to use the card: of the others the first one gives way."""
-        self._users.pop(id(user), None)
-        self._users[id(user)] = user
+    @contextmanager
+    def used_by(self, user: CardUser) -> Iterator[None]:
+        """Have the card for one user, who alone keeps its memory where others need some."""
+        with self.lock:
+            self._users.pop(id(user), None)
+            self._users[id(user)] = self._running = user
+            try:
+                yield
+            finally:
+                self._running = None
 
     def _unload_one(self) -> bool:
-        for user in list(self._users.values())[:-1]:
-            self._users.pop(id(user))
-            user.unload()
-            return True
+        for user in list(self._users.values()):
+            if user is not self._running:
+                self._users.pop(id(user))
+                user.unload()
+                return True
         return False
 
     def placed(self, array: Array | DeviceArray) -> DeviceArray:
         """Return an array as one of the card, in the order in which it lies.
 
-        Raises DeviceMemoryError.
+        Raises PluginError where there is no memory for it, and DriverError.
         """
         if isinstance(array, DeviceArray):
             self._arrays[array.address] = array
@@ -97,11 +108,18 @@ class Card:
         laid = np.ascontiguousarray(array.transpose(order[::-1])).reshape(-1).view(np.uint8)
         with self.lock:
             self.driver.use()
-            found = DeviceArray(self.driver, self.driver.allocate(laid.nbytes), shape)
+            found = DeviceArray(self.driver, self._allocated(laid.nbytes), shape)
             self.driver.upload(found.address, laid, self._stream)
             self.driver.synchronize(self._stream)
         self._arrays[found.address] = found
         return found
+
+    def _allocated(self, nbytes: int) -> int:
+        try:
+            return self.driver.allocate(nbytes)
+        except DeviceMemoryError as error:
+            found = f"no memory for an array of {nbytes:,} bytes on {self.name}: {error}"
+            raise PluginError(RESOURCE_EXHAUSTED, found) from None
 
     def array_at(self, address: int) -> DeviceArray:
         """Return the array of the platform that begins at an address, which has elements."""

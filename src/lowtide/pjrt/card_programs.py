@@ -60,9 +60,8 @@ class CardExecutable:
         They are new arrays, nested as the root's shape is; no argument is written to. Raises
         PluginError where the card has too little memory or fails.
         """
-        with self._card.lock:
+        with self._card.used_by(self):
             try:
-                self._card.uses(self)
                 loaded = self._loaded or self._load()
                 wanted = zip(self.program.interface.arguments, arrays, strict=True)
                 return loaded(*[self._as_taken(x, given) for x, given in wanted], keep=True)

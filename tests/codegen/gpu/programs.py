@@ -43,6 +43,34 @@ REDUCERS += "".join(
         for name, direction in (("less", "LT"), ("ge", "GE"))
     ]
 )
+REDUCERS += "".join(
+    [
+        f"""{name} {{
+  v = f32[] parameter(0)
+  i = s32[] parameter(1)
+  w = f32[] parameter(2)
+  j = s32[] parameter(3)
+  g = pred[] compare(v, w), direction={direction}
+  n = pred[] compare(v, v), direction=NE
+  o = pred[] or(g, n)
+  e = pred[] compare(v, w), direction=EQ
+  l = pred[] compare(i, j), direction=LT
+  t = pred[] and(e, l)
+  k = pred[] or(o, t)
+  a = f32[] select(o, v, w)
+  b = s32[] select({tie}, i, j)
+  ROOT r = (f32[], s32[]) tuple(a, b)
+}}
+
+"""
+        for name, direction, tie in (
+            ("argmax", "GT", "k"),
+            ("argmin", "LT", "k"),
+            ("anymax", "GE", "o"),
+            ("first", "LT", "g"),
+        )
+    ]
+)
 """Computations that programs may name; subtract makes no sum that threads can make together."""
 
 

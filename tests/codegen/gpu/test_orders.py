@@ -10,12 +10,19 @@ from tests.codegen.gpu.programs import TARGET, flat, templates
 
 from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
+from lowtide.codegen.gpu import networks
 from lowtide.evaluator import evaluate
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.runtime.gpu.emulator.device import on_emulated_device
 from lowtide.runtime.gpu.program import GpuProgram
 
 RANDOM = np.random.default_rng(0)
+
+
+@pytest.fixture
+def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles of a quarter of the size, which the emulator takes less time for."""
+    monkeypatch.setattr(networks, "LONGEST", 512)
 
 
 def same(text: str, *arguments: np.ndarray) -> GpuProgram:
@@ -72,8 +79,9 @@ TWO_KEYS = """  l = pred[] compare(a1, b1), direction=LT
 
 @pytest.mark.parametrize(
     ("sizes", "dimension"),
-    [((5, 300), 1), ((1, 2), 1), ((300, 9), 0), ((3, 5, 7), 1), ((2, 2048), 1), ((4200, 2), 0)],
+    [((5, 300), 1), ((1, 2), 1), ((90, 9), 0), ((3, 5, 7), 1), ((2, 512), 1), ((1050, 2), 0)],
 )
+@pytest.mark.usefixtures("small_tiles")
 def test_sorts_are_stable_and_have_the_order_of_floats(
     sizes: tuple[int, ...], dimension: int
 ) -> None:
@@ -83,13 +91,20 @@ def test_sorts_are_stable_and_have_the_order_of_floats(
         assert templates(program) == ["sorts"]
 
 
+@pytest.mark.usefixtures("small_tiles")
 def test_long_rows_are_sorted_in_tiles_that_are_merged() -> None:
-    text = sort_text(["f32", "s8"], (2, 7001), 1, TOTAL)
-    program = same(text, floats((2, 7001)), integers((2, 7001), np.int8))
+    text = sort_text(["f32", "s8"], (2, 1601), 1, TOTAL)
+    program = same(text, floats((2, 1601)), integers((2, 1601), np.int8))
     (kernel,) = program.kernels
-    assert [x.blocks for x in kernel.launches] == [8, 8, 8, 55, 55]
-    text = sort_text(["f64"], (4097,), 0, TOTAL)
-    assert templates(same(text, floats((4097,), np.float64))) == ["sorts"]
+    assert [x.blocks for x in kernel.launches] == [8, 8, 8, 13, 13]
+    text = sort_text(["f64"], (1025,), 0, TOTAL)
+    assert templates(same(text, floats((1025,), np.float64))) == ["sorts"]
+
+
+def test_tiles_of_the_whole_size() -> None:
+    text = sort_text(["f32"], (1, 2100), 1, TOTAL)
+    (kernel,) = same(text, floats((1, 2100))).kernels
+    assert [x.threads for x in kernel.launches[:2]] == [512, 256]
 
 
 @pytest.mark.parametrize(
@@ -117,8 +132,9 @@ def test_a_comparator_without_keys_has_no_template_for_long_rows() -> None:
 
 @pytest.mark.parametrize(
     ("sizes", "k", "rounds"),
-    [((5, 300), 7, 1), ((40, 8), 2, 1), ((2, 9000), 64, 2), ((5000,), 1000, 3), ((5000,), 3, 2)],
+    [((5, 300), 7, 1), ((40, 8), 2, 1), ((2, 2100), 64, 2), ((1250,), 250, 3), ((1250,), 3, 2)],
 )
+@pytest.mark.usefixtures("small_tiles")
 def test_the_first_of_rows_are_kept_in_rounds(sizes: tuple[int, ...], k: int, rounds: int) -> None:
     for type_, kind, largest in (("f32", np.float32, "true"), ("f64", np.float64, "false")):
         given = ",".join(map(str, sizes))
@@ -131,12 +147,13 @@ def test_the_first_of_rows_are_kept_in_rounds(sizes: tuple[int, ...], k: int, ro
         assert (kernel.template, len(kernel.launches)) == ("topk", rounds)
 
 
+@pytest.mark.usefixtures("small_tiles")
 def test_many_of_a_row_are_the_start_of_all_in_order() -> None:
     text = (
-        "HloModule m\n\nENTRY e {\n  x = s32[2,3000] parameter(0)\n"
-        "  ROOT t = (s32[2,1500], s32[2,1500]) topk(x), k=1500, largest=true\n}\n"
+        "HloModule m\n\nENTRY e {\n  x = s32[2,750] parameter(0)\n"
+        "  ROOT t = (s32[2,375], s32[2,375]) topk(x), k=375, largest=true\n}\n"
     )
-    assert templates(same(text, integers((2, 3000)))) == ["topk"]
+    assert templates(same(text, integers((2, 750)))) == ["topk"]
 
 
 # -- scatters --------------------------------------------------------------------------------------

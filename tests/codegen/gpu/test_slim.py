@@ -19,6 +19,7 @@ SIZES = {
     "rows": (3, 140, 65),
     "columns": (100, 8, 32),
     "one number": (1, 1, 8300),
+    "one number of few": (1, 1, 300),
     "deep": (2, 9, 1100),
     "shallow": (5, 700, 3),
 }
@@ -55,6 +56,23 @@ VALUES = """
   ROOT s = f32[6,1,64] dot(c, v), lhs_batch_dims={0}, rhs_batch_dims={0},
     lhs_contracting_dims={2}, rhs_contracting_dims={1}
 """
+
+
+WINDOWS = """
+  x = f32[2,50,12] parameter(0)
+  w = f32[5,12,4] parameter(1)
+  ROOT c = f32[2,50,4] convolution(x, w), window={size=5 pad=2_2}, dim_labels=b0f_0io->b0f
+"""
+GRADIENT = """
+  x = f32[8,120,1] parameter(0)
+  g = f32[8,120,16] parameter(1)
+  ROOT c = f32[7,1,16] convolution(x, g), window={size=120 pad=3_3}, dim_labels=f0b_i0o->0bf
+"""
+
+
+@pytest.mark.parametrize("entry", [WINDOWS, GRADIENT])
+def test_convolutions_of_few_features(entry: str) -> None:
+    assert templates(check(entry)) == ["slim"]
 
 
 @pytest.mark.parametrize("entry", [HEADS, VALUES])

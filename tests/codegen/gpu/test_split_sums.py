@@ -152,6 +152,24 @@ SUMS = {
 }
 
 
+SPREAD = """
+  x = f32[16,32,64] parameter(0)
+  w = f32[8,64] parameter(1)
+  z = f32[] constant(-inf)
+  xb = f32[16,32,8,64] broadcast(x), dimensions={0,1,3}
+  wb = f32[16,32,8,64] broadcast(w), dimensions={2,3}
+  o = f32[16,32,8,64] multiply(xb, wb)
+  ROOT r = f32[32,64] reduce(o, z), dimensions={0,2}, to_apply=largest
+"""
+
+
+def test_what_is_spread_is_summed_across_memory() -> None:
+    """No block for each sum, of values that are the same along the last dimension of memory."""
+    (kernel,) = check(SPREAD).kernels
+    assert kernel.template == "sums"
+    assert kernel.launches[0].blocks <= 512
+
+
 @pytest.mark.parametrize("entry", SUMS.values(), ids=SUMS)
 def test_sums(entry: str) -> None:
     program = check(entry, 1e-2 if "bf16" in entry else 1e-4)

@@ -39,6 +39,23 @@ POINTS = {
   t = f32[512,256] slice(x), slice={[0:512],[0:512:2]}
   ROOT r = f32[512,256] negate(t)
 """,
+    "several columns": """
+  x = f32[5,131072] parameter(0)
+  y = f32[131072] parameter(1)
+  z = f32[] constant(1.5)
+  r = f32[131072] reduce(x, z), dimensions={0}, to_apply=add
+  ROOT s = f32[131072] multiply(r, y)
+""",
+    "lanes under one mask": """
+  x = f32[300,240] parameter(0)
+  z = f32[] constant(7)
+  ROOT p = f32[307,252] pad(x, z), padding=3_4x8_4
+""",
+    "lanes of one of two": """
+  x = bf16[300,240] parameter(0)
+  y = bf16[300,272] parameter(1)
+  ROOT c = bf16[300,512] concatenate(x, y), dimensions={1}
+""",
     "lanes under a mask": """
   x = f32[300,200] parameter(0)
   z = f32[] constant(7)
@@ -70,9 +87,9 @@ POINTS = {
   ROOT r = f32[5000] reduce(x, z), dimensions={0}, to_apply=add
 """,
     "convolution": """
-  x = f32[2,9,9,3] parameter(0)
+  x = f32[2,5,4,3] parameter(0)
   w = f32[3,3,3,4] parameter(1)
-  ROOT c = f32[2,9,9,4] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f
+  ROOT c = f32[2,5,4,4] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f
 """,
     "nothing": """
   x = f32[0,4] parameter(0)
@@ -196,6 +213,37 @@ ROWS |= {
   sb = f32[9,500] broadcast(s), dimensions={0}
   ROOT r = f32[9,500] subtract(y, sb)
 """,
+    "the place of the largest": """
+  x = f32[5,300] parameter(0)
+  i = s32[5,300] iota(), iota_dimension=1
+  n = f32[] constant(-inf)
+  z = s32[] constant(0)
+  ROOT r = (f32[5], s32[5]) reduce(x, i, n, z), dimensions={1}, to_apply=argmax
+""",
+    "the first of equal ones": """
+  s = s32[2,5000] parameter(0)
+  o = s32[] constant(7)
+  ob = s32[2,5000] broadcast(o), dimensions={}
+  m = s32[2,5000] remainder(s, ob)
+  x = f32[2,5000] convert(m)
+  i = s32[2,5000] iota(), iota_dimension=1
+  n = f32[] constant(-inf)
+  z = s32[] constant(0)
+  p = (f32[2], s32[2]) reduce(x, i, n, z), dimensions={1}, to_apply=anymax
+  ROOT r = s32[2] get-tuple-element(p), index=1
+""",
+    "the place of the least of equal ones": """
+  s = s32[2,5000] parameter(0)
+  o = s32[] constant(7)
+  ob = s32[2,5000] broadcast(o), dimensions={}
+  m = s32[2,5000] remainder(s, ob)
+  x = f32[2,5000] convert(m)
+  i = s32[2,5000] iota(), iota_dimension=1
+  n = f32[] constant(inf)
+  z = s32[] constant(0)
+  p = (f32[2], s32[2]) reduce(x, i, n, z), dimensions={1}, to_apply=argmin
+  ROOT r = s32[2] get-tuple-element(p), index=1
+""",
     "two sums and a norm": """
   x = f32[7,800] parameter(0)
   z = f32[] constant(0)
@@ -316,6 +364,20 @@ def test_a_sum_that_threads_cannot_make_together_has_a_thread_for_each_row() -> 
 """
     )
     assert set(templates(program)) <= {"points", "rows"}
+
+
+def test_choices_whose_order_matters_have_a_thread_for_each_row() -> None:
+    """The reducer takes the number and the place of different operands."""
+    program = check(
+        """
+  x = f32[5,300] parameter(0)
+  i = s32[5,300] iota(), iota_dimension=1
+  n = f32[] constant(inf)
+  z = s32[] constant(0)
+  ROOT r = (f32[5], s32[5]) reduce(x, i, n, z), dimensions={1}, to_apply=first
+"""
+    )
+    assert set(templates(program)) == {"points"}
 
 
 def test_numbers_of_short_rows_have_a_thread_each() -> None:

@@ -14,8 +14,7 @@ from tests.codegen.gpu.programs import check, program_of, templates, text_of
 from tests.runtime.gpu.test_assembling import needs_assembler
 
 from lowtide.cli.inputs import generated
-from lowtide.codegen.gpu import product as products
-from lowtide.codegen.gpu import warpgroups
+from lowtide.codegen.gpu import warpgroup_shapes, warpgroups
 from lowtide.codegen.gpu.product import tile_of_block
 from lowtide.evaluator.evaluate import parameter_leaves
 from lowtide.frontend.hlo_text import parse_hlo
@@ -31,9 +30,13 @@ TARGET = "cuda:sm_90a"
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """One whole tile is enough, so that small products have them."""
-    monkeypatch.setattr(products, "ENOUGH", 1)
-    monkeypatch.setattr(warpgroups, "ENOUGH", 1)
+    monkeypatch.setattr(warpgroup_shapes, "LEAST_TILES", 1)
     yield
+
+
+def few_multiprocessors(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    for module in (warpgroups, warpgroup_shapes):
+        monkeypatch.setattr(module, "MULTIPROCESSORS", count)
 
 
 def dot(
@@ -112,6 +115,10 @@ RUN = {
     "ends at 4": dot(132, 68, 132, "kk", "f16"),
     "as deep as what is ahead": dot(128, 64, 128),
     "one step deeper": dot(128, 64, 192),
+    "one step": dot(128, 64, 64),
+    "a step and a little": dot(128, 64, 72),
+    "two parts of the depth": dot(256, 136, 512),
+    "two parts with every end": dot(133, 75, 511, "mk"),
     "batches": BATCHED,
     "an epilogue": EPILOGUE,
     "computed operands": COMPUTED,
@@ -126,23 +133,21 @@ def test_products_equal_the_evaluator(entry: str) -> None:
     assert set(templates(check(entry, 1e-2, target=TARGET))) >= {"wgmma"}
 
 
-TILES = {
-    "wide": (256, 512, 2),
-    "tall": (256, 128, 1),
-    "square": (384, 384, 9),
-    "narrow": (128, 64, 1),
-}
-"""Rows, columns, and blocks."""
-
-
 @pytest.mark.usefixtures("few")
-@pytest.mark.parametrize("name", TILES)
-def test_tiles_of_each_shape(name: str) -> None:
-    rows, columns, blocks = TILES[name]
-    program = check(dot(rows, columns, 136), 1e-4, target=TARGET)
+@pytest.mark.parametrize("multiprocessors", [132, 2])
+@pytest.mark.parametrize("number", range(4))
+def test_tiles_of_each_shape(
+    number: int, multiprocessors: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there are few multiprocessors a block makes several tiles, and one of them fewer."""
+    sizes = warpgroup_shapes.SIZES[number]
+    monkeypatch.setattr(warpgroup_shapes, "SIZES", (sizes,))
+    few_multiprocessors(monkeypatch, multiprocessors)
+    rows, columns = sizes[0].rows, sizes[0].columns
+    program = check(dot(3 * rows - 8, 3 * columns - 8, 264), 1e-4, target=TARGET)
     (launch,) = [x for kernel in program.kernels for x in kernel.launches]
     assert launch.shared_bytes > 0
-    assert launch.blocks == blocks or name == "wide"
+    assert launch.blocks == 9 if multiprocessors == 132 else launch.blocks < 5
 
 
 @pytest.mark.parametrize(
@@ -150,8 +155,9 @@ def test_tiles_of_each_shape(name: str) -> None:
     [
         (TARGET, dot(4096, 4096, 4096), "wgmma"),
         (TARGET, dot(4096, 4096, 4096, "mk", "f16", "f16"), "wgmma"),
-        (TARGET, dot(256, 256, 4096), "mma"),
-        (TARGET, dot(4096, 4096, 64), "mma"),
+        (TARGET, dot(120, 256, 4096), "mma"),
+        (TARGET, dot(256, 256, 512), "wgmma"),
+        (TARGET, dot(4096, 4096, 48), "mma"),
         (TARGET, dot(4096, 4096, 4096, type_="f32"), "ffma"),
         ("cuda:sm_90", dot(4096, 4096, 4096), "mma"),
     ],
@@ -196,7 +202,7 @@ def _value(text: str, names: dict[str, int]) -> int:
 
 # -- faults ----------------------------------------------------------------------------------------
 
-COPIED, STORED = dot(128, 64, 320), dot(128, 64, 320, type_="f16").replace("320", "321")
+COPIED, STORED = dot(128, 64, 832), dot(128, 64, 833, type_="f16")
 CALL = r"^  (?:%\S+ = )?call .*@{}.*\n"
 FAULTS = {
     "no fence of the proxy, copies": (COPIED, r"wgmma\.proxy\.fence", "", "without a fence"),
@@ -236,6 +242,24 @@ def test_a_planted_fault_is_found(name: str) -> None:
     arguments = generated(list(parameter_leaves(parse_hlo(text_of(entry)))), 0)
     with pytest.raises(EmulationError, match=said):
         on_emulated_device(program)(*arguments)
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("number", range(4))
+def test_each_barrier_is_needed(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of the loop, one for each step that follows it, and one ahead of the next tile."""
+    monkeypatch.setattr(warpgroup_shapes, "SIZES", warpgroup_shapes.SIZES[-1:])
+    few_multiprocessors(monkeypatch, 1)
+    entry = dot(384, 64, 832)
+    program = program_of(entry, TARGET)
+    (text,) = program.texts
+    places = list(re.finditer(CALL.format(r"llvm\.nvvm\.barrier"), text, re.MULTILINE))
+    assert len(places) == 4
+    there = places[number]
+    wrong = replace(program, texts=(text[: there.start()] + text[there.end() :],))
+    arguments = generated(list(parameter_leaves(parse_hlo(text_of(entry)))), 0)
+    with pytest.raises(EmulationError, match=r"a race in shared memory|without a fence"):
+        on_emulated_device(wrong)(*arguments)
 
 
 @pytest.mark.usefixtures("few")

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 from tests.codegen.gpu.programs import flat
 from tests.runtime.gpu.played_choices import PlayedChoices, Setting
 from tests.runtime.gpu.test_loops import ASKED, CHOICES, LOOP, argument, compiled, is_right
@@ -23,6 +24,7 @@ from tests.runtime.gpu.test_loops import ASKED, CHOICES, LOOP, argument, compile
 from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
 from lowtide.client.gpu import compile_for_device
+from lowtide.codegen.gpu import warpgroup_shapes
 from lowtide.evaluator import evaluate
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.errors import InputError
@@ -70,6 +72,7 @@ class Kinds(IntEnum):
     CU_EVENT_DEFAULT = 0
     CU_EVENT_DISABLE_TIMING = 2
     CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1
+    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
 
 
 class PlayedDriver(PlayedChoices):
@@ -79,6 +82,7 @@ class PlayedDriver(PlayedChoices):
     """
 
     CUdevice_attribute = CUstream_flags = CUevent_flags = CUstreamCaptureMode = Kinds
+    CUfunction_attribute = Kinds
 
     success = Result.SUCCESS
 
@@ -100,6 +104,8 @@ class PlayedDriver(PlayedChoices):
         self.devices, self.has_links = 1, True
         self.held: list[int] = []
         self.reached: list[str] = []
+        self.allowed: dict[str, int] = {}
+        """By function the bytes of shared memory that its launches may ask for."""
 
     def CUstream(self, handle: int) -> str:
         self.waited_for.append(handle)
@@ -174,6 +180,11 @@ class PlayedDriver(PlayedChoices):
     def cuModuleGetFunction(self, module: str, name: bytes) -> tuple[Any, ...]:
         return Result.SUCCESS, name.decode()
 
+    def cuFuncSetAttribute(self, function: str, kind: int, value: int) -> tuple[Any, ...]:
+        assert kind == Kinds.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        self.allowed[function] = value
+        return (Result.SUCCESS,)
+
     def cuMemAlloc(self, nbytes: int) -> tuple[Any, ...]:
         if nbytes > self.room:
             return (Result.CUDA_ERROR_OUT_OF_MEMORY,)
@@ -224,14 +235,15 @@ class PlayedDriver(PlayedChoices):
 
     def cuLaunchKernel(self, function: str, *given: Any) -> tuple[Any, ...]:
         blocks, y, z, threads, ty, tz, shared, stream, parameters, extra = given
-        assert (y, z, ty, tz, shared, stream, extra) == (1, 1, 1, 1, 0, "stream 1", 0)
+        assert (y, z, ty, tz, stream, extra) == (1, 1, 1, 1, "stream 1", 0)
+        assert shared == self.allowed.get(function, 0)
         self.launches += 1
         if self.launches == self.fails_at:
             return (self.fails_with,)
         count = self.counts[function]
         places = (ctypes.c_void_p * count).from_address(parameters)
         addresses = [ctypes.c_uint64.from_address(x or 0).value for x in places]
-        work = self.kernels[function], GridLaunch(function, blocks, threads), addresses
+        work = self.kernels[function], GridLaunch(function, blocks, threads, shared), addresses
         if self.captured is not None:
             self.captured.append(work)
         else:
@@ -302,6 +314,21 @@ def test_a_program_runs_by_these_calls(program: GpuProgram, played: PlayedDriver
     device.close()
     assert not played.memory
     driver.close()
+
+
+def test_launches_that_ask_for_shared_memory(
+    played: PlayedDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warpgroup_shapes, "LEAST_TILES", 1)
+    entry = MODULE.replace("f32", "bf16").replace("8,16", "128,128").replace("16,8", "128,64")
+    entry = entry.replace("8,8", "128,64").replace("bf16[8]", "bf16[64]")
+    program = build(parse_hlo(entry), GpuBackend("cuda:sm_90a")).program
+    (launch,) = [x for kernel in program.kernels for x in kernel.launches]
+    draw = np.random.default_rng(1)
+    x, y, b = (draw.integers(-2, 3, x).astype(bfloat16) for x in ((128, 128), (128, 64), (64,)))
+    (found,) = flat(LoadedGpuProgram(program, CudaDriver(None))(x, y, b))
+    assert played.allowed == {launch.function: launch.shared_bytes}
+    assert np.array_equal(found, ((x.astype("f4") @ y.astype("f4")).astype(bfloat16) * b))
 
 
 def test_later_calls_are_graphs(program: GpuProgram, played: PlayedDriver) -> None:

@@ -16,10 +16,12 @@ from lowtide.codegen.cpu.library.field import (
     minus_product,
     restored,
 )
+from lowtide.codegen.cpu.library.matrices import BatchFunction
+from lowtide.codegen.elements.operands import bind
 from lowtide.codegen.elementwise.number import Number
-from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan
-from lowtide.codegen.gpu.matrices import BlockFunction
-from lowtide.codegen.gpu.threads import barrier, block_number
+from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan, buffer_names, kernel_function
+from lowtide.codegen.gpu.threads import barrier, block_number, thread_in_block
+from lowtide.codegen.gpu.vectors import thread_elements
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.space import decomposed
 from lowtide.ir import Instruction, Opcode
@@ -53,6 +55,20 @@ def _code(instruction: Instruction, target: Target, grid: PlanarGrid) -> GpuCode
     return GpuCode(
         (kernel.work.function,), (launch,), "\n".join(kernel.work.elements.globals.values())
     )
+
+
+class BlockFunction(BatchFunction):
+    """The kernel of an instruction in which blocks of `threads` threads work on matrices."""
+
+    def __init__(self, instruction: Instruction, target: Target, name: str, threads: int) -> None:
+        self.target = target
+        self.threads = threads
+        self.function = kernel_function(name, instruction, threads)
+        self.elements = thread_elements(self.function, target, 0)
+        bound = bind(self.function, instruction, buffer_names(instruction))
+        self.results = bound.results
+        self.operands = [bound.frame.arrays[x] for x in instruction.operands]
+        self.thread = thread_in_block(self.function)
 
 
 class _Kernel:

@@ -32,7 +32,7 @@ Before = Callable[[Integer, Fields, Fields], str]
 
 
 @dataclass(frozen=True)
-class Tiling:
+class SortTiling:
     """Rows of `size` records, cut into tiles that a block sorts each.
 
     Of a row that is longer than a tile each tile is sorted by itself; of shorter ones a tile has
@@ -91,7 +91,7 @@ class TilePlace:
     is_there: str
 
 
-def tile_place(fn: Function, tiling: Tiling, number: Integer) -> TilePlace:
+def tile_place(fn: Function, tiling: SortTiling, number: Integer) -> TilePlace:
     """Return the record of the block's tile that has a number."""
     block = block_number(fn)
     first = fn.mul(fn.div(block, tiling.pieces), tiling.together)
@@ -106,7 +106,7 @@ def tile_place(fn: Function, tiling: Tiling, number: Integer) -> TilePlace:
 
 @contextmanager
 def tile_places(
-    fn: Function, scopes: Scopes, tiling: Tiling, *, rows_first: bool = False
+    fn: Function, scopes: Scopes, tiling: SortTiling, *, rows_first: bool = False
 ) -> Iterator[TilePlace]:
     """Write a loop over the records of a thread; neighbours are in one row, or in `rows_first`."""
     with scopes.loop(thread_in_block(fn), tiling.tile, tiling.threads) as loop:
@@ -159,7 +159,7 @@ def selected(
 def key_before(fn: Function, records: Records, a: Fields, b: Fields) -> str:
     """Return whether a record with a key comes before another one; of equal keys, by places."""
     less = records.key_less(fn, a, b)
-    if records.packed:
+    if len(records.types) == 1:
         return less
     is_same = fn.op(f"icmp eq {records.types[0]} {a[0]}, {b[0]}")
     is_first = fn.op(f"icmp ult {records.types[1]} {a[1]}, {b[1]}")
@@ -167,7 +167,7 @@ def key_before(fn: Function, records: Records, a: Fields, b: Fields) -> str:
 
 
 def write_network(
-    fn: Function, scopes: Scopes, shared: SharedRecords, tiling: Tiling, before: Before
+    fn: Function, scopes: Scopes, shared: SharedRecords, tiling: SortTiling, before: Before
 ) -> None:
     """Write the sort of each row of a tile in shared memory; all threads see it when it is done."""
     stages = tiling.length.bit_length()

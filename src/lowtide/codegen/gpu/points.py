@@ -7,7 +7,7 @@ from math import prod
 from typing import Final
 
 from lowtide.codegen.arrays import strides
-from lowtide.codegen.domain import LoopDomain, trial_of, whole
+from lowtide.codegen.domain import LoopDomain, Trial, trial_of, whole
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.moves import moved_types, retyped
 from lowtide.codegen.elements.operands import Bound, bind, leaves, members
@@ -104,7 +104,8 @@ def point_kernel(
     trial = trial_of(domain, group.target, visit)
     space = LoopSpace(domain.sizes, groups_of(trial, domain.sizes))
     has_sums = prepare is None and any(x.opcode in SUMS for x in members(instruction))
-    lanes = 0 if has_sums else lanes_of(group, space.sizes, trial.lines)
+    is_single = has_sums and not _lies_along(instruction, trial)
+    lanes = 0 if is_single else lanes_of(group, space.sizes, trial.lines)
     elements = thread_elements(fn, group.target, lanes)
     step = max(lanes, 1)
     sizes = (*space.sizes[:-1], space.sizes[-1] // step)
@@ -133,6 +134,15 @@ def domain_of(group: PointGroup) -> LoopDomain:
     shape: Shape = leaves(group.instruction.shape)[first.array]
     order = sorted(range(shape.rank), key=lambda d: -strides(shape)[d])
     return whole(first.dimensions, order)
+
+
+def _lies_along(instruction: Instruction, trial: Trial) -> bool:
+    """Whether sums take values that lie side by side where results do."""
+    if any(x.opcode in SUMS - {Opcode.REDUCE} for x in members(instruction)):
+        return False
+    inner = next((x for x in reversed(trial.variables) if x is not None), None)
+    steps = [y for _, x in trial.elements.reads for v, y in x.terms if v is inner]
+    return inner is not None and set(steps) == {1}
 
 
 def lanes_of(group: PointGroup, sizes: Sequence[int], lines: int) -> int:

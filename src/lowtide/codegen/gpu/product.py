@@ -280,8 +280,8 @@ class TileKernel:
 
     `row` and `column` are where the tile begins. Blocks with numbers side by side make tiles below
     each other, `group` of them, then the next column of as many: they share what caches hold.
-    `row` and `column` are where the tile begins. Of a depth in `parts` a block takes one, and its
-    sums go to scratch; `part` is its number, and `begin` where it begins.
+    Of a depth in `parts` a block takes one, and its sums go to scratch; `part` is its number, and
+    `begin` where it begins.
     """
 
     product: GpuProduct
@@ -294,6 +294,7 @@ class TileKernel:
     elements: Elements = field(init=False)
     bound: Bound = field(init=False)
     thread: str = field(init=False)
+    block: str = field(init=False)
     number: Integer = field(init=False)
     batch: list[Affine] = field(init=False)
     row: Integer = field(init=False)
@@ -311,16 +312,21 @@ class TileKernel:
         names = buffer_names(product.instruction)
         self.bound = bind(self.fn, product.instruction, names)
         self.thread = thread_in_block(self.fn)
-        down, across = self._tiles()
-        block = block_number(self.fn)
-        tile = tile_of_block(self.fn, self.fn.rem(block, down * across), (down, across), self.group)
-        self.row = self.fn.mul(tile[0], sizes.rows)
-        self.column = self.fn.mul(tile[1], sizes.columns)
-        number, batches = self.fn.div(block, down * across), prod(product.layout.batch)
-        self.part = self.fn.div(number, batches) if self.parts > 1 else 0
-        self.begin = self.fn.mul(self.part, self.depth)
-        self.number = self.fn.rem(number, batches) if self.parts > 1 else number
-        self.batch = decomposed(self.elements, self.number, product.layout.batch)
+        self.block = block_number(self.fn)
+        self.take(self.block)
+
+    def take(self, tile: Integer) -> None:
+        """Take the tile of a number: write where it begins."""
+        fn, (down, across) = self.fn, self._tiles()
+        row, column = tile_of_block(fn, fn.rem(tile, down * across), (down, across), self.group)
+        self.row = fn.mul(row, self.sizes.rows)
+        self.column = fn.mul(column, self.sizes.columns)
+        batch = self.product.layout.batch
+        number, batches = fn.div(tile, down * across), prod(batch)
+        self.part = fn.div(number, batches) if self.parts > 1 else 0
+        self.begin = fn.mul(self.part, self.depth)
+        self.number = fn.rem(number, batches) if self.parts > 1 else number
+        self.batch = decomposed(self.elements, self.number, batch)
 
     @property
     def depth(self) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from lowtide.codegen.cpu.library.records import Fields
-from lowtide.codegen.gpu.networks import EACH, SharedRecords, Tiling, key_before, selected
+from lowtide.codegen.gpu.networks import EACH, SharedRecords, SortTiling, key_before, selected
 from lowtide.codegen.gpu.threads import WARP, barrier, exchanged, thread_in_block
 from lowtide.llvm.function import Function
 
@@ -18,7 +18,7 @@ _WITHIN: Final = EACH * WARP
 """Records of a warp: those that are nearer meet in it."""
 
 
-def write_key_network(fn: Function, shared: SharedRecords, tiling: Tiling) -> None:
+def write_key_network(fn: Function, shared: SharedRecords, tiling: SortTiling) -> None:
     """Write the sort of each row of a tile in shared memory; all threads see it when it is done."""
     barrier(fn)
     network = _Network(fn, shared)

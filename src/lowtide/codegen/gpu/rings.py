@@ -14,12 +14,10 @@ from typing import Final
 
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.values import Mask
-from lowtide.codegen.elementwise.formats import encoded
-from lowtide.codegen.elementwise.memory import numbers
 from lowtide.codegen.gpu.copies import BYTES, CopyingMemory
 from lowtide.codegen.gpu.product import TileKernel
 from lowtide.codegen.gpu.threads import SharedArray
-from lowtide.codegen.gpu.tiles import piece_place, pieces_of
+from lowtide.codegen.gpu.tiles import in_16_bits, piece_place, pieces_of
 from lowtide.codegen.gpu.vectors import elements_by, thread_elements
 from lowtide.codegen.indexing import Index
 from lowtide.ir import ElementType
@@ -133,24 +131,15 @@ class RingTile:
         if self.operand in self.kernel.bound.frame.arrays:
             name = self._read(elements, index, mask)
         else:
-            name = self._computed(elements, index, mask, type_)
+            value = elements.at(self.operand, index, self.kernel.bound.frame, mask)
+            kind = self.operand.shape.element_type
+            name = in_16_bits(elements, self.kernel.product.target, value, kind)
         return name if mask is None else fn.select(mask.name, type_, name, _zero(run))
 
     def _read(self, elements: Elements, index: Index, mask: Mask | None) -> str:
         array = self.kernel.bound.frame.arrays[self.operand]
         raw = replace(array, shape=array.shape.with_element_type(ElementType.U16))
         return elements.read(raw, index, mask).values[0].name
-
-    def _computed(self, elements: Elements, index: Index, mask: Mask | None, type_: str) -> str:
-        fn = elements.function
-        value = elements.at(self.operand, index, self.kernel.bound.frame, mask)
-        if elements.lanes > value.lanes:
-            value = elements.vectors.splat(value)
-        (number,) = numbers(fn, self.kernel.product.target, value)
-        packed = encoded(self.operand.shape.element_type, number)
-        if packed.element == "i16":
-            return packed.name
-        return fn.op(f"bitcast {packed.type} {packed.name} to {type_}")
 
     # -- products --------------------------------------------------------------------------------
 

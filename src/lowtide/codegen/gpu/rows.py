@@ -253,7 +253,7 @@ def _extents(reduce: Instruction) -> tuple[int, ...]:
 def _is_worth(reduce: Instruction, group: PointGroup) -> bool:
     """Whether a sum for each element is made better together: along memory, or of few elements."""
     count = prod(group.outputs[0].dimensions)
-    if count > reduce.shape.element_count:
+    if count > leaves(reduce.shape)[0].element_count:
         return False
     step = strides(reduce.operands[0].shape)
     sizes = reduce.operands[0].shape.dimensions

@@ -1,4 +1,4 @@
-"""What a thread of a scatter does: where windows start, what was there, what is stored."""
+"""Parts of scatters: starts of windows, old and new values, and where they are stored."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class ScatterThread:
             memory.store(self.fn, elements.target, value, spot, None)
 
 
-class ScatterKernel(ScatterThread):
+class ScatterThreads(ScatterThread):
     """Writes a kernel of `count` threads."""
 
     def __init__(
@@ -166,7 +166,7 @@ class ScatterKernel(ScatterThread):
     @contextmanager
     def when_there(self) -> Iterator[Integer]:
         """Write what threads below the count do, given the number of a thread."""
-        number = thread_number(self.fn, THREADS)
+        number = thread_number(self.fn, THREADS, self.count)
         with self.elements.scopes.when(self.fn.compare("slt", number, self.count)):
             yield number
 

@@ -18,9 +18,9 @@ from lowtide.codegen.cpu.library.scatter_form import ScatterForm
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound
 from lowtide.codegen.elements.reducers import carried, renamed
-from lowtide.codegen.gpu.networks import TilePlace, Tiling
+from lowtide.codegen.gpu.networks import SortTiling, TilePlace
 from lowtide.codegen.gpu.record_sorts import RecordSort
-from lowtide.codegen.gpu.scatter_threads import ScatterKernel, ScatterThread
+from lowtide.codegen.gpu.scatter_threads import ScatterThread, ScatterThreads
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.space import decomposed
 from lowtide.codegen.value import Value
@@ -30,10 +30,10 @@ from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
 
-_NOWHERE = (1 << 32) - 1
-"""The row of windows that are left out."""
+_MOST = 1 << 32
+"""Rows and windows, at most."""
 
-_TOGETHER = 8
+_TOGETHER = 16
 """Updates of a run that are read at once, at most."""
 
 _LINES = 400
@@ -84,6 +84,26 @@ class GpuScatter:
         return [*known, *[d for d, _ in form.batching]]
 
     @property
+    def rows(self) -> int:
+        """The rows in which windows start."""
+        return prod([self.form.sizes[d] for d in self.row_dimensions])
+
+    @property
+    def number_bits(self) -> int:
+        """The bits of the number of a window, the lowest ones of its record."""
+        return (self.windows - 1).bit_length()
+
+    @property
+    def record_bits(self) -> int:
+        """The bits of a record."""
+        return 32 if self.rows.bit_length() + self.number_bits <= 32 else 64
+
+    @property
+    def nowhere(self) -> int:
+        """The row of windows that are left out: all bits that a row has."""
+        return (1 << self.record_bits - self.number_bits) - 1
+
+    @property
     def way(self) -> Callable[[], Part] | None:
         """What writes the scatter, None where nothing does."""
         form = self.form
@@ -91,18 +111,17 @@ class GpuScatter:
             return lambda: ([], [], [])
         if self.windows == 1 or form.numbers.unique_indices:
             return self._at_once
-        rows = prod([form.sizes[d] for d in self.row_dimensions])
         is_row = all(form.window_size(d) == 1 for d in self.row_dimensions)
-        if is_row and rows < _NOWHERE and self.windows < _NOWHERE:
+        if is_row and self.rows < _MOST and self.windows < _MOST:
             return self._by_rows
         return self._by_results if self.windows <= _FEW else None
 
     @property
     def sort(self) -> RecordSort:
         """The sort of windows by rows."""
-        tiling, make = Tiling(1, self.windows), partial(_row_record, self)
-        name = f"scatter{self.number}"
-        return RecordSort(self.kernel, self.target, tiling, 32, make, name, self.first)
+        tiling, make = SortTiling(1, self.windows), partial(_row_record, self)
+        name, type_ = f"scatter{self.number}", f"i{self.record_bits}"
+        return RecordSort(self.kernel, self.target, tiling, 32, make, name, self.first, type=type_)
 
     @property
     def scratch_bytes(self) -> int:
@@ -115,9 +134,9 @@ class GpuScatter:
         assert way is not None
         return way()
 
-    def _thread(self, name: str, count: int) -> ScatterKernel:
+    def _thread(self, name: str, count: int) -> ScatterThreads:
         name = f"scatter{self.number}{name}"
-        return ScatterKernel(self.kernel, self.form, self.arrays, self.target, name, count)
+        return ScatterThreads(self.kernel, self.form, self.arrays, self.target, name, count)
 
     # -- windows that do not meet --------------------------------------------------------------
 
@@ -156,7 +175,7 @@ class GpuScatter:
             place, column = self._split(thread.elements, number)
             row = self._row_at(fn, place)[0]
             is_first = self._is_end(fn, place, row)
-            is_there = fn.compare("ne", row, _NOWHERE)
+            is_there = fn.compare("ne", row, self.nowhere)
             with scopes.when(fn.op(f"and i1 {is_first}, {is_there}")):
                 self._run(thread, place, row, column)
         function, launch, more = thread.part()
@@ -166,7 +185,10 @@ class GpuScatter:
         """The row and the number of the window at a place of the sorted ones."""
         sort = self.sort
         (record,) = sort.records.load(fn, fn.gep("%scratch", sort.sorted_at), place)
-        return fn.op(f"lshr i64 {record}, 32"), fn.op(f"and i64 {record}, {_NOWHERE}")
+        if self.record_bits < 64:
+            record = fn.op(f"zext i{self.record_bits} {record} to i64")
+        row = fn.op(f"lshr i64 {record}, {self.number_bits}")
+        return row, fn.op(f"and i64 {record}, {(1 << self.number_bits) - 1}")
 
     @property
     def _is_assignment(self) -> bool:
@@ -222,7 +244,8 @@ class GpuScatter:
         trial = self._thread("trial", 1)
         with trial.when_there() as number:
             trial.updates(trial.batch(number), self._steps(trial.elements, number))
-        return max(1, min(_TOGETHER, _LINES // max(len(trial.fn.lines), 1)))
+        expected = 1 << max(2 * self.windows // max(self.rows, 1), 1).bit_length()
+        return max(1, min(_TOGETHER, expected, _LINES // max(len(trial.fn.lines), 1)))
 
     def _several(
         self,
@@ -289,5 +312,7 @@ def _row_record(work: GpuScatter, elements: Elements, bound: Bound, at: TilePlac
     row: Integer = 0
     for d in work.row_dimensions:
         row = fn.add(fn.mul(row, form.sizes[d]), positions[d])
-    row = fn.select(inside, "i64", row, _NOWHERE)
-    return (fn.op(f"or i64 {fn.op(f'shl i64 {row}, 32')}, {at.place}"),)
+    row = fn.select(inside, "i64", row, work.nowhere)
+    record = fn.op(f"or i64 {fn.op(f'shl i64 {row}, {work.number_bits}')}, {at.place}")
+    narrow = work.record_bits < 64
+    return (fn.op(f"trunc i64 {record} to i{work.record_bits}") if narrow else record,)

@@ -14,7 +14,6 @@ from lowtide.codegen.gpu.ffma import plan_ffma
 from lowtide.codegen.gpu.fourier import plan_gpu_fft
 from lowtide.codegen.gpu.kernel import GpuPlan
 from lowtide.codegen.gpu.points import SUMS, plan_points
-from lowtide.codegen.gpu.random_bits import plan_gpu_random_bits
 from lowtide.codegen.gpu.rows import plan_rows
 from lowtide.codegen.gpu.scans import plan_gpu_scan
 from lowtide.codegen.gpu.scatters import plan_gpu_scatter
@@ -26,7 +25,7 @@ from lowtide.codegen.gpu.tensor_cores import plan_tensor_cores
 from lowtide.codegen.gpu.topk import plan_gpu_topk
 from lowtide.codegen.gpu.triangular_solve import plan_gpu_triangular_solve
 from lowtide.codegen.gpu.turned import plan_turned
-from lowtide.codegen.gpu.units import plan_units
+from lowtide.codegen.gpu.units import plan_gpu_random_bits, plan_units
 from lowtide.codegen.gpu.warpgroups import plan_warpgroups
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.errors import unsupported

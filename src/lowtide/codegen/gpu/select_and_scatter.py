@@ -65,7 +65,7 @@ def _code(instruction: Instruction, target: Target, scheme: SelectScheme) -> Gpu
         elements = thread_elements(fn, target, 0)
         bound = bind(fn, instruction, buffer_names(instruction))
         writer = _Writer(elements, instruction, scheme, bound, "%scratch")
-        number = thread_number(fn, _THREADS)
+        number = thread_number(fn, _THREADS, prod(sizes))
         with elements.scopes.when(fn.compare("slt", number, prod(sizes))):
             at = dict(enumerate(decomposed(elements, number, sizes)))
             if name == "select":

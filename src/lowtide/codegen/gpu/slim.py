@@ -15,7 +15,6 @@ from lowtide.codegen.elements.values import Element
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan
 from lowtide.codegen.gpu.parts import product_code
 from lowtide.codegen.gpu.product import (
-    DotLayout,
     GpuProduct,
     TileKernel,
     TileSizes,
@@ -23,7 +22,7 @@ from lowtide.codegen.gpu.product import (
     product_of,
 )
 from lowtide.codegen.gpu.threads import WARP, SharedArray, barrier, exchanged
-from lowtide.codegen.gpu.tiles import TilePieces, piece_place, pieces_of
+from lowtide.codegen.gpu.tiles import TilePieces, has_whole_pieces, piece_place, pieces_of
 from lowtide.codegen.gpu.vectors import thread_elements
 from lowtide.codegen.value import Value, register_type
 from lowtide.ir import ElementType, Instruction
@@ -41,8 +40,14 @@ _LEAST_BLOCKS: Final = 128
 _LEAST_WORK: Final = 1 << 13
 """Multiplications that are worth a block."""
 
+_LONG: Final = 256
+"""Terms of an element that one thread would take long for, whatever work there is."""
+
 _BESIDE: Final = 32
 """Bytes side by side that threads read together, at least."""
+
+_LINE: Final = 128
+"""Bytes along the depth that threads read together, where it is as deep."""
 
 _AHEAD: Final = 4
 """Pieces that a thread loads before it adds them up."""
@@ -56,9 +61,9 @@ _TYPES: Final = frozenset(
 def plan_slim(instruction: Instruction, target: Target) -> GpuPlan | None:
     """Return how a product with few rows or columns runs, None where it is none."""
     product = product_of(instruction, target)
-    if product is None or product.total not in _TYPES or product.count < _LEAST_WORK:
+    if product is None or product.total not in _TYPES:
         return None
-    if not isinstance(product.layout, DotLayout):
+    if product.count < _LEAST_WORK and prod(product.layout.depth) < _LONG:
         return None
     if min(prod(product.layout.rows), prod(product.layout.columns)) > _MOST:
         return None
@@ -86,14 +91,16 @@ class _Team:
         nbytes = product.hero.operands[side].shape.element_type.nbytes
         trial = TileSizes(1 << 12, 1 << 12, 1 << 12, _THREADS, 1, 1)
         pieces = pieces_of(product, side, trial, nbytes)
+        if pieces.along_depth and not has_whole_pieces(product, 1 - side, trial, pieces):
+            pieces = TilePieces(along_depth=True, run=1)
         wide, deep = prod(product.free(side)), prod(layout.depth)
         free, below = (1, pieces.run) if pieces.along_depth else (pieces.run, 1)
-        size = 1 if pieces.along_depth else _THREADS // WARP
-        least = 1 if pieces.along_depth else -(-_BESIDE // (pieces.run * nbytes))
+        size, beside_bytes = 1, pieces.run * nbytes
+        least = 1 if pieces.along_depth else -(-_BESIDE // beside_bytes)
         while 2 * size * least <= _THREADS and size * below < deep:
             beside = _THREADS // size * free
             blocks = prod(layout.batch) * -(-wide // beside)
-            is_line = not pieces.along_depth or size >= WARP
+            is_line = not pieces.along_depth or size * beside_bytes >= _LINE
             if is_line and blocks >= _LEAST_BLOCKS and beside // 2 < wide:
                 break
             size *= 2

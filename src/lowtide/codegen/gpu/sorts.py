@@ -21,8 +21,8 @@ from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan, buffer_names, kernel_fu
 from lowtide.codegen.gpu.networks import (
     EACH,
     SharedRecords,
+    SortTiling,
     TilePlace,
-    Tiling,
     tile_place,
     write_network,
 )
@@ -49,7 +49,7 @@ def plan_gpu_sort(instruction: Instruction, target: Target) -> GpuPlan | None:
     form = SortForm(instruction)
     if not form.rows * form.size:
         return GpuPlan("sorts", lambda: GpuCode((), ()))
-    tiling = Tiling(form.rows, form.size)
+    tiling = SortTiling(form.rows, form.size)
     if tiling.pieces == 1:
         return GpuPlan("sorts", lambda: _block_code(form, tiling, target))
     if not form.keys or tiling.rows * tiling.padded >= 1 << 32:
@@ -59,7 +59,7 @@ def plan_gpu_sort(instruction: Instruction, target: Target) -> GpuPlan | None:
     return GpuPlan("sorts", lambda: _long_code(form, sort), sort.scratch_bytes + staged)
 
 
-def _record_sort(form: SortForm, tiling: Tiling, target: Target) -> RecordSort:
+def _record_sort(form: SortForm, tiling: SortTiling, target: Target) -> RecordSort:
     bits = sum([x.bits for x in form.keys])
     return RecordSort(
         form.sort,
@@ -150,7 +150,7 @@ def _compared(
 # -- rows within blocks ----------------------------------------------------------------------------
 
 
-def _block_code(form: SortForm, tiling: Tiling, target: Target) -> GpuCode:
+def _block_code(form: SortForm, tiling: SortTiling, target: Target) -> GpuCode:
     """One launch: a block has sorted its rows before it writes any of their elements."""
     sort = form.sort
     fn = kernel_function("sort", sort, tiling.threads)
@@ -180,7 +180,7 @@ def _move_within(
     elements: Elements,
     bound: Bound,
     shared: SharedRecords,
-    tiling: Tiling,
+    tiling: SortTiling,
     *,
     rows_first: bool,
 ) -> None:
@@ -231,7 +231,7 @@ def _long_code(form: SortForm, sort: RecordSort) -> GpuCode:
     count = form.rows * form.size
     for fn, move in ((_mover(form, "pick"), _pick), (_mover(form, "put"), _put)):
         elements = thread_elements(fn, sort.target, 0)
-        number = thread_number(fn, _THREADS)
+        number = thread_number(fn, _THREADS, count)
         with elements.scopes.when(fn.compare("slt", number, count)):
             move(form, sort, elements, number)
         functions.append(fn)

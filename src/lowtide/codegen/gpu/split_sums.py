@@ -277,7 +277,7 @@ def _adding(elements: Elements, total: _Total, team: Team, bound: Bound) -> Give
             own = nothing
             for step in team.held[space.terms,]:
                 value = elements.read(array, (row, *step.at), None).values[0]
-                own = reducer.combined(elements, own, [step.value(elements, value, reducer)])
+                own = reducer.combined(elements, own, [step.value(elements, value, nothing[0])])
             together = team.met(elements, reducer, own) if team.warps else own
             first = elements.all_at(total.sum.operands[1], (), bound.frame)
             start = [x.values[0] for x in reducer.taken(elements, [first])]

@@ -15,7 +15,7 @@ from lowtide.codegen.domain import Trial, trial_of, whole
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elementwise.memory import element_bytes
 from lowtide.codegen.gpu.points import bound_to
-from lowtide.codegen.gpu.team_sums import has_team_sum
+from lowtide.codegen.gpu.team_sums import is_one_operation
 from lowtide.codegen.indexing import Affine, Index, linear
 from lowtide.codegen.space import LoopSpace, groups_of
 from lowtide.ir import Instruction, Opcode
@@ -182,7 +182,7 @@ class SumSpace:
 
 def is_long(x: Instruction) -> bool:
     """Whether a sum is long enough, and one of few, to be made by several blocks together."""
-    if x.opcode is not Opcode.REDUCE or not has_team_sum(x):
+    if x.opcode is not Opcode.REDUCE or not is_one_operation(x):
         return False
     shape, count = x.operands[0].shape, x.shape.element_count
     sizes, step = shape.dimensions, strides(shape)
@@ -230,7 +230,10 @@ def _trial(
 
 
 def _order_of(trial: Trial, order: Sequence[int]) -> list[int]:
-    """The dimensions of a trial by how far neighbours lie apart in the largest array."""
+    """The dimensions of a trial by how far neighbours lie apart in the largest array.
+
+    Those along which it is the same everywhere stand ahead of the last one: it is read again soon.
+    """
     reads = sorted(trial.elements.reads, key=lambda x: -x[0].shape.nbytes)
     if not reads:
         return list(order)
@@ -242,7 +245,8 @@ def _order_of(trial: Trial, order: Sequence[int]) -> list[int]:
     known = {v for v in trial.variables if v is not None}
     if not set(factors) <= known:
         return list(order)
-    return sorted(order, key=lambda d: -steps[d])
+    apart = sorted([d for d in order if steps[d]], key=lambda d: -steps[d])
+    return [*apart[:-1], *[d for d in order if not steps[d]], *apart[-1:]]
 
 
 def _cut(

@@ -5,7 +5,7 @@ In place of the rule of `reduce`, in which one thread runs over all values.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import field
 from math import prod
 
@@ -17,13 +17,17 @@ from lowtide.codegen.elements.reducers import Reducer, carried, neutral, renamed
 from lowtide.codegen.elements.table import rule_of
 from lowtide.codegen.elements.values import Element, Request, Rule
 from lowtide.codegen.gpu.threads import WARP, SharedArray, barrier, exchanged, warp_barrier
-from lowtide.codegen.indexing import Affine, Index
+from lowtide.codegen.indexing import Affine
 from lowtide.codegen.space import decomposed, lane_variable
 from lowtide.codegen.value import Value, register_type
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Dimensions
 from lowtide.llvm.function import Function, Integer
+from lowtide.ops.choices import chooses_in_order
 from lowtide.records import dataclass
+
+Values = Generator[Request, Element, list[Value]]
+"""Asks for elements, and returns values that are made of them."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -36,16 +40,16 @@ class RowStep:
     at: tuple[Affine, ...]
     is_there: str
 
-    def value(self, elements: Elements, value: Value, reducer: Reducer) -> Value:
+    def value(self, elements: Elements, value: Value, nothing: Value) -> Value:
         """Return a value of this step where there is one, else what changes no sum."""
         if not self.is_there:
             return value
-        fn, nothing = elements.function, neutral_lanes(elements, reducer, max(value.lanes, 1))
+        fn, (like, other) = elements.function, elements.vectors.same_lanes([value, nothing])
         names = [
-            fn.select(self.is_there, value.llvm_type, a, b)
-            for a, b in zip(value.names, nothing.names, strict=True)
+            fn.select(self.is_there, like.llvm_type, a, b)
+            for a, b in zip(like.names, other.names, strict=True)
         ]
-        return Value(tuple(names), value.type, value.lanes)
+        return Value(tuple(names), like.type, like.lanes)
 
 
 @dataclass(eq=False, slots=True)
@@ -92,86 +96,138 @@ class Team:
 
     def _reduce(self, elements: Elements, request: Request) -> Rule:
         instruction = request.instruction
-        sizes = instruction.operands[0].shape.dimensions
-        reduced = summed_dimensions(instruction)
-        extents = [sizes[d] for d in reduced]
+        count = len(instruction.operands) // 2
         reducer = Reducer.of(instruction.called_computations[0])
-        run = run_of(elements, extents)
         place = elements.scopes.placed(level_of(request))
-
-        def index_at(at: Sequence[Affine]) -> Index:
-            inner, kept = dict(zip(reduced, at, strict=True)), iter(request.at)
-            return tuple([inner[d] if d in inner else next(kept) for d in range(len(sizes))])
-
+        made = self._chosen if reducer.opcode is None else self._summed
         with elements.scopes.at_level(place):
-            totals = [neutral_lanes(elements, reducer, run)]
-            steps = self.held.get(tuple(extents))
-            for step in steps or ():
-                found = yield ask(request, 0, index_at(step.at))
-                taken = reducer.taken(elements, [found])[0].values[0]
-                value, _ = elements.vectors.same_lanes([taken, totals[0]])
-                totals = reducer.combined(elements, totals, [step.value(elements, value, reducer)])
-            if steps is None:
-                count = prod(extents) // run
-                loops = elements.scopes.loop(self.member, count, self.threads, carried(totals))
-                with loops as loop:
-                    at = place_in_row(elements, loop.index, extents)
-                    found = yield ask(request, 0, index_at(at))
-                    values = [x.values[0] for x in reducer.taken(elements, [found])]
-                    after = reducer.combined(elements, renamed(totals, loop.values), values)
-                    loop.next = [name for value in after for name in value.names]
-                totals = renamed(totals, loop.results)
-            initial = yield from all_of([ask(request, 1, ())])
-            together = self.met(elements, reducer, folded(elements, reducer, totals))
+            together = yield from made(elements, request, reducer)
+            initial = yield from all_of([ask(request, count + x, ()) for x in range(count)])
             start = [x.values[0] for x in reducer.taken(elements, initial)]
             results = reducer.finished(elements, reducer.combined(elements, start, together))
         return Element(tuple(results), place)
 
+    def _summed(self, elements: Elements, request: Request, reducer: Reducer) -> Values:
+        """The sum of all values, of which threads take turns."""
+        extents = _extents(request.instruction)
+        run = run_of(elements, extents)
+        nothing = neutral_lanes(elements, reducer, run)
+        totals, steps = [nothing], self.held.get(extents)
+        for step in steps or ():
+            (value,) = yield from _taken(elements, request, reducer, step.at)
+            value, _ = elements.vectors.same_lanes([value, nothing])
+            totals = reducer.combined(elements, totals, [step.value(elements, value, nothing)])
+        if steps is None:
+            count = prod(extents) // run
+            loops = elements.scopes.loop(self.member, count, self.threads, carried(totals))
+            with loops as loop:
+                at = place_in_row(elements, loop.index, extents)
+                values = yield from _taken(elements, request, reducer, at)
+                after = reducer.combined(elements, renamed(totals, loop.values), values)
+                loop.next = [name for value in after for name in value.names]
+            totals = renamed(totals, loop.results)
+        return self.met(elements, reducer, folded(elements, reducer, totals))
+
+    def _chosen(self, elements: Elements, request: Request, reducer: Reducer) -> Values:
+        """The choice among all values, of which each thread has some that follow each other.
+
+        Beyond the end they are the last ones once more, which changes no choice.
+        """
+        fn, extents = elements.function, _extents(request.instruction)
+        count = prod(extents) // run_of(elements, extents)
+        several = -(-count // self.threads)
+        first = fn.mul(self.member, several)
+
+        def values(step: Integer) -> Values:
+            at = place_in_row(elements, fn.min(fn.add(first, step), count - 1), extents)
+            found = yield from _taken(elements, request, reducer, at)
+            return folded(elements, reducer, found)
+
+        totals = yield from values(0)
+        if several > 1:
+            with elements.scopes.loop(1, several, 1, carried(totals)) as loop:
+                found = yield from values(loop.index)
+                after = reducer.combined(elements, renamed(totals, loop.values), found)
+                loop.next = [name for value in after for name in value.names]
+            totals = renamed(totals, loop.results)
+        return self.met(elements, reducer, totals)
+
     def met(self, elements: Elements, reducer: Reducer, own: Sequence[Value]) -> list[Value]:
-        """Return the sum of what the threads have, in all of them."""
+        """Return the sum of what the threads have, in all of them; choices keep their order."""
         together = self._in_warp(elements, reducer, own)
         if self.warps == 1:
             return together
         fn = elements.function
         lane = fn.op(f"and i64 {self.member}, {WARP - 1}")
         warp = fn.op(f"lshr i64 {self.member}, {WARP.bit_length() - 1}")
-        assert reducer.opcode is not None
-        nothing = neutral(reducer.opcode, reducer.types[0])
-        found = []
         is_first, is_there = fn.compare("eq", lane, 0), fn.compare("ult", lane, self.warps)
-        arrays = [self._new_array(x, i) for x in together for i in range(len(x.names))]
+        arrays = [[self._new_array(x) for _ in x.names] for x in together]
         with fn.when(is_first):
-            for array, name in zip(arrays, [y for x in together for y in x.names], strict=True):
-                store_shared(fn, array, warp, register_type(together[0].type), name)
+            for x, parts in zip(together, arrays, strict=True):
+                for array, name in zip(parts, x.names, strict=True):
+                    store_shared(fn, array, warp, register_type(x.type), name)
         barrier(fn)
-        place = fn.select(is_there, "i64", lane, 0)
-        for array, name in zip(arrays, nothing.names, strict=True):
-            type_ = register_type(together[0].type)
-            loaded = load_shared(fn, array, place, type_)
-            found.append(fn.select(is_there, type_, loaded, name))
-        return self._in_warp(elements, reducer, [Value(tuple(found), together[0].type)])
+        place, found = fn.min(lane, self.warps - 1), []
+        for x, parts in zip(together, arrays, strict=True):
+            type_ = register_type(x.type)
+            names = tuple([load_shared(fn, array, place, type_) for array in parts])
+            step = RowStep((), "" if reducer.opcode is None else is_there)
+            nothing = x if reducer.opcode is None else neutral(reducer.opcode, x.type)
+            found.append(step.value(elements, Value(names, x.type), nothing))
+        return self._in_warp(elements, reducer, found)
 
-    def _new_array(self, value: Value, part: int) -> SharedArray:
+    def _new_array(self, value: Value) -> SharedArray:
         type_ = register_type(value.type)
         array = SharedArray(f"sums{len(self.shared)}", "i8" if type_ == "i1" else type_, self.warps)
         self.shared.append(array)
         return array
 
     def _in_warp(self, elements: Elements, reducer: Reducer, own: Sequence[Value]) -> list[Value]:
-        """The sum of what the threads of a warp have, in all of them."""
-        fn, together = elements.function, list(own)
-        distance = WARP // 2
-        while distance:
-            others = [
-                Value(
-                    tuple([exchanged(fn, register_type(x.type), y, distance) for y in x.names]),
-                    x.type,
-                )
-                for x in together
-            ]
-            together = reducer.combined(elements, together, others)
-            distance //= 2
+        """The sum of what the threads of a warp have, in all of them.
+
+        For choices neighbours meet first, the one of the lower number on the left.
+        """
+        together, distances = list(own), [WARP >> x for x in range(1, WARP.bit_length())]
+        if reducer.opcode is not None:
+            for distance in distances:
+                others = _exchanged(elements, together, distance)
+                together = reducer.combined(elements, together, others)
+            return together
+        fn = elements.function
+        for distance in reversed(distances):
+            others = _exchanged(elements, together, distance)
+            bit = fn.op(f"and i64 {self.member}, {distance}")
+            is_right = RowStep((), fn.compare("ne", bit, 0))
+            pairs = list(zip(together, others, strict=True))
+            left = [is_right.value(elements, b, a) for a, b in pairs]
+            right = [is_right.value(elements, a, b) for a, b in pairs]
+            together = reducer.combined(elements, left, right)
         return together
+
+
+def _exchanged(elements: Elements, values: Sequence[Value], distance: int) -> list[Value]:
+    """What the thread of a warp has that is so far away."""
+    fn = elements.function
+    return [
+        Value(tuple([exchanged(fn, register_type(x.type), y, distance) for y in x.names]), x.type)
+        for x in values
+    ]
+
+
+def _extents(reduce: Instruction) -> tuple[int, ...]:
+    sizes = reduce.operands[0].shape.dimensions
+    return tuple([sizes[d] for d in summed_dimensions(reduce)])
+
+
+def _taken(elements: Elements, request: Request, reducer: Reducer, at: Sequence[Affine]) -> Values:
+    """Ask for what a sum takes at an index along it, in the types of the accumulators."""
+    instruction = request.instruction
+    inner = dict(zip(summed_dimensions(instruction), at, strict=True))
+    kept, rank = iter(request.at), instruction.operands[0].shape.rank
+    index = tuple([inner[d] if d in inner else next(kept) for d in range(rank)])
+    count = len(instruction.operands) // 2
+    found = yield from all_of([ask(request, x, index) for x in range(count)])
+    return [x.values[0] for x in reducer.taken(elements, found)]
 
 
 def run_of(elements: Elements, extents: Sequence[int]) -> int:
@@ -238,7 +294,15 @@ def summed_dimensions(reduce: Instruction) -> list[int]:
 
 
 def has_team_sum(reduce: Instruction) -> bool:
-    """Whether threads can make a reduction together: in any order, of one array."""
-    if len(reduce.operands) != 2 or not reduce.operands[0].shape.element_count:
+    """Whether threads can make a reduction together, each some of it."""
+    if not reduce.operands[0].shape.element_count:
+        return False
+    computation = reduce.called_computations[0]
+    return is_one_operation(reduce) or chooses_in_order(computation)
+
+
+def is_one_operation(reduce: Instruction) -> bool:
+    """Whether a reduction is one of one array by an operation of two numbers in any order."""
+    if len(reduce.operands) != 2:
         return False
     return Reducer.of(reduce.called_computations[0]).opcode is not None

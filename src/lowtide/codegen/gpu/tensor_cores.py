@@ -14,8 +14,6 @@ from typing import Final
 
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.values import Mask
-from lowtide.codegen.elementwise.formats import encoded
-from lowtide.codegen.elementwise.memory import numbers
 from lowtide.codegen.gpu.ffma import is_worth_tiles
 from lowtide.codegen.gpu.fragments import HIGH, WIDE, CoreType, MatrixTile
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan
@@ -23,7 +21,7 @@ from lowtide.codegen.gpu.parts import product_code
 from lowtide.codegen.gpu.product import GpuProduct, TileKernel, TileSizes, lanes_of, product_of
 from lowtide.codegen.gpu.stages import sums_along_depth
 from lowtide.codegen.gpu.threads import WARP, SharedArray
-from lowtide.codegen.gpu.tiles import HALVES, Made, OperandTile, TilePieces, pieces_of
+from lowtide.codegen.gpu.tiles import HALVES, Made, OperandTile, TilePieces, in_16_bits, pieces_of
 from lowtide.codegen.indexing import Index
 from lowtide.ir import ElementType, Instruction
 from lowtide.llvm.function import Integer
@@ -116,16 +114,10 @@ class _MmaWriter:
                 raw = replace(array, shape=array.shape.with_element_type(ElementType.U16))
                 return elements.read(raw, index, mask).values[0].name
             value = elements.at(operand, index, frame, mask)
-            if elements.lanes > value.lanes:
-                value = elements.vectors.splat(value)
-            if not is_floating:
-                return value.name
-            (number,) = numbers(elements.function, self.product.target, value)
-            packed = encoded(operand.shape.element_type, number)
-            if packed.element == "i16":
-                return packed.name
-            bits = f"<{elements.lanes} x i16>" if elements.lanes else "i16"
-            return elements.function.op(f"bitcast {packed.type} {packed.name} to {bits}")
+            if is_floating:
+                type_ = operand.shape.element_type
+                return in_16_bits(elements, self.product.target, value, type_)
+            return (elements.vectors.splat(value) if elements.lanes > value.lanes else value).name
 
         return made
 

@@ -15,6 +15,7 @@ _BARRIER: Final = external("llvm.nvvm.barrier.cta.sync.aligned.all", "void", "i3
 _SHUFFLE: Final = external("llvm.nvvm.shfl.sync.bfly.i32", "i32", "i32", "i32", "i32", "i32")
 _WARP_BARRIER: Final = external("llvm.nvvm.bar.warp.sync", "void", "i32")
 _ALL: Final = -1
+_MANY: Final = 1 << 31
 _LAST_LANE: Final = 31
 
 
@@ -28,8 +29,17 @@ def block_number(fn: Function) -> str:
     return _register(fn, "ctaid.x")
 
 
-def thread_number(fn: Function, threads: int) -> Integer:
-    """Return the number of the thread among all, for blocks of so many threads."""
+def thread_number(fn: Function, threads: int, count: int = _MANY) -> Integer:
+    """Return the number of the thread among all, for blocks of so many threads.
+
+    Where about `count` are launched, and these are not too many, it is known to have 32 bits, and
+    what it is divided into is cheaper.
+    """
+    if count + threads < _MANY:
+        block = fn.call(external(f"{_REGISTERS}.ctaid.x", "i32"), [])
+        thread = fn.call(external(f"{_REGISTERS}.tid.x", "i32"), [])
+        first = fn.op(f"mul nuw nsw i32 {block}, {threads}")
+        return fn.op(f"zext i32 {fn.op(f'add nuw nsw i32 {first}, {thread}')} to i64")
     return fn.add(fn.mul(block_number(fn), threads), thread_in_block(fn))
 
 

@@ -12,13 +12,18 @@ from typing import Final
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import bind
 from lowtide.codegen.elements.values import Mask
+from lowtide.codegen.elementwise.formats import encoded
+from lowtide.codegen.elementwise.memory import numbers
 from lowtide.codegen.gpu.kernel import buffer_names
 from lowtide.codegen.gpu.product import DotLayout, GpuProduct, TileKernel, TileSizes
 from lowtide.codegen.gpu.threads import SharedArray, element_align
 from lowtide.codegen.gpu.vectors import ThreadMemory, elements_by, thread_elements
 from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.space import decomposed_lanes
+from lowtide.codegen.value import Value
+from lowtide.ir import ElementType
 from lowtide.llvm.function import Function, Integer
+from lowtide.llvm.target import Target
 from lowtide.records import dataclass
 
 _RUNS: Final = (16, 8, 4, 2)
@@ -78,6 +83,11 @@ def _lie_together(product: GpuProduct, side: int, sizes: TileSizes, pieces: Tile
     return not memory.apart and len(fn.lines) <= _LINES
 
 
+def has_whole_pieces(product: GpuProduct, side: int, sizes: TileSizes, pieces: TilePieces) -> bool:
+    """Return whether an operand has all or nothing of each piece, wherever it lies."""
+    return isinstance(product.layout, DotLayout) or _lie_together(product, side, sizes, pieces)
+
+
 def _place(
     elements: Elements,
     product: GpuProduct,
@@ -126,6 +136,18 @@ def piece_place(
     depth = kernel.fn.add(kernel.begin, depth)
     free = kernel.fn.add(kernel.column if side else kernel.row, free)
     return _place(elements, kernel.product, kernel.sizes, side, pieces, kernel.batch, free, depth)
+
+
+def in_16_bits(elements: Elements, target: Target, value: Value, type_: ElementType) -> str:
+    """Return numbers of bf16 or f16 as they lie in memory, one of each lane."""
+    if elements.lanes > value.lanes:
+        value = elements.vectors.splat(value)
+    (number,) = numbers(elements.function, target, value)
+    packed = encoded(type_, number)
+    if packed.element == "i16":
+        return packed.name
+    bits = f"<{elements.lanes} x i16>" if elements.lanes else "i16"
+    return elements.function.op(f"bitcast {packed.type} {packed.name} to {bits}")
 
 
 class OperandTile:
@@ -179,9 +201,13 @@ class OperandTile:
 
     @property
     def _at_once(self) -> int:
-        """The pieces that a thread has registers for at once; computed ones take more."""
+        """The pieces that a thread has registers for at once, a power of 2.
+
+        A single number needs its address, too, and computed ones take more.
+        """
         words = max(self.pieces.run * element_align(self.array.type) // 4, 1)
-        return max(_REGISTERS // words, 1) if self._is_plain else 1
+        words += 2 * words if self.pieces.run == 1 else 0
+        return 1 << (max(_REGISTERS // words, 1) if self._is_plain else 1).bit_length() - 1
 
     def bring(self, depth: Integer, half: Integer) -> None:
         """Write the loads and stores of a thread for the tile that begins at a depth."""

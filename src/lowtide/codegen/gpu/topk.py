@@ -17,10 +17,9 @@ from lowtide.codegen.elementwise.memory import element_bytes
 from lowtide.codegen.elementwise.number import Number
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan, buffer_names, kernel_function
 from lowtide.codegen.gpu.networks import (
-    LONGEST,
     SharedRecords,
+    SortTiling,
     TilePlace,
-    Tiling,
     tile_places,
 )
 from lowtide.codegen.gpu.record_sorts import RecordSort, fill_tile
@@ -47,9 +46,10 @@ def plan_gpu_topk(instruction: Instruction, target: Target) -> GpuPlan | None:
     form = TopKForm(instruction)
     if not form.rows * form.size * form.numbers.k:
         return GpuPlan("topk", lambda: GpuCode((), ()))
-    if form.rows * Tiling(form.rows, form.size).padded >= 1 << 32:
+    tiling = SortTiling(form.rows, form.size)
+    if form.rows * tiling.padded >= 1 << 32:
         return None
-    if form.size > LONGEST and form.numbers.k > LONGEST // 2:
+    if tiling.pieces > 1 and form.numbers.k > tiling.length // 2:
         sort = _whole_sort(form, target)
         return GpuPlan("topk", lambda: _sorted_code(form, sort), sort.scratch_bytes)
     rounds = _rounds(form)
@@ -62,7 +62,7 @@ class _Round:
     """A launch that keeps the first records of each tile; they lie in scratch from `first` on."""
 
     form: TopKForm
-    tiling: Tiling
+    tiling: SortTiling
     first: int
     before: _Round | None
 
@@ -84,10 +84,10 @@ class _Round:
 
 
 def _rounds(form: TopKForm) -> list[_Round]:
-    found = [_Round(form, Tiling(form.rows, form.size), 0, None)]
+    found = [_Round(form, SortTiling(form.rows, form.size), 0, None)]
     while found[-1].tiling.pieces > 1:
         last = found[-1]
-        tiling = Tiling(form.rows, last.tiling.pieces * last.kept)
+        tiling = SortTiling(form.rows, last.tiling.pieces * last.kept)
         found.append(_Round(form, tiling, last.first + last.kept_bytes, last))
     return found
 
@@ -178,7 +178,7 @@ def _address(elements: Elements, array: Array, index: tuple[Affine, ...], bits: 
 
 
 def _whole_sort(form: TopKForm, target: Target) -> RecordSort:
-    tiling = Tiling(form.rows, form.size)
+    tiling = SortTiling(form.rows, form.size)
     make = partial(_record, form)
     return RecordSort(form.instruction, target, tiling, form.key_bits, make, "topk")
 
@@ -189,7 +189,7 @@ def _sorted_code(form: TopKForm, sort: RecordSort) -> GpuCode:
     elements = thread_elements(fn, sort.target, 0)
     bound = bind(fn, form.instruction, buffer_names(form.instruction))
     k = form.numbers.k
-    number = thread_number(fn, _THREADS)
+    number = thread_number(fn, _THREADS, form.rows * k)
     with elements.scopes.when(fn.compare("slt", number, form.rows * k)):
         row, to = fn.div(number, k), fn.rem(number, k)
         at = fn.add(fn.mul(row, sort.tiling.padded), to)

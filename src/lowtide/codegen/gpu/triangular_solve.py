@@ -20,8 +20,8 @@ from lowtide.codegen.cpu.library.field import (
     subtracted,
 )
 from lowtide.codegen.elementwise.number import Number
+from lowtide.codegen.gpu.cholesky import BlockFunction
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan
-from lowtide.codegen.gpu.matrices import BlockFunction
 from lowtide.codegen.gpu.threads import SharedArray, barrier, block_number
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.space import decomposed

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from lowtide.codegen.cpu.library.random_bits import plan_random_bits
 from lowtide.codegen.cpu.select import kernel_plan
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan, buffer_names, kernel_function
 from lowtide.codegen.gpu.threads import thread_number
 from lowtide.codegen.kernel import KernelPlan
-from lowtide.ir import Instruction
+from lowtide.ir import Instruction, Opcode
 from lowtide.ir.errors import unsupported
 from lowtide.ir.thunk import GridLaunch, Phase
 from lowtide.llvm.function import Function
@@ -39,6 +40,14 @@ def plan_units(instruction: Instruction, target: Target) -> GpuPlan:
         reason = f"a kernel cannot call {plan.call.target!r}, a function of the host"
         raise unsupported(instruction, f"{reason}; the CPU runs it (lowtide run)")
     return units_of(instruction, plan, "units")
+
+
+def plan_gpu_random_bits(instruction: Instruction, target: Target) -> GpuPlan | None:
+    """Return how an rng-bit-generator runs: a thread makes the bits of a vector of counters."""
+    if instruction.opcode is not Opcode.RNG_BIT_GENERATOR:
+        return None
+    plan = plan_random_bits(instruction, target, target.vector_bytes // 4)
+    return None if plan is None else units_of(instruction, plan, "random bits")
 
 
 def units_of(instruction: Instruction, plan: KernelPlan, template: str) -> GpuPlan:

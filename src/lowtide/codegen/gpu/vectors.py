@@ -115,7 +115,10 @@ def thread_elements(
     function: Function, target: Target, lanes: int, rules: RuleOf = rule_of
 ) -> Elements:
     """Return what writes elements into a function, so many lanes in each thread; 0 for one."""
-    return Elements(function, target, lanes, rules, ThreadMemory() if lanes else ScalarMemory())
+    memory = ThreadMemory() if lanes else ScalarMemory()
+    elements = Elements(function, target, lanes, rules, memory)
+    elements.has_aligned_lanes = lanes > 0
+    return elements
 
 
 def elements_by(function: Function, target: Target, lanes: int, memory: ThreadMemory) -> Elements:

@@ -1,22 +1,22 @@
 """Products of bf16 and f16 matrices by warpgroups (`wgmma`), added up in f32, on sm_90a.
 
-A block of two warpgroups makes a tile; each makes half of its rows. Tiles of both operands come to
-a ring of stages in shared memory ahead of use: while the products of one stage go on, those of the
-one before it end, and a later one is brought to where the one before that was.
+A block of two warpgroups makes tiles in turn; each makes half of the rows. What a tile needs of
+both operands comes to a ring of stages in shared memory ahead of use: while the products of one
+stage go on, those of the one before it end, and a later one is brought to where the one before that
+was. While results are stored, the first stages of the next tile come.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import prod
 from typing import Final
 
 from lowtide.codegen.elements.operands import leaves
 from lowtide.codegen.gpu.copies import BYTES, commit_copies, wait_for_copies
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan
+from lowtide.codegen.gpu.parts import product_code
 from lowtide.codegen.gpu.product import (
-    ENOUGH,
     GpuProduct,
     TileKernel,
     TileSizes,
@@ -25,7 +25,12 @@ from lowtide.codegen.gpu.product import (
 )
 from lowtide.codegen.gpu.rings import NUMBER_BYTES, Ring, RingTile
 from lowtide.codegen.gpu.threads import WARP, LaunchedArray, barrier, exchanged
-from lowtide.codegen.gpu.tiles import pieces_of
+from lowtide.codegen.gpu.warpgroup_shapes import (
+    GROUPS,
+    MULTIPROCESSORS,
+    WarpgroupShape,
+    shape_for,
+)
 from lowtide.ir import ElementType, Instruction
 from lowtide.ir.gpu_names import SHARED_BYTES
 from lowtide.ir.thunk import GridLaunch
@@ -47,21 +52,8 @@ from lowtide.llvm.warpgroup import (
 ARCHITECTURE: Final = "sm_90a"
 
 _WARPGROUP: Final = 4 * WARP
-_GROUPS: Final = 2
-_THREADS: Final = _GROUPS * _WARPGROUP
 
-_SIZES: Final = (
-    (TileSizes(128, 256, 64, _THREADS, 1, 1), 1.0),
-    (TileSizes(256, 128, 64, _THREADS, 1, 1), 1.0),
-    (TileSizes(128, 128, 64, _THREADS, 2, 1), 1.3),
-    (TileSizes(128, 64, 64, _THREADS, 2, 1), 2.0),
-)
-"""Tiles, and how much longer they take for as much of a product: they load more for it."""
-
-_LEAST_DEPTH: Final = 128
-"""Numbers that are summed up, at least, for which the first tiles are worth the wait."""
-
-_STAGES: Final = 4
+_STAGES: Final = 8
 """Stages of a ring, at most."""
 
 _BESIDE: Final = 1024
@@ -83,25 +75,11 @@ def plan_warpgroups(instruction: Instruction, target: Target) -> GpuPlan | None:
     left, right = (x.shape.element_type for x in product.hero.operands)
     if left is not right or left not in _NAMES:
         return None
-    sizes = _sizes_for(product)
-    if sizes is None or prod(product.layout.depth) < _LEAST_DEPTH:
+    shape = shape_for(product)
+    if shape is None:
         return None
-    return GpuPlan("wgmma", lambda: _code(product, sizes))
-
-
-def _sizes_for(product: GpuProduct) -> TileSizes | None:
-    """The tiles that take least time, of those of which there are enough; None where none are."""
-    found = [
-        (product.tiles(x, whole=False) * x.rows * x.columns * longer, number)
-        for number, (x, longer) in enumerate(_SIZES)
-        if product.tiles(x, whole=True) >= ENOUGH
-    ]
-    if not found:
-        return None
-    sizes = _SIZES[min(found)[1]][0]
-    pieces = [pieces_of(product, x, sizes, NUMBER_BYTES) for x in (0, 1)]
-    is_copied = all(x.run * NUMBER_BYTES == BYTES for x in pieces)
-    return sizes if is_copied else replace(sizes, blocks=sizes.fewer)
+    scratch = product.scratch_bytes(shape.parts)
+    return GpuPlan("wgmma", lambda: _code(product, shape), scratch)
 
 
 def _lanes_for(product: GpuProduct) -> int:
@@ -112,55 +90,94 @@ def _lanes_for(product: GpuProduct) -> int:
     return fitting[0] if fitting else 0
 
 
-def _code(product: GpuProduct, sizes: TileSizes) -> GpuCode:
-    writer = _WarpgroupWriter(product, sizes)
+def _code(product: GpuProduct, shape: WarpgroupShape) -> GpuCode:
+    writer = _WarpgroupWriter(product, shape)
     writer.write()
-    kernel = writer.kernel
-    constants = [kernel.done(), writer.ring.array.definition]
-    launch = writer.launch
-    return GpuCode((kernel.fn,), (launch,), "\n".join([x for x in constants if x]))
+    code = product_code(writer.kernel, [writer.ring.array])
+    return replace(code, launches=(writer.launch, *code.launches[1:]))
 
 
-def _ring(sizes: TileSizes) -> Ring:
-    """As many stages as the blocks have room for that run at once."""
+def _ring(sizes: TileSizes, steps: int) -> Ring:
+    """As many stages as the blocks have room for that run at once; memory for those in use."""
     numbers = (sizes.rows + sizes.columns) * sizes.depth
     most = SHARED_BYTES[ARCHITECTURE] // sizes.blocks - _BESIDE
     stages = min(_STAGES, most // (numbers * NUMBER_BYTES))
-    return Ring(LaunchedArray("ring", "i16", stages * numbers), stages, numbers)
+    return Ring(LaunchedArray("ring", "i16", min(stages, steps) * numbers), stages, numbers)
 
 
 class _WarpgroupWriter:
-    def __init__(self, product: GpuProduct, sizes: TileSizes) -> None:
-        self.product, self.sizes = product, sizes
+    def __init__(self, product: GpuProduct, shape: WarpgroupShape) -> None:
+        self.product, self.sizes, sizes = product, shape.sizes, shape.sizes
         self.type = product.hero.operands[0].shape.element_type
-        self.kernel = TileKernel(product, sizes, _lanes_for(product), group=_SPAN // sizes.rows)
-        self.ring = _ring(sizes)
+        lanes, group = _lanes_for(product), _SPAN // sizes.rows
+        self.kernel = TileKernel(product, sizes, lanes, group=group, parts=shape.parts)
+        self.ring = _ring(sizes, self._steps)
         self.tiles = [RingTile(self.kernel, x, self.ring, self._start(x)) for x in (0, 1)]
-        self.high = sizes.rows // _GROUPS
+        self.high = sizes.rows // GROUPS
         fn, thread = self.kernel.fn, self.kernel.thread
         self.down = fn.mul(fn.div(thread, _WARPGROUP), self.high)
         self.callee = self._callee()
         self.count = self.high // HIGH * sums_of(sizes.columns)
+        self.number = self.kernel.launch.blocks
+        self.blocks = self._blocks()
 
     @property
     def launch(self) -> GridLaunch:
-        """How the kernel is launched."""
-        return replace(self.kernel.launch, shared_bytes=self.ring.array.count * NUMBER_BYTES)
+        """How the kernel is launched: blocks that run at once, with as many tiles each."""
+        shared_bytes = self.ring.array.count * NUMBER_BYTES
+        return replace(self.kernel.launch, blocks=self.blocks, shared_bytes=shared_bytes)
 
     def _start(self, side: int) -> int:
         return self.sizes.rows * self.sizes.depth if side else 0
+
+    def _blocks(self) -> int:
+        """As many as run at once; one for each tile where making operands takes registers."""
+        if not all(x.is_copied for x in self.tiles):
+            return self.number
+        turns = -(-self.number // (MULTIPROCESSORS * self.sizes.blocks))
+        return -(-self.number // turns)
 
     def _callee(self) -> Callee:
         across = [not x.pieces.along_depth for x in self.tiles]
         return product(self.sizes.columns, _NAMES[self.type], across)
 
     def write(self) -> None:
-        """Write the kernel: the sums, then what is made of them."""
-        elements, sizes = self.kernel.elements, self.sizes
-        steps = -(-prod(self.product.layout.depth) // sizes.depth)
-        ahead = min(self.ring.stages - 2, steps)
-        for step in range(ahead):
+        """Write the kernel: of each tile the sums, then what is made of them."""
+        kernel, fn = self.kernel, self.kernel.fn
+        self._bring_first()
+        if self.number == self.blocks:
+            self._finish(self._sums())
+            return
+        with fn.loop(kernel.block, self.number, self.blocks) as loop:
+            kernel.take(loop.index)
+            sums = self._sums()
+            barrier(fn)
+            here = kernel.row, kernel.column, kernel.batch
+            later = fn.add(loop.index, self.blocks)
+            with kernel.elements.scopes.when(fn.compare("slt", later, self.number)):
+                kernel.take(later)
+                self._bring_first()
+            kernel.row, kernel.column, kernel.batch = here
+            self._finish(sums)
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    @property
+    def _steps(self) -> int:
+        return -(-self.kernel.depth // self.sizes.depth)
+
+    @property
+    def _ahead(self) -> int:
+        """How many steps ahead of use tiles are brought."""
+        return min(self.ring.stages - 2, self._steps)
+
+    def _bring_first(self) -> None:
+        for step in range(self._ahead):
             self._bring(step)
+
+    def _sums(self) -> list[str]:
+        """The sums of a tile, whose first stages are on their way."""
+        elements, steps, ahead = self.kernel.elements, self._steps, self._ahead
         carry = [("float", "0.0")] * self.count
         with elements.scopes.loop(0, steps - ahead, 1, carry) as loop:
             later = self.kernel.fn.add(loop.index, ahead)
@@ -168,9 +185,7 @@ class _WarpgroupWriter:
         sums = loop.results
         for step in range(steps - ahead, steps):
             sums = self._step(step, sums, steps - 1 - step)
-        self._finish(self._waited(0, sums))
-
-    # -- steps -----------------------------------------------------------------------------------
+        return self._waited(0, sums)
 
     def _bring(self, step: Integer) -> None:
         """Begin to bring the tiles of a step."""

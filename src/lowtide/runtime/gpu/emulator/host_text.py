@@ -14,6 +14,7 @@ from typing import Final
 from lowtide.ir.thunk import LaunchedKernel
 from lowtide.llvm.ptx import joined, without_prefetches
 from lowtide.runtime.gpu.emulator.copies_text import COPY_FUNCTIONS, COPY_SUPPORT
+from lowtide.runtime.gpu.emulator.number_text import NUMBERS
 from lowtide.runtime.gpu.emulator.products import PRODUCTS
 from lowtide.runtime.gpu.emulator.shadow_text import WatchedFault, watch_support
 from lowtide.runtime.gpu.emulator.state import SLOTS, StateField, Wait, field
@@ -150,6 +151,8 @@ define internal {{ i32, i32, i32, i32 }} @{name}(ptr %at) noinline {{
 """A load of four matrices by a warp: each lane takes a row of one, and is given words of each."""
 
 _FUNCTIONS: Final = {
+    "llvm.nvvm.ex2.approx.f": "gpu_power_of_two",
+    "llvm.nvvm.ff2bf16x2.rn": "gpu_bfloats",
     "llvm.nvvm.read.ptx.sreg.tid.x": "gpu_thread",
     "llvm.nvvm.read.ptx.sreg.ctaid.x": "gpu_block",
     "llvm.nvvm.barrier.cta.sync.aligned.all": "gpu_barrier",
@@ -201,7 +204,7 @@ def host_text(texts: Sequence[str], kernels: Sequence[LaunchedKernel]) -> str:
         for kernel in kernels
         for launch in kernel.launches
     ]
-    more = [_SUPPORT, COPY_SUPPORT, warpgroups]
+    more = [_SUPPORT, COPY_SUPPORT, NUMBERS, warpgroups]
     return "\n".join([text, *more, support, products, *loads, *dict.fromkeys(entries)])
 
 
