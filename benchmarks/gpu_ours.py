@@ -125,9 +125,13 @@ def device_copy(target: str, nbytes: int, seconds: float) -> Answer:
 
 
 def timed(run: Callable[[], None], wait: Callable[[], None], seconds: float) -> float:
-    """The least seconds of a run in three rounds of about so many seconds; one run warms up."""
-    run()
-    wait()
+    """The least seconds of a run in three rounds of about so many seconds.
+
+    Two runs warm up: in the second one a graph is made.
+    """
+    for _ in range(2):
+        run()
+        wait()
     start = time.perf_counter()
     run()
     wait()

@@ -56,6 +56,18 @@ def test_loops_run_over_ranges_known_or_not(start: int, stop: int, step: int) ->
     assert run(total(start, "%a", step), stop) == expected
 
 
+@pytest.mark.parametrize("number", [1, 7, 100])
+def test_what_repeats_runs_at_least_once(number: int) -> None:
+    def write(fn: Function) -> str:
+        with fn.repeat([("i64", "%a"), ("i64", "0")]) as loop:
+            left = fn.op(f"lshr i64 {loop.values[0]}, 1")
+            loop.next = [left, str(fn.add(loop.values[1], 1))]
+            loop.again = fn.compare("ne", left, 0)
+        return loop.results[1]
+
+    assert run(write, number) == max(number.bit_length(), 1)
+
+
 @pytest.mark.parametrize("trips", [0, 1, 5])
 def test_what_stands_ahead_of_a_loop_may_have_loops(trips: int) -> None:
     """Also ahead of a loop that is known to run once, inside of which others have begun."""

@@ -242,3 +242,17 @@ def test_random_bits_are_those_of_the_evaluator(algorithm: str, bits: str) -> No
     )
     state = np.array([7, (1 << 64) - 2], np.uint64)
     assert templates(same(text, state)) == ["random bits"]
+
+
+def test_records_of_many_rows_and_windows_have_64_bits() -> None:
+    entry = """  x = s8[2100000] parameter(0)
+  i = s32[1100,1] parameter(1)
+  u = s8[1100] parameter(2)
+  ROOT s = s8[2100000] scatter(x, i, u), update_window_dims={}, inserted_window_dims={0}, \
+scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=combined
+"""
+    x, u = (RANDOM.integers(-9, 9, n).astype(np.int8) for n in (2_100_000, 1100))
+    i = places(-2, 2_100_001, 1100, 1)
+    i[::3] = 7
+    program = same(scatter_text(entry, "s8", "subtract(a, b)"), x, i, u)
+    assert templates(program) == ["points", "scatters"]

@@ -39,8 +39,8 @@ from lowtide.records import dataclass
 _THREADS: Final = 256
 """Threads of a block."""
 
-_PART: Final = 16
-"""Steps of a thread."""
+_PART: Final = 8
+"""Steps of a thread: few, so that a scan is spread over many blocks."""
 
 _BESIDE: Final = 8
 """Rows that a block takes at least where neighbours in memory are in different rows."""
@@ -193,7 +193,8 @@ class _Kernel:
         if self.scheme.parts == 1:
             self._walk(self.steps.start(self.others, None, 0))
         elif is_last:
-            self._walk(self._before(self._scanned(self._part_sum())))
+            start = self._before_block()
+            self._walk(self._before_part(start, self._scanned(self._part_sum())))
         else:
             self._store_sum(self._scanned(self._part_sum()))
         return [*self.elements.globals.values(), *self.texts]
@@ -242,21 +243,42 @@ class _Kernel:
             for field, value in zip(scheme.fields, total, strict=True):
                 memory.store(fn, scheme.target, value, field.address(fn, to))
 
-    def _before(self, shared: SharedValues) -> list[Value]:
-        """The carries ahead of a part: those of blocks before, then of parts before."""
+    def _before_block(self) -> list[Value]:
+        """The carries ahead of a block: threads add up the sums of some blocks each, and meet."""
         assert self.sums is not None
-        fn, scheme, elements = self.fn, self.scheme, self.elements
+        fn, scheme = self.fn, self.scheme
         start = self.steps.start(self.others, None, 0)
-        if scheme.chunks > 1:
-            base = fn.mul(self.row, scheme.chunks)
-            with elements.scopes.loop(0, self.chunk, 1, carried(start)) as loop:
-                place = fn.add(base, loop.index)
-                more = self._loaded(place)
-                now = renamed(start, loop.values)
-                after = self.sums.combined(self.steps, self.others, now, more)
-                loop.next = [name for x in after for name in x.names]
-            start = renamed(start, loop.results)
-        own = fn.mul(self.own, scheme.parts)
+        if scheme.chunks == 1:
+            return start
+        each = -(-scheme.chunks // scheme.parts)
+        base = fn.mul(self.row, scheme.chunks)
+        first = fn.min(fn.mul(self.number, each), scheme.chunks - 1)
+        last = fn.min(fn.add(first, each), scheme.chunks)
+        own = self._added(self._loaded(fn.add(base, first)), base, fn.add(first, 1), last)
+        shared = self._scanned(own)
+        group = fn.div(self.chunk, each)
+        place = fn.add(fn.mul(self.own, scheme.parts), fn.max(fn.sub(group, 1), 0))
+        both = self.sums.combined(self.steps, self.others, start, shared.read(fn, place))
+        start = shared.chosen(fn, fn.compare("sgt", group, 0), both, start)
+        return self._added(start, base, fn.mul(group, each), self.chunk)
+
+    def _added(
+        self, start: list[Value], base: Integer, first: Integer, last: Integer
+    ) -> list[Value]:
+        """Carries, and behind them the sums of the blocks of a row from first to last."""
+        assert self.sums is not None
+        with self.elements.scopes.loop(first, last, 1, carried(start)) as loop:
+            more = self._loaded(self.fn.add(base, loop.index))
+            now = renamed(start, loop.values)
+            after = self.sums.combined(self.steps, self.others, now, more)
+            loop.next = [name for x in after for name in x.names]
+        return renamed(start, loop.results)
+
+    def _before_part(self, start: list[Value], shared: SharedValues) -> list[Value]:
+        """The carries ahead of a part: those of its block, then of parts before."""
+        assert self.sums is not None
+        fn = self.fn
+        own = fn.mul(self.own, self.scheme.parts)
         other = shared.read(fn, fn.add(own, fn.max(fn.sub(self.number, 1), 0)))
         both = self.sums.combined(self.steps, self.others, start, other)
         return shared.chosen(fn, fn.compare("sgt", self.number, 0), both, start)
