@@ -2,7 +2,7 @@
 
 Below the least normal number the unit is that of the least normal number. Functions that are not
 named are correctly rounded. Types narrower than float round the result of float once more. Of
-complex numbers nothing is promised.
+complex numbers nothing is promised. On graphics processors EXPONENTIAL is within 2.5 in float.
 """
 
 from __future__ import annotations
