@@ -15,7 +15,7 @@ from tests.runtime.gpu.test_assembling import needs_assembler
 
 from lowtide.cli.inputs import generated
 from lowtide.codegen.gpu import warpgroup_shapes, warpgroups
-from lowtide.codegen.gpu.tile_order import tile_of_block
+from lowtide.codegen.gpu.threads import tile_of_block
 from lowtide.evaluator.evaluate import parameter_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.llvm.function import Function

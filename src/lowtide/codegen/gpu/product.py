@@ -23,8 +23,7 @@ from lowtide.codegen.elements.values import Element, Mask, Request, Rule
 from lowtide.codegen.gpu.convolution_layout import ConvolutionLayout
 from lowtide.codegen.gpu.kernel import buffer_names, kernel_function
 from lowtide.codegen.gpu.points import SUMS, PointGroup, groups_of_outputs
-from lowtide.codegen.gpu.threads import block_number, thread_in_block
-from lowtide.codegen.gpu.tile_order import tile_of_block
+from lowtide.codegen.gpu.threads import block_number, thread_in_block, tile_of_block
 from lowtide.codegen.gpu.vectors import thread_elements
 from lowtide.codegen.indexing import ZERO, Affine, Index
 from lowtide.codegen.space import decomposed, decomposed_lanes
