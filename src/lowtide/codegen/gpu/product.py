@@ -23,7 +23,7 @@ from lowtide.codegen.elements.values import Element, Mask, Request, Rule
 from lowtide.codegen.gpu.convolution_layout import ConvolutionLayout
 from lowtide.codegen.gpu.kernel import buffer_names, kernel_function
 from lowtide.codegen.gpu.points import SUMS, PointGroup, groups_of_outputs
-from lowtide.codegen.gpu.threads import block_number, thread_in_block
+from lowtide.codegen.gpu.threads import block_number, thread_in_block, tile_of_block
 from lowtide.codegen.gpu.vectors import thread_elements
 from lowtide.codegen.indexing import ZERO, Affine, Index
 from lowtide.codegen.space import decomposed, decomposed_lanes
@@ -408,28 +408,6 @@ class TileKernel:
     def done(self) -> str:
         """Return the constants that the kernel needs."""
         return "\n".join(self.elements.globals.values())
-
-
-def tile_of_block(
-    fn: Function, block: Integer, tiles: tuple[int, int], group: int
-) -> tuple[Integer, Integer]:
-    """Return the row and the column of a block's tile, of so many rows and columns of `tiles`.
-
-    Rows are taken in groups of `group`, the last of which may have fewer; in each, columns in turn.
-    """
-    down, across = tiles
-    band = fn.div(block, group * across)
-    within = fn.rem(block, group * across)
-    rest = down % group
-    places = [(fn.rem(within, x), fn.div(within, x)) for x in (group, rest) if x]
-    row, column = places[0]
-    if rest and down > group:
-        is_whole = fn.compare("slt", band, down // group)
-        row = fn.select(is_whole, "i64", row, places[1][0])
-        column = fn.select(is_whole, "i64", column, places[1][1])
-    elif rest:
-        row, column = places[1]
-    return fn.add(fn.mul(band, group), row), column
 
 
 def lanes_of(product: GpuProduct, most: int) -> int:

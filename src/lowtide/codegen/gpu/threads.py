@@ -43,6 +43,28 @@ def thread_number(fn: Function, threads: int, count: int = _MANY) -> Integer:
     return fn.add(fn.mul(block_number(fn), threads), thread_in_block(fn))
 
 
+def tile_of_block(
+    fn: Function, block: Integer, tiles: tuple[int, int], group: int
+) -> tuple[Integer, Integer]:
+    """Return the row and the column of a block's tile, of so many rows and columns of `tiles`.
+
+    Rows are taken in groups of `group`, the last of which may have fewer; in each, columns in turn.
+    """
+    down, across = tiles
+    band = fn.div(block, group * across)
+    within = fn.rem(block, group * across)
+    rest = down % group
+    places = [(fn.rem(within, x), fn.div(within, x)) for x in (group, rest) if x]
+    row, column = places[0]
+    if rest and down > group:
+        is_whole = fn.compare("slt", band, down // group)
+        row = fn.select(is_whole, "i64", row, places[1][0])
+        column = fn.select(is_whole, "i64", column, places[1][1])
+    elif rest:
+        row, column = places[1]
+    return fn.add(fn.mul(band, group), row), column
+
+
 def _register(fn: Function, name: str) -> str:
     found = fn.call(external(f"{_REGISTERS}.{name}", "i32"), [])
     return fn.op(f"zext i32 {found} to i64")
