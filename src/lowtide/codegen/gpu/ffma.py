@@ -36,12 +36,12 @@ _COUNTS: Final = {16: (4, 4), 32: (4, 8), 64: (8, 8), 128: (8, 16)}
 """Rows and columns of the sums of a thread, by how many it has."""
 
 WAYS: Final = (
-    TileWay(TileSizes(128, 256, 8, 256, 1, 1), 104, 104),
-    TileWay(TileSizes(128, 128, 8, 256, 2, 1), 100, 75),
-    TileWay(TileSizes(256, 64, 16, 256, 1, 1), 75, 75),
-    TileWay(TileSizes(64, 256, 16, 256, 1, 1), 75, 75),
-    TileWay(TileSizes(128, 64, 8, 128, 2, 1), 92, 55),
-    TileWay(TileSizes(64, 64, 16, 64, 4, 1), 88, 30),
+    TileWay(TileSizes(128, 256, 8, 256, 1, 1), 108, 108),
+    TileWay(TileSizes(128, 128, 8, 256, 2, 1), 98, 93),
+    TileWay(TileSizes(256, 64, 16, 256, 1, 1), 90, 90),
+    TileWay(TileSizes(64, 256, 16, 256, 1, 1), 90, 90),
+    TileWay(TileSizes(128, 64, 16, 128, 2, 1), 100, 90),
+    TileWay(TileSizes(64, 64, 16, 64, 4, 1), 94, 42),
 )
 """Tiles of numbers of 32 bits: a thread has sums for which it loads little of shared memory."""
 
@@ -124,6 +124,11 @@ class _FfmaWriter:
         return made
 
     @property
+    def is_ahead(self) -> bool:
+        """Whether loads of the next tile come before the last products of this one."""
+        return False
+
+    @property
     def steps(self) -> Sequence[int]:
         """The depths within a tile: a step has one."""
         return range(self.sizes.depth)
@@ -148,18 +153,22 @@ class _FfmaWriter:
         return found
 
     def added(self, sums: Sequence[str], fragments: Sequence[str]) -> list[str]:
-        """The sums of a thread after the products of one step along the depth."""
+        """The sums of a thread after the products of one step along the depth.
+
+        Each product has a number in common with the one before it, which the registers' cache has.
+        """
         kernel, total = self.kernel, self.product.total
         level, (_, across) = kernel.elements.scopes.level, self.counts
         left, right = fragments[: self.counts[0]], fragments[self.counts[0] :]
-        found = []
-        for i, a in enumerate(left):
-            for j, b in enumerate(right):
-                x = Element((Value((a,), total),), level)
+        found = list(sums)
+        for j, b in enumerate(right):
+            rows = range(len(left)) if j % 2 == 0 else reversed(range(len(left)))
+            for i in rows:
+                x = Element((Value((left[i],), total),), level)
                 y = Element((Value((b,), total),), level)
                 before = Value((sums[i * across + j],), total)
                 (after,) = multiplied(kernel.elements, before, x, y)
-                found.append(after.name)
+                found[i * across + j] = after.name
         return found
 
     def write(self) -> None:

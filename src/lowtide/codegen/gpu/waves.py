@@ -14,7 +14,7 @@ _MULTIPROCESSORS: Final = 132
 _BEGIN: Final = 1500.0
 """Cycles of a block ahead of its first sums, and after its last ones."""
 
-_LAUNCH: Final = 3000.0
+_LAUNCH: Final = 5000.0
 """Cycles of a function that adds up parts, beside those of its memory."""
 
 _BYTES: Final = 1200.0
