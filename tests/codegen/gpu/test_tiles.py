@@ -6,12 +6,13 @@ import re
 
 import numpy as np
 import pytest
-from tests.codegen.gpu import programs
 from tests.codegen.gpu.programs import check, program_of, templates, text_of
 
+from lowtide.codegen.gpu import ffma
 from lowtide.codegen.gpu import product as products
 from lowtide.codegen.gpu.product import TileSizes, product_of
 from lowtide.codegen.gpu.tiles import pieces_of
+from lowtide.codegen.gpu.waves import TileWay
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.llvm.named_targets import gpu_target
 from lowtide.runtime.gpu.emulator.warp import matrices, turned_matrices
@@ -175,16 +176,15 @@ def test_products_of_each_type_and_layout(
     ("target", "intrinsic"), [("cuda:sm_80", "m8n8k4"), ("cuda:sm_90", "m16n8k8")]
 )
 def test_products_of_f64_by_the_instruction_that_there_is(
-    target: str, intrinsic: str, deep: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    target: str, intrinsic: str, deep: tuple[int, int]
 ) -> None:
-    monkeypatch.setattr(programs, "TARGET", target)
-    program = check(laid_out("f64", "f64", deep, (80, 72, 36)), 1e-13)
+    program = check(laid_out("f64", "f64", deep, (80, 72, 36)), 1e-13, target=target)
     assert any(f"{intrinsic}.row.col.f64" in x for x in program.texts)
 
 
-def test_f64_has_no_tensor_cores_where_they_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "TARGET", "cuda:sm_86")
-    assert templates(program_of(laid_out("f64", "f64", (1, 0), (80, 72, 36)))) == ["ffma"]
+def test_f64_has_no_tensor_cores_where_they_are_slow() -> None:
+    program = program_of(laid_out("f64", "f64", (1, 0), (80, 72, 36)), "cuda:sm_86")
+    assert templates(program) == ["ffma"]
 
 
 RUN = {
@@ -218,17 +218,24 @@ SHAPES = {
 """Rows, columns, depth, and blocks of the tiles that are made of them."""
 
 
-@pytest.mark.parametrize("type_", ["bf16", "f32"])
 @pytest.mark.parametrize("name", SHAPES)
-def test_products_by_tiles_of_each_shape(
-    name: str, type_: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_products_by_tiles_of_each_shape(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tile is as near to the product as one can be, where there are enough of them."""
     monkeypatch.setattr(products, "ENOUGH", 0)
     rows, columns, depth, blocks = SHAPES[name]
-    program = check(plain(type_, rows, columns, depth), 1e-2 if type_ == "bf16" else 1e-5)
+    program = check(plain("bf16", rows, columns, depth), 1e-2)
     (launch,) = [x for kernel in program.kernels for x in kernel.launches]
     assert launch.blocks == blocks
+
+
+@pytest.mark.parametrize("way", ffma.WAYS, ids=lambda x: f"{x.sizes.rows}x{x.sizes.columns}")
+def test_products_by_each_way(way: TileWay, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two tiles of each, one of them with an end, of a depth that ends within a step."""
+    monkeypatch.setattr(ffma, "WAYS", (way,))
+    sizes = way.sizes
+    program = check(plain("f32", sizes.rows + 9, sizes.columns - 3, 2 * sizes.depth + 5))
+    (launch,) = [x for kernel in program.kernels for x in kernel.launches]
+    assert (launch.blocks, launch.threads) == (2, sizes.threads)
 
 
 def test_small_tiles_where_there_are_few() -> None:

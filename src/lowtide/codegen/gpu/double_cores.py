@@ -134,6 +134,11 @@ class _DoubleWriter:
         return self.part[0] // self.shape.high, self.part[1] // _WIDE
 
     @property
+    def is_ahead(self) -> bool:
+        """Whether loads of the next tile come before the last products of this one."""
+        return True
+
+    @property
     def steps(self) -> Sequence[int]:
         """The depths within a tile at which products begin."""
         return range(0, self.sizes.depth, self.shape.deep)

@@ -19,6 +19,7 @@ from lowtide.codegen.gpu.product import GpuProduct, TileKernel, TileSizes, lanes
 from lowtide.codegen.gpu.stages import sums_along_depth
 from lowtide.codegen.gpu.threads import WARP, SharedArray
 from lowtide.codegen.gpu.tiles import HALVES, Made, OperandTile, pieces_of
+from lowtide.codegen.gpu.waves import TileWay, best_way
 from lowtide.codegen.indexing import Index
 from lowtide.codegen.value import Value, register_type
 from lowtide.ir import ElementType, Instruction
@@ -34,14 +35,18 @@ _STEP: Final = 4
 _COUNTS: Final = {16: (4, 4), 32: (4, 8), 64: (8, 8), 128: (8, 16)}
 """Rows and columns of the sums of a thread, by how many it has."""
 
-_SMALL: Final = TileSizes(64, 64, 16, 256, 2, 1)
-_SIZES: Final = (
-    TileSizes(128, 256, 8, 256, 1, 1),
-    TileSizes(128, 128, 8, 256, 2, 1),
-    TileSizes(256, 64, 16, 256, 2, 1),
-    TileSizes(64, 256, 16, 256, 2, 1),
-    _SMALL,
+WAYS: Final = (
+    TileWay(TileSizes(128, 256, 8, 256, 1, 1), 108, 108),
+    TileWay(TileSizes(128, 128, 8, 256, 2, 1), 98, 93),
+    TileWay(TileSizes(256, 64, 16, 256, 1, 1), 90, 90),
+    TileWay(TileSizes(64, 256, 16, 256, 1, 1), 90, 90),
+    TileWay(TileSizes(128, 64, 16, 128, 2, 1), 100, 90),
+    TileWay(TileSizes(64, 64, 16, 64, 4, 1), 94, 42),
 )
+"""Tiles of numbers of 32 bits: a thread has sums for which it loads little of shared memory."""
+
+_WIDE_WAYS: Final = (TileWay(TileSizes(64, 64, 16, 256, 2, 1), 16, 10),)
+"""Tiles of numbers of 64 bits."""
 
 _LEAST_WORK: Final = 1 << 15
 _LEAST_SIDE: Final = 8
@@ -58,12 +63,13 @@ def plan_ffma(instruction: Instruction, target: Target) -> GpuPlan | None:
     product = product_of(instruction, target)
     if product is None or product.total not in _TYPES or not is_worth_tiles(product):
         return None
-    scratch = product.scratch_bytes(product.parts(_sizes(product)))
+    scratch = product.scratch_bytes(_way(product)[1])
     return GpuPlan("ffma", lambda: _code(product), scratch)
 
 
-def _sizes(product: GpuProduct) -> TileSizes:
-    return product.sizes_among(_SIZES if product.total.nbytes <= 4 else [_SMALL])
+def _way(product: GpuProduct) -> tuple[TileSizes, int]:
+    """The tiles, and the parts of the depth."""
+    return best_way(product, WAYS if product.total.nbytes <= 4 else _WIDE_WAYS)
 
 
 def is_worth_tiles(product: GpuProduct) -> bool:
@@ -81,9 +87,9 @@ def _code(product: GpuProduct) -> GpuCode:
 class _FfmaWriter:
     def __init__(self, product: GpuProduct) -> None:
         self.product = product
-        self.sizes = _sizes(product)
+        self.sizes, parts = _way(product)
         self.counts = _COUNTS[self.sizes.rows * self.sizes.columns // self.sizes.threads]
-        lanes, parts = lanes_of(product, _STEP), product.parts(self.sizes)
+        lanes = lanes_of(product, _STEP)
         self.kernel = TileKernel(product, self.sizes, lanes, parts=parts)
         self.widths = (self.sizes.rows + _STEP, self.sizes.columns + _STEP)
         self.tiles = [self._tile(side, name) for side, name in enumerate(("left", "right"))]
@@ -118,6 +124,11 @@ class _FfmaWriter:
         return made
 
     @property
+    def is_ahead(self) -> bool:
+        """Whether loads of the next tile come before the last products of this one."""
+        return False
+
+    @property
     def steps(self) -> Sequence[int]:
         """The depths within a tile: a step has one."""
         return range(self.sizes.depth)
@@ -142,18 +153,22 @@ class _FfmaWriter:
         return found
 
     def added(self, sums: Sequence[str], fragments: Sequence[str]) -> list[str]:
-        """The sums of a thread after the products of one step along the depth."""
+        """The sums of a thread after the products of one step along the depth.
+
+        Each product has a number in common with the one before it, which the registers' cache has.
+        """
         kernel, total = self.kernel, self.product.total
         level, (_, across) = kernel.elements.scopes.level, self.counts
         left, right = fragments[: self.counts[0]], fragments[self.counts[0] :]
-        found = []
-        for i, a in enumerate(left):
-            for j, b in enumerate(right):
-                x = Element((Value((a,), total),), level)
+        found = list(sums)
+        for j, b in enumerate(right):
+            rows = range(len(left)) if j % 2 == 0 else reversed(range(len(left)))
+            for i in rows:
+                x = Element((Value((left[i],), total),), level)
                 y = Element((Value((b,), total),), level)
                 before = Value((sums[i * across + j],), total)
                 (after,) = multiplied(kernel.elements, before, x, y)
-                found.append(after.name)
+                found[i * across + j] = after.name
         return found
 
     def write(self) -> None:

@@ -113,10 +113,10 @@ class GpuProduct:
     def parts(self, sizes: TileSizes) -> int:
         """Return into how many parts the depth is divided, all equal, so that there are blocks.
 
-        There are twice as many blocks as multiprocessors then, at most.
+        There are as many blocks as multiprocessors then, at most.
         """
         steps = -(-prod(self.layout.depth) // sizes.depth)
-        most = min(2 * ENOUGH // self.tiles(sizes, whole=False), steps // _LEAST_STEPS)
+        most = min(ENOUGH // self.tiles(sizes, whole=False), steps // _LEAST_STEPS)
         return max([x for x in range(1, most + 1) if steps % x == 0], default=1)
 
     def scratch_bytes(self, parts: int) -> int:

@@ -34,8 +34,8 @@ _MOST: Final = 8
 """Rows or columns, at most, of a slim operand."""
 
 _THREADS: Final = 256
-_LEAST_BLOCKS: Final = 128
-"""Blocks that are wanted: one for each multiprocessor."""
+_LEAST_BLOCKS: Final = 256
+"""Blocks that are wanted: two for each multiprocessor, about."""
 
 _LEAST_WORK: Final = 1 << 13
 """Multiplications that are worth a block."""

@@ -25,6 +25,10 @@ class Adder(Protocol):
         """The tiles of both operands."""
 
     @property
+    def is_ahead(self) -> bool:
+        """Whether loads of the next tile come before the last products of this one."""
+
+    @property
     def steps(self) -> Sequence[int]:
         """The depths within a tile at which products begin."""
 
@@ -122,7 +126,9 @@ class _Stages:
 
     def _first_fragments(self, half: Integer) -> list[str]:
         """The values for the first step of a tile, where a thread has registers for them ahead."""
-        return [] if self.others else self.adder.fragments(self.adder.steps[0], half)
+        if self.others or not self.adder.is_ahead:
+            return []
+        return self.adder.fragments(self.adder.steps[0], half)
 
     def _steps(
         self, sums: list[str], fragments: list[str], half: Integer

@@ -124,6 +124,11 @@ class _MmaWriter:
     # -- sums ------------------------------------------------------------------------------------
 
     @property
+    def is_ahead(self) -> bool:
+        """Whether loads of the next tile come before the last products of this one."""
+        return True
+
+    @property
     def steps(self) -> Sequence[int]:
         """The depths within a tile at which products begin."""
         return range(0, self.sizes.depth, self.core.deep)

@@ -1,0 +1,55 @@
+"""Tiles and parts of products: what the busiest multiprocessor has to do decides."""
+
+from __future__ import annotations
+
+from math import prod
+
+import pytest
+from tests.codegen.gpu.programs import text_of
+from tests.codegen.gpu.test_tiles import laid_out
+
+from lowtide.codegen.gpu.ffma import WAYS
+from lowtide.codegen.gpu.product import GpuProduct, product_of
+from lowtide.codegen.gpu.waves import best_way
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.llvm.named_targets import gpu_target
+
+
+def product(rows: int, columns: int, depth: int) -> GpuProduct:
+    module = parse_hlo(text_of(laid_out("f32", "f32", (1, 0), (rows, columns, depth))))
+    found = product_of(module.computations["e"].root, gpu_target("cuda:sm_90"))
+    assert found is not None
+    return found
+
+
+def test_large_products_have_the_fastest_tiles_and_no_parts() -> None:
+    fastest = max(WAYS, key=lambda x: x.products)
+    assert best_way(product(8192, 8192, 512), WAYS) == (fastest.sizes, 1)
+
+
+@pytest.mark.parametrize("sizes", [(64, 64, 8192), (512, 512, 4096), (100, 300, 2048)])
+def test_few_tiles_and_a_long_depth_have_parts(sizes: tuple[int, int, int]) -> None:
+    tiles, parts = best_way(product(*sizes), WAYS)
+    assert parts > 1
+    assert -(-sizes[2] // tiles.depth) % parts == 0
+
+
+@pytest.mark.parametrize("sizes", [(1024, 1024, 1024), (300, 200, 700), (2304, 640, 96)])
+def test_no_other_way_takes_less(sizes: tuple[int, int, int]) -> None:
+    """Of all ways with any number of whole equal parts."""
+    given = product(*sizes)
+    tiles, parts = best_way(given, WAYS)
+    (way,) = [x for x in WAYS if x.sizes is tiles]
+    chosen = way.cycles(given, parts)
+    for other in WAYS:
+        steps = -(-prod(given.layout.depth) // other.sizes.depth)
+        for number in range(1, steps // 4 + 1):
+            if steps % number == 0:
+                assert other.cycles(given, number) >= chosen
+
+
+def test_blocks_in_turn_take_longer() -> None:
+    """One block more than there is room for at once takes a turn of its own."""
+    (way,) = [x for x in WAYS if (x.sizes.rows, x.sizes.columns) == (128, 256)]
+    one = way.cycles(product(128 * 132, 256, 512), 1)
+    assert way.cycles(product(128 * 133, 256, 512), 1) == 2 * one
