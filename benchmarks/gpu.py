@@ -2,9 +2,10 @@
 
     python benchmarks/gpu.py [--json gpu.json] [--minutes 9]     # with a card; no other step
     python benchmarks/gpu.py --from gpu.json --write docs/gpu.md # the page, anywhere
+    python benchmarks/gpu.py --only "kernels: "                  # where a program's time goes
     python benchmarks/gpu.py --target cuda:emulated              # toy sizes; times mean nothing
 
-It needs no network and no installation of lowtide: NumPy, ml_dtypes, llvmlite, protobuf and
+It needs no network and no installation of lowtide: NumPy, ml_dtypes, llvmlite, ortools and
 cuda-bindings, and ptxas if there is one. With JAX for CUDA (or CuPy) the same work is timed by it.
 The programs are those of `--programs FILE`, by default of `jax_corpus.py` in a folder
 `shared/benchmarks` here or beside the repository; without JAX or that file, some small ones.
@@ -37,10 +38,10 @@ if SOURCES not in sys.path:  # Before any other lowtide that is installed, in ch
 SCHEMA = "lowtide.gpu_benchmark/1"
 EMULATED = "cuda:emulated"
 
-NEEDED = ("numpy", "ml_dtypes", "llvmlite")
+NEEDED = ("numpy", "ml_dtypes", "llvmlite", "ortools")
 """Packages without which nothing runs."""
 
-TOLD = (*NEEDED, "cuda-bindings", "ortools", "jax", "jax-cuda13-plugin", "jax-cuda12-plugin")
+TOLD = (*NEEDED, "cuda-bindings", "jax", "jax-cuda13-plugin", "jax-cuda12-plugin")
 """Packages whose versions are written down."""
 
 OLDEST_LLVMLITE = (0, 50)
@@ -63,8 +64,10 @@ def main() -> None:
     else:
         check_packages(given.target)
         check_target(given.target)
+        if given.theirs is not None and not given.theirs.is_file():
+            sys.exit(f"gpu.py: --theirs: there is no file {given.theirs}")
         document = Run(given).document
-    from gpu_page import page
+    from gpu_page import is_wrong, page
 
     text = page(document)
     print(text)
@@ -84,14 +87,10 @@ def options() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=9.0, help="rows begin within")
     parser.add_argument("--seconds", type=float, help="of each timing")
     parser.add_argument("--programs", type=Path)
+    parser.add_argument("--no-theirs", action="store_true", help="nothing is compared with")
+    parser.add_argument("--theirs", type=Path, help="their figures are those of an earlier JSON")
     parser.add_argument("--only", default="", help="parts of the names of rows, between commas")
     return parser.parse_args()
-
-
-def is_wrong(row: dict[str, Any]) -> bool:
-    """Whether a row's results are further off than they may be."""
-    ours = row.get("ours", {})
-    return isinstance(ours.get("apart"), float) and not ours["apart"] <= ours["allowed"]
 
 
 def check_packages(target: str) -> None:
@@ -179,6 +178,8 @@ class Run:
             Side(AskedProcess(serves[x], seconds), seconds) for x, seconds in DEADLINES.items()
         ]
         self.file = "" if self.is_toy else program_file(given.programs)
+        self.earlier: dict[tuple[str, str], dict[str, Any]] = {}
+        """Their figures of an earlier run, by part and name."""
         self.document: dict[str, Any] = {"schema": SCHEMA, "emulated": self.is_toy}
         self.document["packages"] = {x: installed(x) for x in TOLD}
         self.document |= {"device": {}, "others": {}, "rows": [], "not_run": []}
@@ -195,13 +196,13 @@ class Run:
             self._save()
 
     def _all(self) -> None:
+        from gpu_page import told
+
         device = self._ours("device")
         if "error" in device:
             sys.exit(f"gpu.py: {device['error'].partition(': ')[2] or device['error']}")
         self.document["device"] = device
-        self.document["others"] = {"no_jax": "not asked"}
-        if not self.is_toy:
-            self.document["others"] = self.theirs.ask(("device", ()))
+        self.document["others"] = self._others()
         self._save()
         for part, name, ask, ask_theirs in self._rows():
             label = f"{part}: {name}"
@@ -212,62 +213,84 @@ class Run:
                 continue
             row = {"part": part, "name": name, "ours": self._ours(*ask)}
             if ask_theirs is not None:
-                row["theirs"] = self.theirs.ask(ask_theirs)
+                known = self.earlier.get((part, name))
+                row["theirs"] = known or self.theirs.ask(ask_theirs)
             self.document["rows"].append(row)
             self._save()
             print(f"{time.monotonic() - self.begin:6.0f} s  {label}: {told(row)}", file=sys.stderr)
+
+    def _others(self) -> dict[str, Any]:
+        """What there is to compare with; earlier figures are of the same card and packages."""
+        if self.is_toy or self.given.no_theirs:
+            return {"no_jax": "not asked"}
+        if self.given.theirs is None:
+            return self.theirs.ask(("device", ()))
+        told = json.loads(self.given.theirs.read_text())
+        for part, field in (("device", "name"), ("packages", "jax")):
+            there, here = told[part].get(field), self.document[part].get(field)
+            if there != here:
+                sys.exit(f"gpu.py: --theirs: {part}, {field}: {there} there, {here} here")
+        rows = [x for x in told["rows"] if x.get("theirs")]
+        self.earlier = {(x["part"], x["name"]): x["theirs"] for x in rows}
+        others: dict[str, Any] = told["others"]
+        return others
 
     def _ours(self, what: str, *others: Any) -> dict[str, Any]:
         return self.ours.ask((what, self.given.target, others))
 
     def _rows(self) -> Iterator[tuple[str, str, tuple[Any, ...], tuple[Any, ...] | None]]:
         """Part, name, what ours is asked and what theirs is, the most important first."""
-        from gpu_cases import cases
-
-        seconds, file = self.seconds, self.file
+        seconds = self.seconds
         yield "copy", "within the device", ("copy", COPIED[not self.is_toy], seconds), None
         by = "jax" if "jax" in self.document["others"] else "cupy"
-        has_others = by in self.document["others"]
-        found = cases(self.is_toy)
-        fast, slow = [[x for x in found if (x.part == "orders") is y] for y in (False, True)]
-        for x in fast:
-            label = f"{x.part}: {x.name}"
-            asked = ("case", (self.is_toy, label, seconds, by)) if has_others else None
-            yield x.part, x.name, ("case", self.is_toy, label, seconds), asked
+        by = by if by in self.document["others"] else ""
+        yield from self._cases(False, by)
+        names, file = self._programs()
+        for name in names:
+            yield "right", name, ("right", file, "small", name), None
+        for name in self._short_first(names):
+            asked = ("speed", (file, "medium", name, seconds)) if by == "jax" and file else None
+            yield "programs", name, ("speed", file, "medium", name, seconds), asked
+        yield from self._cases(True, by)
+        for name in names:
+            yield "kernels", name, ("kernels", file, "medium", name, seconds), None
+
+    def _cases(self, is_order: bool, by: str) -> Iterator[tuple[str, str, Any, Any]]:
+        from gpu_cases import cases
+
+        for x in cases(self.is_toy):
+            if (x.part == "orders") is is_order:
+                label = f"{x.part}: {x.name}"
+                asked = ("case", (self.is_toy, label, self.seconds, by)) if by else None
+                yield x.part, x.name, ("case", self.is_toy, label, self.seconds), asked
+
+    def _programs(self) -> tuple[Sequence[str], str]:
+        """The names of the programs that there are, and the file that they are in."""
+        file = self.file
         small = self._ours("names", file, "small")
         if "error" in small and file:
             self.document["programs_missing"] = small["error"]
             file = ""
             small = self._ours("names", file, "small")
-        for name in small.get("names", ()):
-            yield "right", name, ("right", file, "small", name), None
-        for name in small.get("names", ()):
-            with_jax = by == "jax" and has_others and bool(file)
-            asked = ("speed", (file, "medium", name, seconds)) if with_jax else None
-            yield "programs", name, ("speed", file, "medium", name, seconds), asked
-        for x in slow:
-            label = f"{x.part}: {x.name}"
-            asked = ("case", (self.is_toy, label, seconds, by)) if has_others else None
-            yield x.part, x.name, ("case", self.is_toy, label, seconds), asked
+        return small.get("names", ()), file
+
+    def _short_first(self, names: Sequence[str]) -> list[str]:
+        """Programs that were compiled fast, by us at a small scale and by them, ahead of others."""
+        took = {
+            x["name"]: x["ours"].get("compile_seconds", float("inf"))
+            for x in self.document["rows"]
+            if x["part"] == "right"
+        }
+        for (part, name), theirs in self.earlier.items():
+            if part == "programs":
+                took[name] = took.get(name, 0.0) + theirs.get("compile_seconds", float("inf"))
+        return sorted(names, key=lambda x: took.get(x, float("inf")))
 
     def _save(self) -> None:
         self.document["wall_seconds"] = round(time.monotonic() - self.begin, 1)
         new = self.given.json.with_name(f".{self.given.json.name}.new")
         new.write_text(json.dumps(self.document, indent=1))
         new.replace(self.given.json)
-
-
-def told(row: dict[str, Any]) -> str:
-    """A row in a few words."""
-    ours, theirs = row["ours"], row.get("theirs", {})
-    if "error" in ours or "refused" in ours:
-        return str(ours.get("error") or ours["refused"])
-    words = [f"{ours['seconds'] * 1e3:.3f} ms"] if "seconds" in ours else []
-    words += [f"theirs {theirs['seconds'] * 1e3:.3f} ms"] if "seconds" in theirs else []
-    words += [f"theirs: {theirs['error']}"] if "error" in theirs else []
-    words += [f"{ours['apart']:.2g} apart"] if isinstance(ours.get("apart"), float) else []
-    words += ["WRONG", str(ours.get("first", ""))] if is_wrong(row) else []
-    return ", ".join(words) or "right"
 
 
 def program_file(given: Path | None) -> str:

@@ -7,8 +7,8 @@ nvidia-cuda-nvdisasm). Of the loop with the most products its instructions are c
 products among them, and the bytes that the threads of a warp load from shared memory and store
 there. A multiprocessor has four schedulers, each of which issues one instruction a cycle, and
 shared memory that moves 128 bytes a cycle. The bound is of these two alone: waits, memory and
-occupancy can only lower it. Loads of single numbers are no part of it: threads that ask for the
-same bytes are given them at once, which the code does not tell.
+occupancy can only lower it. Bytes that several
+threads ask for count for each of them, as they go to the registers of each.
 """
 
 from __future__ import annotations
@@ -41,14 +41,25 @@ SHARED_BYTES = 128
 CYCLES = {
     "HMMA": {"sm_80": 8.0, "sm_90a": 4.0, "sm_100": 4.0},
     "FFMA": {"sm_80": 2.0, "sm_90a": 1.0, "sm_100": 1.0},
+    "DMMA": {"sm_80": 16.0, "sm_90a": 32.0, "sm_100": 16.0},
+    "IMMA": {"sm_80": 8.0, "sm_90a": 4.0, "sm_100": 4.0},
     "IMAD": {"sm_80": 2.0, "sm_90a": 2.0, "sm_100": 2.0},
+    **{f"HGMMA.64x{columns}x16": {"sm_90a": columns / 2} for columns in (64, 128, 256)},
 }
 """Cycles that a scheduler's unit is busy with one product of a warp.
 
 By the makers' peaks of dense arithmetic: 1,024, 2,048 and 2,048 products of bf16 a cycle and
-multiprocessor by `mma.sync`, a fourth of which is a scheduler's; 64, 128 and 128 of f32. For
-sm_100 those of sm_90a are taken; its tensor cores reach more by other instructions.
+multiprocessor by `mma.sync` or `wgmma`, a fourth of which is a scheduler's; 64, 128 and 128 of f32.
+For sm_100 those of sm_90a are taken; its tensor cores reach more by other instructions. Products of
+bytes take as long as those of half as many numbers of 16 bits. Those of f64 are 16x8x8 on sm_90a,
+128 products a cycle and multiprocessor, and 8x8x4 elsewhere, 64.
 """
+
+NAMES = {"HMMA": "HMMA.16816.F32", "DMMA": "DMMA.", "IMMA": "IMMA.16832"}
+"""How products are named that have other names than their kind."""
+
+TENSOR = ("HMMA", "DMMA", "IMMA")
+"""Products of matrices, of whose operands each thread has other ones."""
 
 PROGRAM = """HloModule m
 
@@ -103,6 +114,9 @@ CASES = {
     "s8 as s32, 2,048 x 2,048 x 2,048": PROGRAM.replace("f32[", "s32[").format(
         type="s8", rows=2048, columns=2048, depth=2048
     ),
+    "f64, 2,048 x 2,048 x 2,048": PROGRAM.replace("f32[", "f64[").format(
+        type="f64", rows=2048, columns=2048, depth=2048
+    ),
     "attention, bf16": ATTENTION.format(type="bf16"),
     "attention, f32": ATTENTION.format(type="f32"),
 }
@@ -129,7 +143,7 @@ class Loop:
     def bound(self, architecture: str) -> float:
         """Return the part of the peak that the loop may reach at most."""
         busy = CYCLES[self.kind][architecture] * self.products
-        moved = self.loaded + self.stored if self.kind == "HMMA" else self.stored
+        moved = self.loaded + self.stored
         return busy / max(busy, self.instructions, moved * SCHEDULERS / SHARED_BYTES)
 
 
@@ -165,10 +179,10 @@ def _loop(lines: list[str]) -> Loop:
     names = [x for x in lines if not x.startswith(".L_")]
     has_loops = sum([x.startswith("BRA") for x in names]) > 1
     counts = {
-        kind: sum([x == kind or x.startswith(f"{kind}.16816.F32") for x in names])
+        kind: sum([x == kind or x.startswith(NAMES.get(kind, f"{kind}.F32")) for x in names])
         for kind in CYCLES
     }
-    kind = max(counts, key=lambda x: counts[x])
+    kind = max(counts, key=lambda x: (x in TENSOR and counts[x] > 0, counts[x]))
     loaded, stored = [sum([_shared_bytes(x, y) for x in names]) for y in ("LDS", "STS")]
     return Loop(kind, len(names), counts[kind], loaded, stored, has_loops)
 
@@ -202,16 +216,17 @@ def rows(name: str, text: str, target: str) -> Iterator[str]:
         file.flush()
         command = [disassembler(), "-c", file.name]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-    kernels = [x for x in program.kernels if x.template in ("ffma", "mma")]
+    kernels = [x for x in program.kernels if x.template in ("ffma", "mma", "dmma", "wgmma")]
     for number, kernel in enumerate(kernels):
-        (launch,) = kernel.launches
+        launch = kernel.launches[0]
         (code,) = re.findall(
             rf"^\.text\.{launch.function}:$(.*?)(?=^\.text\.|\Z)", done.stdout, re.M | re.S
         )
         which = f", product {number + 1}" if len(kernels) > 1 else ""
         loop = main_loop(code)
         found = cubin.resources[launch.function]
-        resident = resident_warps(target, found.registers, found.shared, launch.threads)
+        shared = found.shared + launch.shared_bytes
+        resident = resident_warps(target, found.registers, shared, launch.threads)
         share = loop.products / loop.instructions
         per_loaded = loop.products / loop.loaded * 1024 if loop.loaded else 0.0
         more = "+" if loop.has_loops else ""

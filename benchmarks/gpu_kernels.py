@@ -84,7 +84,7 @@ class Assembled:
         for kernel in program.kernels:
             for launch in kernel.launches:
                 x = self.resources[launch.function]
-                bytes_ = x.shared, x.stack, x.spilled
+                bytes_ = x.shared + launch.shared_bytes, x.stack, x.spilled
                 row = kernel.template, launch.function, x.registers, *bytes_, launch.threads
                 found.append(row)
         return found
@@ -208,7 +208,7 @@ def main() -> None:
     sys.exit(any(x[5] for t in found.values() for x in t.kernels.values() if x[0] in _MATRICES))
 
 
-_MATRICES = ("ffma", "mma")
+_MATRICES = ("ffma", "mma", "wgmma")
 """Templates whose kernels must not spill."""
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from gpu_cases import SMALL_PROGRAMS, Case, cases
+from gpu_profile import profile
 from lowtide.backends.build import Build
 from lowtide.cli.inputs import generated
 from lowtide.client.gpu import built_for_gpu
@@ -158,8 +159,7 @@ def measured(
     built, program, compiling = loaded(module, target)
     try:
         got = flat(program(*arguments))
-        program.place(*arguments)
-        took = timed(program.run, program.wait, seconds)
+        took = placed(program, arguments, seconds)
     finally:
         program.close()
     return built, got, {"seconds": took, "compile_seconds": compiling}
@@ -278,6 +278,42 @@ def beside_processor(module: Module, arguments: list[Any], got: list[Any]) -> fl
     return max([apart(x, y) for x, y in zip(got, wanted, strict=True)], default=0.0)
 
 
+def kernels(target: str, file: str, scale: str, name: str, seconds: float) -> Answer:
+    """The time of a program, by one stream too and for the host, beside those of its steps."""
+    module, arguments, _ = program_of(file, scale, name)
+    built, program, _ = loaded(without_aliases(module), target)
+    try:
+        found = {"seconds": placed(program, arguments, seconds)}
+        found["host_seconds"] = host_seconds(program)
+        program.place(*arguments)
+        found |= profile(built.plan.module, program)
+    finally:
+        program.close()
+    single = LoadedGpuProgram(built.program, driver_of(target), streams=1)
+    try:
+        found["one_stream_seconds"] = placed(single, arguments, seconds)
+    finally:
+        single.close()
+    return found
+
+
+def placed(program: LoadedGpuProgram, arguments: Sequence[Any], seconds: float) -> float:
+    """The seconds of a run of a program on arguments."""
+    program.place(*arguments)
+    return timed(program.run, program.wait, seconds)
+
+
+def host_seconds(program: LoadedGpuProgram) -> float:
+    """The least seconds for which the host starts a run, when nothing else is started."""
+    best = float("inf")
+    for _ in range(10):
+        start = time.perf_counter()
+        program.run()
+        best = min(best, time.perf_counter() - start)
+        program.wait()
+    return best
+
+
 REQUESTS: dict[str, Callable[..., Answer]] = {
     "device": device,
     "copy": device_copy,
@@ -285,4 +321,5 @@ REQUESTS: dict[str, Callable[..., Answer]] = {
     "names": names,
     "right": right,
     "speed": speed,
+    "kernels": kernels,
 }

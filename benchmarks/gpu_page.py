@@ -123,12 +123,38 @@ def _programs(rows: list[Row], _: float) -> Iterator[str]:
         yield f"| {' | '.join([*cells, *compiling, *memory_of, _apart(row)])} |"
 
 
+def _kernels(rows: list[Row], _: float) -> Iterator[str]:
+    """Programs beside their kernels, each run by itself."""
+    yield (
+        "| program | ms | in one stream, ms | its kernels one by one, ms | host, ms | launches | "
+        "the longest | ms of it |"
+    )
+    yield "|---|--:|--:|--:|--:|--:|---|--:|"
+    for row in rows:
+        ours = row["ours"]
+        if not ours.get("top"):
+            continue
+        first = ours["top"][0]
+        cells = [
+            row["name"],
+            _time(ours),
+            f"{ours['one_stream_seconds'] * 1e3:,.3f}",
+            f"{ours['kernel_seconds'] * 1e3:,.3f}",
+            f"{ours['host_seconds'] * 1e3:,.3f}",
+            f"{ours['launches']:,}",
+            f"{first['template']}: {first['name']}",
+            f"{first['launches'] * first['seconds'] * 1e3:,.3f}",
+        ]
+        yield f"| {' | '.join(cells)} |"
+
+
 _TABLES = {
     "bandwidth": _measured,
     "products": _measured,
     "orders": _measured,
     "right": _right,
     "programs": _programs,
+    "kernels": _kernels,
 }
 
 
@@ -152,3 +178,44 @@ def _troubles(document: Row) -> list[str]:
     if "programs_missing" in document:
         found.append(f"- the programs of JAX are not there: {document['programs_missing']}")
     return found
+
+
+def is_wrong(row: Row) -> bool:
+    """Whether a row's results are further off than they may be."""
+    ours = row.get("ours", {})
+    return isinstance(ours.get("apart"), float) and not ours["apart"] <= ours["allowed"]
+
+
+def told(row: Row) -> str:
+    """A row in a few words."""
+    ours, theirs = row["ours"], row.get("theirs", {})
+    if "error" in ours or "refused" in ours:
+        return str(ours.get("error") or ours["refused"])
+    if "top" in ours:
+        return "\n    ".join(profile_lines(ours, ours["seconds"], 5))
+    words = [f"{ours['seconds'] * 1e3:.3f} ms"] if "seconds" in ours else []
+    words += [f"theirs {theirs['seconds'] * 1e3:.3f} ms"] if "seconds" in theirs else []
+    words += [f"theirs: {theirs['error']}"] if "error" in theirs else []
+    words += [f"{ours['apart']:.2g} apart"] if isinstance(ours.get("apart"), float) else []
+    words += ["WRONG", str(ours.get("first", ""))] if is_wrong(row) else []
+    return ", ".join(words) or "right"
+
+
+def profile_lines(found: Row, seconds: float, count: int) -> list[str]:
+    """The first steps of a profile as text, after a line that sums it up."""
+    whole = found["kernel_seconds"]
+    said = [
+        f"{found['steps']} steps, {found['launches']} launches: {whole * 1e3:.3f} ms alone, "
+        f"{seconds * 1e3:.3f} ms as a program, {found['one_stream_seconds'] * 1e3:.3f} ms in one "
+        f"stream, {found['host_seconds'] * 1e6:.0f} us of the host"
+    ]
+    for x in found["top"][:count]:
+        total = x["launches"] * x["seconds"]
+        grid = "+".join([f"{blocks}x{threads}" for blocks, threads in x["grid"]])
+        rate = x["bytes"] / x["seconds"] / 1e9
+        work = f" {x['operations'] / x['seconds'] / 1e12:.1f} TF" if x["operations"] else ""
+        said.append(
+            f"{x['template']:>7} {x['name'][:34]:34} {grid:>12} {x['launches']:4} x "
+            f"{x['seconds'] * 1e6:8.1f} us {total / whole:4.0%} {rate:6.0f} GB/s{work}"
+        )
+    return said

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,19 @@ def _in_jax(name: str) -> Callable[..., Any]:
         spread = (jnp.arange(len(k), dtype=jnp.int32) * jnp.int32(40503) + k).astype(jnp.uint32)
         return x.at[(spread % jnp.uint32(len(x))).astype(jnp.int32)].add(y)
 
+    def sums_of_features(x: Any) -> Any:
+        return x.sum((0, 1, 2)), (x * x).sum((0, 1, 2))
+
+    def embedding(k: Any, y: Any) -> Any:
+        spread = (jnp.arange(len(k), dtype=jnp.int32) * jnp.int32(40503) + k).astype(jnp.uint32)
+        words = len(k) // 4
+        rows = (spread % jnp.uint32(words)).astype(jnp.int32)
+        return jnp.zeros((words, y.shape[1]), y.dtype).at[rows].add(y)
+
+    def pooled(x: Any) -> Any:
+        padding = ((0, 0), (0, 1), (0, 1), (0, 0))
+        return lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), padding)
+
     known: dict[str, Callable[..., Any]] = {
         "x * y + x, f32": lambda x, y: x * y + x,
         "silu, bf16": jax.nn.silu,
@@ -104,11 +117,30 @@ def _in_jax(name: str) -> Callable[..., Any]:
         "sum of all, f32": jnp.sum,
         "softmax of rows, f32": lambda x: jax.nn.softmax(x, axis=1),
         "layer norm of rows, f32": norm,
+        "mean of squares of all, f32": lambda x, y: ((x - y) ** 2).mean(),
+        "sums of features and squares, f32": sums_of_features,
+        "bias gradient, bf16": lambda x: x.astype(jnp.float32).sum(0).astype(jnp.bfloat16),
+        "transposes of a batch, f32": lambda x: x.transpose(0, 2, 1),
+        "features first, bf16": lambda x: x.transpose(0, 3, 1, 2),
+        "x transposed + y, f32": lambda x, y: x.T + y,
+        "softmax of rows, bf16": lambda x: jax.nn.softmax(x.astype(jnp.float32), axis=1).astype(
+            jnp.bfloat16
+        ),
         "sort, one row": jnp.sort,
         "sort, many rows": lambda x: jnp.sort(x, axis=1),
+        "sort of pairs": lambda x, y: lax.sort((x, y), dimension=1, num_keys=1),
         "running sum": jnp.cumsum,
+        "running sums of rows": lambda x: jnp.cumsum(x, axis=1),
         "scatter that adds": scattered,
+        "gradient of an embedding": embedding,
+        "pooling": pooled,
+        "gradient of pooling": lambda x, y: jax.vjp(pooled, x)[1](y)[0],
     }
+    if name == "random bits":
+        count = next(x.nbytes for x in cases(is_toy=False) if x.name == name) // 4
+        how = lax.RandomAlgorithm.RNG_THREE_FRY
+        words = partial(lax.bitcast_convert_type, new_dtype=jnp.uint32)
+        return lambda s: lax.rng_bit_generator(words(s).reshape(4), (count,), jnp.uint32, how)
     if name in known:
         return known[name]
     if name.startswith("the largest "):

@@ -127,6 +127,7 @@ ROOMS: dict[str, list[str]] = {
     ],
     "backends": [
         "files",
+        "analysis",
         "ir",
         "native",
         "llvm",

@@ -1,12 +1,13 @@
 """How often loops run, against running them."""
 
+import itertools
 import random
 
 import pytest
 
 import lowtide
-from lowtide.analysis.loop_trip_count import TripCount, trip_count
-from lowtide.ir import Opcode
+from lowtide.analysis.loop_trip_count import TripCount, loop_counter, trip_count
+from lowtide.ir import Instruction, Opcode
 
 COMPARISONS = {
     "EQ": lambda a, b: a == b,
@@ -20,6 +21,13 @@ COMPARISONS = {
 
 def counted(condition: str, following: str, start: str, kind: str = "s32") -> TripCount | None:
     """Return the trip count of a loop over one number, given the lines of its computations."""
+    return trip_count(the_loop(condition, following, start, kind))
+
+
+def the_loop(
+    condition: str, following: str, start: str, kind: str = "s32", limit: str = "constant(7)"
+) -> Instruction:
+    """Return a loop over one number, given the lines of its computations."""
     text = f"""
 HloModule m
 
@@ -41,14 +49,14 @@ body {{
 ENTRY main {{
   given = {kind}[] parameter(0)
   first = {kind}[] {start}
-  seven = {kind}[] constant(7)
+  seven = {kind}[] {limit}
   start = ({kind}[], {kind}[]) tuple(first, seven)
   ROOT loop = ({kind}[], {kind}[]) while(start), condition=condition, body=body
 }}
 """
     entry = lowtide.parse_hlo(text).entry
     assert entry.root.opcode is Opcode.WHILE
-    return trip_count(entry.root)
+    return entry.root
 
 
 def run(kind: str, start: int, step: int, limit: int, direction: str) -> tuple[int | None, bool]:
@@ -145,3 +153,45 @@ def test_the_induction_variable_is_named_with_its_last_value() -> None:
     )
     assert result == TripCount(count=4, induction=0, start=-2, step=3)
     assert result.final == 10
+
+
+def test_copies_are_what_they_are_copies_of() -> None:
+    """Of counter, limit and sum; more trips than are tried out."""
+    result = counted(
+        "n = s32[] constant(5000)\n  n2 = s32[] copy(n)\n  j = s32[] copy(i)\n"
+        "  ROOT m = pred[] compare(j, n2), direction=LT",
+        "one = s32[] constant(1)\n  j.1 = s32[] copy(i.1)\n  sum = s32[] add(j.1, one)\n"
+        "  next = s32[] copy(sum)",
+        "constant(0)",
+    )
+    assert result == TripCount(5000, 0, 0, 1)
+
+
+@pytest.mark.parametrize("kind", ["s8", "u8"])
+def test_a_rule_counts_from_what_a_loop_begins_with(kind: str) -> None:
+    """Start and limit are known only then: the counter and the carried limit are named."""
+    for direction, swapped in itertools.product(COMPARISONS, (False, True)):
+        flipped = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}.get(direction, direction)
+        operands, written = ("k, i", flipped) if swapped else ("i, k", direction)
+        rule = loop_counter(
+            the_loop(
+                f"ROOT m = pred[] compare({operands}), direction={written}",
+                f"one = {kind}[] constant(3)\n  next = {kind}[] add(i.1, one)",
+                "negate(given)",
+                kind,
+                "negate(given)",
+            )
+        )
+        assert rule is not None and rule.trips is None
+        assert (rule.element, rule.limit_element) == (0, 1)
+        low, high = (-128, 127) if kind == "s8" else (0, 255)
+        for start, limit in itertools.product(range(low, high + 1, 5), range(low, high + 1, 7)):
+            expected, wrapped = run(kind, start, 3, limit, direction)
+            found = rule.trips_from(start, limit)
+            assert found == (None if wrapped else expected), (start, limit, direction)
+
+
+def test_a_limit_that_changes_is_no_rule() -> None:
+    condition = "ROOT m = pred[] compare(i, k), direction=LT"
+    loop = the_loop(condition, "next = s32[] multiply(i.1, i.1)", "negate(given)")
+    assert loop_counter(loop) is None

@@ -358,7 +358,9 @@ def test_results_are_jax_arrays_on_request_without_a_copy():
     result = jit(lambda x: x + 1, aligned, output="jax")(X)
     assert isinstance(result, jax.Array)
     assert result.unsafe_buffer_pointer() == made[0].ctypes.data
-    with pytest.raises(ValueError, match="output is 'numpy' or 'jax', not 'jac'; did you"):
+    with pytest.raises(
+        ValueError, match="output is 'numpy' or 'jax' or 'device', not 'jac'; did you"
+    ):
         jit(lambda x: x, output="jac")
 
 

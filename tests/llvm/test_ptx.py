@@ -29,6 +29,7 @@ def calls() -> list[tuple[str, str, int]]:
     found = [(f"llvm.fma.{x}", type_, 3) for x, type_ in FLOATS.items()]
     found += [(f"llvm.{y}.{x}", type_, 1) for y in UNARY for x, type_ in FLOATS.items()]
     found += [(f"llvm.{y}.{x}", type_, 2) for y in BINARY for x, type_ in FLOATS.items()]
+    found.append(("llvm.nvvm.ex2.approx.f", "float", 1))
     for name, count in OF_INTEGERS.items():
         found += [(f"llvm.{name}.{x}", type_, count) for x, type_ in INTEGERS.items()]
     return found
@@ -65,9 +66,19 @@ def masked(number: int, type_: str, short: str) -> str:
     )
 
 
+BFLOATS = """declare <2 x bfloat> @llvm.nvvm.ff2bf16x2.rn(float, float)
+define ptx_kernel void @b(ptr %a) {
+  %x = load float, ptr %a
+  %y = call <2 x bfloat> @llvm.nvvm.ff2bf16x2.rn(float %x, float %x)
+  store <2 x bfloat> %y, ptr %a
+  ret void
+}
+"""
+
+
 def test_llvm_has_each_allowed_intrinsic() -> None:
     """In a process of its own, which LLVM would end otherwise."""
-    texts = [kernel(number, *call) for number, call in enumerate(calls())]
+    texts = [BFLOATS, *[kernel(number, *call) for number, call in enumerate(calls())]]
     types = {"i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "half": "f16", "float": "f32"}
     texts += [masked(number, *x) for number, x in enumerate(types.items())]
     program = (

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 from lowtide.analysis.call_graph import while_body, while_condition
 from lowtide.ir import Computation, ElementType, Instruction, Opcode
 from lowtide.ir.attributes import Compare, Constant, GetTupleElement
+from lowtide.ir.loop_counter import LoopCounter
 from lowtide.records import dataclass
 
 
@@ -51,6 +52,18 @@ def trip_count(loop: Instruction) -> TripCount | None:
     return _by_formula(carries) or _by_simulation(carries)
 
 
+def loop_counter(loop: Instruction) -> LoopCounter | None:
+    """Return how often a while is certain to run its body, None where only its condition tells.
+
+    That is a number, or a rule by which it follows from what the loop begins with.
+    """
+    found = trip_count(loop)
+    if found is not None:
+        return LoopCounter(found.count)
+    carries = _Carries.of(loop)
+    return None if carries is None else _compared(carries)
+
+
 # -- what a loop carries -----------------------------------------------------------------------
 
 
@@ -72,6 +85,7 @@ class _Carries:
 
     def element(self, x: Instruction) -> int | None:
         """Return which carried element an instruction of body or condition is, if any."""
+        x = _source(x)
         if x.opcode is not Opcode.GET_TUPLE_ELEMENT:
             return None
         if x.operands[0].opcode is not Opcode.PARAMETER:
@@ -81,6 +95,11 @@ class _Carries:
     def is_invariant(self, index: int) -> bool:
         """Whether each step passes an element on."""
         return self.element(self.results[index]) == index
+
+    def is_fixed(self, x: Instruction) -> bool:
+        """Whether an instruction of body or condition is the same in each step."""
+        index = self.element(x)
+        return self.constant(x) is not None or (index is not None and self.is_invariant(index))
 
     def first(self, index: int) -> int | None:
         """Return the integer with which an element starts, if it is known."""
@@ -97,7 +116,15 @@ class _Carries:
         return self.first(index) if index is not None and self.is_invariant(index) else None
 
 
+def _source(x: Instruction) -> Instruction:
+    """What an instruction is a copy of, itself where it is none."""
+    while x.opcode is Opcode.COPY:
+        x = x.operands[0]
+    return x
+
+
 def _integer(x: Instruction) -> int | None:
+    x = _source(x)
     if x.opcode is not Opcode.CONSTANT or x.shape.rank or not _is_whole(x):
         return None
     literal = x.attributes_as(Constant).literal
@@ -136,6 +163,18 @@ _SWAPPED: Final[Mapping[str, str]] = {
 
 
 def _by_formula(carries: _Carries) -> TripCount | None:
+    found = _compared(carries)
+    if found is None or found.limit_element is not None:
+        return None
+    start = carries.first(found.element)
+    if start is None:
+        return None
+    count = found.trips_from(start, found.limit)
+    return None if count is None else TripCount(count, found.element, start, found.step)
+
+
+def _compared(carries: _Carries) -> LoopCounter | None:
+    """A counter that is compared with a limit, which is a constant or carried."""
     root = carries.condition.root
     if root.opcode is not Opcode.COMPARE or root.shape.rank:
         return None
@@ -143,21 +182,21 @@ def _by_formula(carries: _Carries) -> TripCount | None:
         return None
     direction = root.attributes_as(Compare).direction
     counter, bound = root.operands
-    if carries.constant(counter) is not None:
+    if carries.is_fixed(counter):
         counter, bound, direction = bound, counter, _SWAPPED[direction]
     index, limit = carries.element(counter), carries.constant(bound)
-    if index is None or limit is None:
+    if index is None or not carries.is_fixed(bound):
         return None
-    start, step = carries.first(index), _step(carries, index)
-    if start is None or step is None:
+    step, (low, high) = _step(carries, index), _bounds(counter.shape.element_type)
+    if step is None:
         return None
-    count = _count(start, step, limit, direction, counter.shape.element_type)
-    return None if count is None else TripCount(count, index, start, step)
+    carried = carries.element(bound) if limit is None else None
+    return LoopCounter(None, index, step, direction, carried, limit or 0, low, high)
 
 
 def _step(carries: _Carries, index: int) -> int | None:
     """Return what each iteration adds to an element, if it is always the same."""
-    result = carries.results[index]
+    result = _source(carries.results[index])
     if result.opcode not in (Opcode.ADD, Opcode.SUBTRACT):
         return None
     counter, amount = result.operands
@@ -167,40 +206,6 @@ def _step(carries: _Carries, index: int) -> int | None:
     if carries.element(counter) != index or value is None:
         return None
     return value if result.opcode is Opcode.ADD else -value
-
-
-def _count(
-    start: int, step: int, limit: int, direction: str, element_type: ElementType
-) -> int | None:
-    """Return after how many steps `start + n * step` no longer compares so to `limit`.
-
-    None where it always does, or the counter wraps around first.
-    """
-    if direction in ("GT", "GE"):
-        mirrored = {"GT": "LT", "GE": "LE"}[direction]
-        low, high = _bounds(element_type)
-        return _count_up(-start, -step, -limit, mirrored, -low)
-    _, high = _bounds(element_type)
-    if direction in ("LT", "LE"):
-        return _count_up(start, step, limit, direction, high)
-    if direction == "EQ":
-        if start != limit:
-            return 0
-        return 1 if step and _bounds(element_type)[0] <= start + step <= high else None
-    distance = limit - start
-    if not distance:
-        return 0
-    return distance // step if step and distance % step == 0 and distance // step > 0 else None
-
-
-def _count_up(start: int, step: int, limit: int, direction: str, most: int) -> int | None:
-    last = limit - 1 if direction == "LT" else limit
-    if start > last:
-        return 0
-    if step <= 0:
-        return None
-    count = (last - start) // step + 1
-    return count if start + count * step <= most else None
 
 
 # -- by trying out -----------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import final
 
+from lowtide.analysis.loop_trip_count import loop_counter
 from lowtide.backends.build import constant_bytes
 from lowtide.backends.interface import Progress
 from lowtide.codegen.gpu.kernels import GpuKernels
@@ -62,7 +63,8 @@ class GpuKernelSet:
         """Return the program of a plan that has the scratch of these kernels."""
         assert plan.module.schedule is not None
         sequences, kernels = plan.module.schedule.sequences, self._kernels
-        thunks = thunks_of(plan.assignment, sequences, kernels.number, _no_call, kernels.collective)
+        ways = kernels.number, _no_call, kernels.collective, loop_counter
+        thunks = thunks_of(plan.assignment, sequences, *ways)
         written = kernels.write()
         return GpuProgram(
             plan.module.name,

@@ -164,6 +164,10 @@ class _Planned:
         """What a call needs on each device, in the schema "lowtide.memory/1"; sizes in bytes."""
         return self._built.plan.report.to_json()
 
+    def as_text(self) -> str:
+        """Return the scheduled HLO."""
+        return to_text(self._built.plan.module)
+
     @property
     def arena_bytes(self) -> int:
         """The bytes of the arena that a call needs on each device."""
@@ -256,14 +260,15 @@ def compile_for_device(
     """Return a module, which is not changed, as a program on the device that the options name.
 
     One for several devices takes as many, the first ones there are. Raises what `compile_for_gpu`
-    does, and DriverError where there is no such device; on one that is emulated nothing is
-    assembled.
+    does, and DriverError where there is no such device, or it runs no code of the architecture; on
+    one that is emulated nothing is assembled.
     """
     if options.target == EMULATED:
         return emulated(module, options.target, options, tell)
     driver = CudaDriver(kept("cubins", options))
     architecture = driver.architecture
     name = options.target if options.target != GPU_PREFIX else f"{GPU_PREFIX}:{architecture}"
+    driver.calls.check_runs(gpu_backend(name).target.cpu)
     built, parts = _built(module, name, options, tell)
     if not built.program.first_collective:
         return DeviceExecutable(built, driver)

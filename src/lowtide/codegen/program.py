@@ -10,6 +10,7 @@ from lowtide.ir.attributes import Conditional
 from lowtide.ir.buffer import NO_BYTES, BufferAssignment, BufferSlice
 from lowtide.ir.collective import DeviceCollective
 from lowtide.ir.errors import unsupported
+from lowtide.ir.loop_counter import LoopCounter
 from lowtide.ir.thunk import (
     CollectiveThunk,
     ConditionalThunk,
@@ -74,15 +75,24 @@ Collectives = Callable[[Instruction], "DeviceCollective | None"]
 """What an instruction exchanges with other devices; None where it has a kernel."""
 
 
+Counters = Callable[[Instruction], "LoopCounter | None"]
+"""How often a loop is certain to run; None where its condition has to be asked each time."""
+
+
+def no_counter(_: Instruction) -> None:
+    """Say of each loop that its condition is asked each time."""
+
+
 def thunks_of(
     assignment: BufferAssignment,
     sequences: Mapping[Computation, Sequence[Instruction]],
     kernel_of: Kernels,
     call_of: HostCalls,
     collective_of: Collectives,
+    counter_of: Counters = no_counter,
 ) -> tuple[Thunk, ...]:
     """Return the program of the entry computation."""
-    return _Writer(assignment, sequences, kernel_of, call_of, collective_of).site(0)
+    return _Writer(assignment, sequences, kernel_of, call_of, collective_of, counter_of).site(0)
 
 
 class _Writer:
@@ -93,12 +103,14 @@ class _Writer:
         kernel_of: Kernels,
         call_of: HostCalls,
         collective_of: Collectives,
+        counter_of: Counters,
     ) -> None:
         self.sites = assignment.call_sites
         self.sequences = sequences
         self.kernel_of = kernel_of
         self.call_of = call_of
         self.collective_of = collective_of
+        self.counter_of = counter_of
         self.callees: dict[tuple[int, Instruction], list[int]] = {}
         for number, site in enumerate(self.sites):
             if site.caller is not None:
@@ -245,8 +257,10 @@ class _Writer:
         if not done[body]:
             return  # The state stays as it is: the loop does not run, or would never end.
         test = self.leaves(condition, self.sites[condition].computation.root)
-        trips = known_trip_count(instruction)
-        yield WhileThunk(instruction.name, done[condition], test[0], done[body], trips)
+        trips, counter = known_trip_count(instruction), self.counter_of(instruction)
+        counted = _counted(counter, instruction, state)
+        name = instruction.name
+        yield WhileThunk(name, done[condition], test[0], done[body], trips, counter, counted)
 
     def conditional(
         self, number: int, instruction: Instruction, done: Mapping[int, tuple[Thunk, ...]]
@@ -261,6 +275,18 @@ class _Writer:
         selector = self.leaves(number, instruction.operands[0])[0]
         is_predicate = instruction.attributes_as(Conditional).is_predicated
         yield ConditionalThunk(instruction.name, selector, is_predicate, tuple(branches))
+
+
+def _counted(
+    counter: LoopCounter | None, loop: Instruction, state: Sequence[BufferSlice]
+) -> tuple[BufferSlice, ...]:
+    """Where the numbers lie that say how often a loop runs."""
+    if counter is None or counter.trips is not None:
+        return ()
+    elements = [counter.element]
+    elements += [] if counter.limit_element is None else [counter.limit_element]
+    arrays = [index for index, leaf in loop.shape.leaves() if leaf.is_array]
+    return tuple([state[arrays.index((x,))] for x in elements])
 
 
 _Rule = Callable[[_Writer, int, Instruction, Mapping[int, tuple[Thunk, ...]]], Iterator[Thunk]]

@@ -8,6 +8,7 @@ from typing import Self, TypeAlias
 
 from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.collective import DeviceCollective
+from lowtide.ir.loop_counter import LoopCounter
 from lowtide.ir.shape import Shape
 from lowtide.records import dataclass
 
@@ -17,12 +18,19 @@ class GridLaunch:
     """One function, run by `blocks` blocks of `threads` threads each.
 
     `function` is the symbol of `void (ptr, ptr, ...)`, which gets the addresses of the operands'
-    arrays, depth first, then of the results', then of the scratch. Blocks run in any order.
+    arrays, depth first, then of the results', then of the scratch. Blocks run in any order. Each
+    has `shared_bytes` of shared memory, beside what the function itself defines.
     """
 
     function: str
     blocks: int
     threads: int
+    shared_bytes: int = 0
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """The number of blocks, of threads of a block, and of bytes of its shared memory."""
+        return self.blocks, self.threads, self.shared_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +157,9 @@ class CopyThunk(_Step):
 class WhileThunk(_Step):
     """While `condition` leaves a byte other than 0 in `predicate`, `body` runs.
 
-    So often it is said to run, for estimates only: `trips`, None where nothing is known.
+    So often it is said to run, for estimates only: `trips`, None where nothing is known. Where it
+    is certain how often it runs, `counter` says it, and `counted` are the counter and, if the loop
+    carries it, the limit.
     """
 
     name: str
@@ -157,11 +167,13 @@ class WhileThunk(_Step):
     predicate: BufferSlice
     body: tuple[Thunk, ...]
     trips: int | None = None
+    counter: LoopCounter | None = None
+    counted: tuple[BufferSlice, ...] = ()
 
     @property
     def reads(self) -> tuple[BufferSlice, ...]:
-        """The predicate."""
-        return (self.predicate,)
+        """The predicate, and what says how often the loop runs."""
+        return self.predicate, *self.counted
 
     @property
     def sequences(self) -> tuple[tuple[Thunk, ...], ...]:

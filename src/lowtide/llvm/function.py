@@ -32,7 +32,7 @@ class Loop:
 
     `index` is the counter, `values` what is carried into an iteration; the body sets `next`, and
     after the loop `results` are the values at its end. What `Function.before(loop)` writes stands
-    ahead of the loop.
+    ahead of the loop. The body of one that repeats sets `again`, an i1.
     """
 
     index: Integer
@@ -41,6 +41,7 @@ class Loop:
     results: list[str]
     ahead: list[str] = field(default_factory=list)
     entry: str = ""
+    again: str = "false"
 
 
 _CONSTANTS: Final[dict[Integer, str]] = {"true": "i1", "false": "i1", "null": "ptr"}
@@ -362,13 +363,24 @@ class Function:
             again = self.compare("slt", following, stop)
             self.do(f"br i1 {again}, label %{head}, label %{done}")
             loop.results = list(loop.next)
-        phis = [
-            f"  {loop.index} = phi i64 [ {start}, %{loop.entry} ], [ {following}, %{latch} ]",
-            *[
-                f"  {name} = phi {type_} [ {first}, %{loop.entry} ], [ {after}, %{latch} ]"
-                for (type_, first), name, after in zip(carry, loop.values, loop.next, strict=True)
-            ],
-        ]
+        index = f"  {loop.index} = phi i64 [ {start}, %{loop.entry} ], [ {following}, %{latch} ]"
+        self._close(loop, head, done, [index, *_phis(loop, carry, latch)], outside)
+
+    @contextmanager
+    def repeat(self, carry: Sequence[tuple[str, str]] = ()) -> Iterator[Loop]:
+        """Write what runs once, and once more as long as `again` holds; it has no index."""
+        head, done = self.fresh_label("head"), self.fresh_label("done")
+        values = [self.fresh("c") for _ in carry]
+        loop = Loop(0, values, list(values), [], entry=self.block)
+        outside, self.lines = self.lines, []
+        self.label(head)
+        yield loop
+        loop.results, latch = list(loop.next), self.block
+        self.do(f"br i1 {loop.again}, label %{head}, label %{done}")
+        self._close(loop, head, done, _phis(loop, carry, latch), outside)
+
+    def _close(self, loop: Loop, head: str, done: str, phis: list[str], outside: list[str]) -> None:
+        """Put what stands ahead of a loop, and then the loop, behind what is outside of it."""
         written, self.lines = self.lines, outside
         self.lines += [*loop.ahead, f"  br label %{head}", written[0], *phis, *written[1:]]
         self.label(done)
@@ -453,6 +465,14 @@ def _lanes_of_bytes(type_: str) -> int:
     """The number of lanes of a vector of bytes, 0 for other types."""
     size, _, element = type_.strip("<>").partition(" x ")
     return int(size) if element == "i8" else 0
+
+
+def _phis(loop: Loop, carry: Sequence[tuple[str, str]], latch: str) -> list[str]:
+    """What a loop carries, at its head; `latch` is where an iteration ends."""
+    return [
+        f"  {name} = phi {type_} [ {first}, %{loop.entry} ], [ {after}, %{latch} ]"
+        for (type_, first), name, after in zip(carry, loop.values, loop.next, strict=True)
+    ]
 
 
 def _trips(start: Integer, stop: Integer, step: Integer) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from lowtide.ir.gpu_names import GPU_ARCHITECTURES, GPU_TARGETS
+from lowtide.ir.gpu_names import EMULATED, GPU_ARCHITECTURES, GPU_TARGETS
 from lowtide.llvm.target import AARCH64, Target, host_target, restricted
 
 _LINUX: Final = "x86_64-unknown-linux-gnu"
@@ -58,18 +58,21 @@ def named_target(name: str) -> Target:
 TRIPLE: Final = "nvptx64-nvidia-cuda"
 
 DEFAULT_ARCHITECTURE: Final = "sm_90"
+EMULATED_ARCHITECTURE: Final = "sm_90a"
+"""What code is made for without a device, and for the emulated one, which has all there is."""
 
 _VECTOR_BYTES: Final = 16
 """The widest access of a thread."""
 
 
 def gpu_target(name: str) -> Target:
-    """Return a target by name: "cuda:sm_90", or the default architecture for one without.
+    """Return a target by name: "cuda:sm_90", or an architecture for one without.
 
     Raises ValueError for a name that is not known.
     """
     if name not in GPU_TARGETS:
         raise ValueError(f"no target {name!r}; there are: {', '.join(GPU_TARGETS)}")
     architecture = name.partition(":")[2]
-    known = architecture in GPU_ARCHITECTURES
-    return Target(TRIPLE, architecture if known else DEFAULT_ARCHITECTURE, (), _VECTOR_BYTES)
+    if architecture not in GPU_ARCHITECTURES:
+        architecture = EMULATED_ARCHITECTURE if name == EMULATED else DEFAULT_ARCHITECTURE
+    return Target(TRIPLE, architecture, (), _VECTOR_BYTES)

@@ -14,6 +14,7 @@ from typing import Final
 from lowtide.llvm.machine import CodeError, KernelCompiler
 from lowtide.llvm.merging import take_lines
 from lowtide.llvm.target import Target
+from lowtide.llvm.warpgroup import with_assembly
 
 _NUMBER: Final = r"(?:v\d+)?(?:i1|i8|i16|i32|i64|f32|f64)"
 _FLOAT: Final = r"(?:v\d+)?f(?:32|64)"
@@ -37,10 +38,15 @@ ALLOWED_INTRINSICS: Final = tuple(
             r"llvm\.memset\.p0\.i64",
             r"llvm\.nvvm\.read\.ptx\.sreg\.(?:tid|ctaid)\.x",
             r"llvm\.nvvm\.barrier\.cta\.sync\.aligned\.all",
+            r"llvm\.nvvm\.(?:ex2\.approx\.f|ff2bf16x2\.rn)",
             r"llvm\.nvvm\.shfl\.sync\.bfly\.i32",
             r"llvm\.nvvm\.bar\.warp\.sync",
             r"llvm\.nvvm\.ldmatrix\.sync\.aligned\.m8n8\.x4(?:\.trans)?\.b16\.p3",
+            r"llvm\.nvvm\.cp\.async\.cg\.shared\.global\.16(?:\.s)?",
+            r"llvm\.nvvm\.cp\.async\.(?:commit|wait)\.group",
             r"llvm\.nvvm\.mma\.m16n8k16\.row\.col\.(?:bf16|f32\.f32)",
+            r"llvm\.nvvm\.mma\.(?:m8n8k4|m16n8k(?:4|8|16))\.row\.col\.f64",
+            r"llvm\.nvvm\.mma\.m16n8k32\.row\.col\.[su]8",
         )
     ]
 )
@@ -86,7 +92,7 @@ def joined(texts: Sequence[str]) -> str:
 
 def ptx_of(text: str, target: Target) -> str:
     """Return the PTX of a module; raises CodeError where LLVM refuses it."""
-    cleaned = without_prefetches(text)
+    cleaned = with_assembly(without_prefetches(text))
     check_for_gpu(cleaned)
     return _compiler(target).whole_assembly(cleaned, _LEVEL)
 

@@ -20,9 +20,10 @@ from lowtide.onnx.binding import IOBinding
 from lowtide.onnx.description import ModelMetadata, NodeArg, metadata_of, node_arg
 from lowtide.onnx.feeds import checked_feeds
 from lowtide.onnx.known_models import known_interface, may_be_known
-from lowtide.onnx.known_steps import KEPT_STEPS, KnownSteps, WholeStep
+from lowtide.onnx.known_steps import KEPT_STEPS, KnownProgram, KnownSteps, WholeStep
 from lowtide.onnx.model_bytes import ModelBytes
 from lowtide.onnx.progress import shown_on_terminal
+from lowtide.onnx.repeated import RepeatedRun, repeated, signature_of
 from lowtide.onnx.values import Value
 from lowtide.options import Options, options_with
 
@@ -85,6 +86,7 @@ class InferenceSession:
         self._waits_for_native = False
         self._digest = ""
         self._shown = self._interface()
+        self._repeated: RepeatedRun | None = None
         self._known: KnownSteps | None = None
         if self._digest:
             self._known = KnownSteps(self._digest, self._options, self._shown, own.kept)
@@ -129,28 +131,37 @@ class InferenceSession:
     def _results(self, values: dict[str, Value]) -> list[Value]:
         program = self._known.program(values) if self._known is not None else None
         if program is not None:
+            self._repeated = repeated(values, program)
             return program(values)
+        self._repeated = None
         runner = self._loaded.runner
         made = runner.made
         results = runner.run(values)
+        step = self._whole_step(values)
+        if step is None:
+            return results
+        self._repeated = repeated(values, self._ready(step, values))
         if self._known is not None and (runner.made > made or self._waits_for_native):
-            self._keep(values)
+            self._known.keep(values, step)
+        self._waits_for_native = False
         return results
 
-    def _keep(self, values: dict[str, Value]) -> None:
-        """Keep the program that computed the whole model for values, once it is native."""
-        assert self._known is not None
+    def _whole_step(self, values: dict[str, Value]) -> WholeStep | None:
+        """The program that computed the whole model for values, once it is native."""
         found = self._loaded.runner.whole_step(values)
-        self._waits_for_native = False
         if found is None:
-            return
+            self._waits_for_native = False
+            return None
         fixed, step = found
         program = _native(step.program)
-        self._waits_for_native = program is None and step.program is not None
-        if program is not None:
-            made = step.stretch
-            parts = made.parameters, made.results, fixed, made.constants
-            self._known.keep(values, WholeStep(program, *parts))
+        if program is None:
+            self._waits_for_native = step.program is not None
+            return None
+        made = step.stretch
+        return WholeStep(program, made.parameters, made.results, fixed, made.constants)
+
+    def _ready(self, step: WholeStep, values: dict[str, Value]) -> KnownProgram:
+        return KnownProgram(step, list(values), self._outputs, self._shown.weights)
 
     def _ways(self) -> Compile:
         """What makes programs of modules."""
@@ -277,6 +288,7 @@ class InferenceSession:
 
     def release_memory(self) -> None:
         """Give back what is compiled, and the memory kept for later runs; the next run compiles."""
+        self._repeated = None
         for _, _, program in self._executables():
             program.release_memory()
         if self._known is not None:
@@ -332,8 +344,12 @@ class InferenceSession:
         for name in output_names or ():
             if name not in self._outputs:
                 raise InputError(f"Invalid Output Name: {name!r}{nearest(name, self._outputs)}")
-        values = checked_feeds(input_feed, self._inputs, self._overridable)
-        results = self._results(values)
+        last = self._repeated
+        if last is not None and last.signature == signature_of(input_feed):
+            results = last.program(input_feed)
+        else:
+            values = checked_feeds(input_feed, self._inputs, self._overridable)
+            results = self._results(values)
         self._has_run = True
         if not output_names:
             return results

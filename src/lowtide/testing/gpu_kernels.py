@@ -49,7 +49,9 @@ def _written(
     """What each step of a call writes, in turn."""
     found: list[tuple[KernelThunk | CopyThunk, list[Bytes]]] = []
     program.place(*arguments)
-    program.run_in_turn(lambda thunk, values: found.append((thunk, values)))
+    program.run_in_turn(
+        lambda thunk: found.append((thunk, [program.read(x) for x in thunk.writes]))
+    )
     return found
 
 

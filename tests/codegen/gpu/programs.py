@@ -28,6 +28,10 @@ REDUCERS = "".join(
             ("least", "s32", "minimum"),
             ("both", "pred", "and"),
             ("addb", "bf16", "add"),
+            ("largestd", "f64", "maximum"),
+            ("mixed", "u8", "xor"),
+            ("addc", "c64", "add"),
+            ("largestb", "bf16", "maximum"),
             ("minus", "f32", "subtract"),
         )
     ]
@@ -39,12 +43,40 @@ REDUCERS += "".join(
         for name, direction in (("less", "LT"), ("ge", "GE"))
     ]
 )
+REDUCERS += "".join(
+    [
+        f"""{name} {{
+  v = f32[] parameter(0)
+  i = s32[] parameter(1)
+  w = f32[] parameter(2)
+  j = s32[] parameter(3)
+  g = pred[] compare(v, w), direction={direction}
+  n = pred[] compare(v, v), direction=NE
+  o = pred[] or(g, n)
+  e = pred[] compare(v, w), direction=EQ
+  l = pred[] compare(i, j), direction=LT
+  t = pred[] and(e, l)
+  k = pred[] or(o, t)
+  a = f32[] select(o, v, w)
+  b = s32[] select({tie}, i, j)
+  ROOT r = (f32[], s32[]) tuple(a, b)
+}}
+
+"""
+        for name, direction, tie in (
+            ("argmax", "GT", "k"),
+            ("argmin", "LT", "k"),
+            ("anymax", "GE", "o"),
+            ("first", "LT", "g"),
+        )
+    ]
+)
 """Computations that programs may name; subtract makes no sum that threads can make together."""
 
 
-def program_of(entry: str) -> GpuProgram:
+def program_of(entry: str, target: str = TARGET) -> GpuProgram:
     """Return the program of an entry computation, which may name the reducers."""
-    return build(parse_hlo(text_of(entry)), GpuBackend(TARGET)).program
+    return build(parse_hlo(text_of(entry)), GpuBackend(target)).program
 
 
 def text_of(entry: str) -> str:
@@ -56,10 +88,10 @@ def templates(program: GpuProgram) -> list[str]:
     return sorted([x.template for x in program.kernels])
 
 
-def check(entry: str, tolerance: float = 1e-5, seed: int = 0) -> GpuProgram:
+def check(entry: str, tolerance: float = 1e-5, seed: int = 0, target: str = TARGET) -> GpuProgram:
     """Run a program on the emulator and in the evaluator; return it where they agree."""
     module = parse_hlo(text_of(entry))
-    program = program_of(entry)
+    program = program_of(entry, target)
     arguments = generated(list(parameter_leaves(module)), seed)
     for mine, theirs in zip(
         flat(on_emulated_device(program)(*arguments)),

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from tests.codegen.gpu import programs
 from tests.codegen.gpu.programs import check, program_of, templates, text_of
 
 from lowtide.codegen.gpu import product as products
@@ -133,6 +134,59 @@ def test_pieces_of_what_is_computed_and_turned() -> None:
     assert pieces(fused(entry)) == [(True, 8), (False, 8)]
 
 
+def laid_out(type_: str, result: str, deep: tuple[int, int], sizes: tuple[int, int, int]) -> str:
+    """A product of operands whose depth is the dimension that is given of each."""
+    rows, columns, depth = sizes
+    left = (depth, rows) if deep[0] == 0 else (rows, depth)
+    right = (depth, columns) if deep[1] == 0 else (columns, depth)
+    return (
+        f"  x = {type_}[{left[0]},{left[1]}] parameter(0)\n"
+        f"  y = {type_}[{right[0]},{right[1]}] parameter(1)\n"
+        f"  ROOT z = {result}[{rows},{columns}] dot(x, y), lhs_contracting_dims={{{deep[0]}}}, "
+        f"rhs_contracting_dims={{{deep[1]}}}\n"
+    )
+
+
+LAYOUTS = [(left, right) for left in (0, 1) for right in (0, 1)]
+
+
+@pytest.mark.parametrize("sizes", [(64, 128, 192), (80, 72, 100), (67, 35, 51)])
+@pytest.mark.parametrize("deep", LAYOUTS)
+@pytest.mark.parametrize(
+    ("type_", "result", "template"),
+    [
+        ("s8", "s32", "mma"),
+        ("u8", "s32", "mma"),
+        ("s8", "u32", "mma"),
+        ("bf16", "f32", "mma"),
+        ("f64", "f64", "dmma"),
+        ("f32", "f32", "ffma"),
+    ],
+)
+def test_products_of_each_type_and_layout(
+    type_: str, result: str, template: str, deep: tuple[int, int], sizes: tuple[int, int, int]
+) -> None:
+    tolerance = {"s8": 0.0, "u8": 0.0, "bf16": 1e-5, "f64": 1e-13}.get(type_, 1e-5)
+    assert templates(check(laid_out(type_, result, deep, sizes), tolerance)) == [template]
+
+
+@pytest.mark.parametrize("deep", LAYOUTS)
+@pytest.mark.parametrize(
+    ("target", "intrinsic"), [("cuda:sm_80", "m8n8k4"), ("cuda:sm_90", "m16n8k8")]
+)
+def test_products_of_f64_by_the_instruction_that_there_is(
+    target: str, intrinsic: str, deep: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "TARGET", target)
+    program = check(laid_out("f64", "f64", deep, (80, 72, 36)), 1e-13)
+    assert any(f"{intrinsic}.row.col.f64" in x for x in program.texts)
+
+
+def test_f64_has_no_tensor_cores_where_they_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "TARGET", "cuda:sm_86")
+    assert templates(program_of(laid_out("f64", "f64", (1, 0), (80, 72, 36)))) == ["ffma"]
+
+
 RUN = {
     "rows beside each other, ends": plain("bf16", 133, 68, 76),
     "pairs": plain("f16", 66, 70, 34),
@@ -152,7 +206,7 @@ RUN = {
 
 @pytest.mark.parametrize("entry", RUN.values(), ids=RUN)
 def test_products_equal_the_evaluator(entry: str) -> None:
-    assert set(templates(check(entry, 1e-2 if "16[" in entry else 1e-5))) & {"ffma", "mma"}
+    assert set(templates(check(entry, 1e-2 if "16[" in entry else 1e-5))) & {"ffma", "mma", "dmma"}
 
 
 SHAPES = {

@@ -98,6 +98,9 @@ class Graph:
     inputs: list = field(default_factory=list)
     outputs: list = field(default_factory=list)
     variables: set = field(default_factory=set)
+    between: dict = field(default_factory=dict)
+    signatures: dict = field(default_factory=dict)
+    """Shapes with -1 for sizes that are known when the model runs, by tensor."""
 
     def tensor(self, shape, dtype="float32", scale=(), zero=(), axis=0, data=None):
         """A tensor of a shape."""
@@ -120,8 +123,12 @@ class Graph:
         self.inputs.append(self.tensor(shape, dtype, scale, zero))
         return self.inputs[-1]
 
-    def ops(self, name, inputs, made, options=None):
-        """An operator of any number of outputs, which are tensors that there are."""
+    def ops(self, name, inputs, made, options=None, between=()):
+        """An operator of any number of outputs, which are tensors that there are.
+
+        `between` are tensors whose scales and zero points say how values inside it are kept.
+        """
+        self.between[len(self.operators)] = list(between)
         self.operators.append((name, list(inputs), list(made), options or {}))
         return made
 
@@ -175,7 +182,12 @@ def _add_graph(prefix, at, graph, codes, buffers):
             fields[4] = f"{here}.q"
         if i in graph.variables:
             fields[5] = Scalar(1)
+        signature = graph.signatures.get(i)
+        if signature is not None:
+            fields[7] = f"{here}.g"
         prefix.table(here, fields)
+        if signature is not None:
+            prefix.content(f"{here}.g", np.array(signature, "<i4").tobytes(), 4)
         prefix.content(f"{here}.s", np.array(shape, "<i4").tobytes(), 4)
         prefix.content(f"{here}.n", f"tensor {i}".encode())
         if quantization is not None:
@@ -192,7 +204,12 @@ def _add_graph(prefix, at, graph, codes, buffers):
             fields |= {11: Scalar(SECOND[name]), 12: f"{here}.p"}
         elif name in OPTIONS:
             fields |= {3: Scalar(OPTIONS[name]), 4: f"{here}.p"}
+        between = graph.between.get(i)
+        if between:
+            fields[8] = f"{here}.b"
         prefix.table(here, fields)
+        if between:
+            prefix.content(f"{here}.b", np.array(between, "<i4").tobytes(), 4)
         prefix.content(f"{here}.i", np.array(inputs, "<i4").tobytes(), 4)
         prefix.content(f"{here}.u", np.array(outputs, "<i4").tobytes(), 4)
         if isinstance(options, bytes):

@@ -10,6 +10,8 @@ import pytest
 from tests.codegen.gpu.programs import program_of
 
 from lowtide.files.object_cache import ObjectCache
+from lowtide.ir.gpu_names import SHARED_BYTES
+from lowtide.ir.thunk import GridLaunch
 from lowtide.runtime.gpu import assembling
 from lowtide.runtime.gpu.assembling import AssemblerError, Cubin, KernelResources, assembled
 
@@ -72,21 +74,23 @@ def test_no_ptxas_says_which_package_has_it(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(
-    ("found", "threads", "said"),
+    ("found", "threads", "asked", "said"),
     [
-        (KernelResources(32, 49153, 0, 0), 32, "49153 bytes of shared memory, of 49152"),
-        (KernelResources(255, 0, 0, 0), 512, "255 registers in each of 512 threads"),
+        (KernelResources(32, 49153, 0, 0), 32, 0, "49153 bytes of shared memory, of 49152"),
+        (KernelResources(32, 1, 0, 0), 32, 227 << 10, "232449 bytes of shared memory, of 232448"),
+        (KernelResources(255, 0, 0, 0), 512, 0, "255 registers in each of 512 threads"),
     ],
 )
 def test_a_kernel_above_its_limits_is_an_error(
-    found: KernelResources, threads: int, said: str
+    found: KernelResources, threads: int, asked: int, said: str
 ) -> None:
     with pytest.raises(AssemblerError, match=f"k takes {said}"):
-        Cubin(b"", {"k": found}).check("k", threads)
+        Cubin(b"", {"k": found}).check(GridLaunch("k", 1, threads, asked), "sm_90")
 
 
 def test_a_kernel_at_its_limits_is_none() -> None:
-    Cubin(b"", {"k": KernelResources(128, 49152, 0, 0)}).check("k", 512)
+    cubin = Cubin(b"", {"k": KernelResources(128, 49152, 0, 0)})
+    cubin.check(GridLaunch("k", 1, 512, SHARED_BYTES["sm_90"] - 49152), "sm_90")
 
 
 def test_the_log_of_ptxas_is_read() -> None:

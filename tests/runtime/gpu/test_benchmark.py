@@ -6,12 +6,16 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.runtime.gpu.test_cuda import PlayedDriver, Result
 from tests.runtime.gpu.test_cuda import played as played
 from tests.support import HANG_SECONDS
+
+from lowtide.frontend.hlo_text import parse_hlo
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
@@ -36,7 +40,7 @@ def run(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_on_the_emulated_device(tmp_path: Path) -> None:
-    only = "copy,silu,sum of all,f32 to f32,s8,sort, one,right,programs"
+    only = "copy,silu,sum of all,f32 to f32,s8,sort, one,right,programs,kernels: "
     done = run(tmp_path, "--target", "cuda:emulated", "--only", only)
     assert done.returncode == 0, done.stderr
     document = json.loads((tmp_path / "gpu.json").read_text())
@@ -45,6 +49,10 @@ def test_on_the_emulated_device(tmp_path: Path) -> None:
     assert len(rows) >= 9
     assert all("error" not in x and "refused" not in x for x in rows.values())
     assert rows["programs: loop"]["memory_bytes"] > 0
+    profile = rows["kernels: loop"]
+    assert {x["launches"] for x in profile["top"]} == {1, 5}, "the loop runs five times"
+    assert profile["launches"] == sum([x["launches"] for x in profile["top"]])
+    assert "kernels: loop: 5 steps, " in done.stderr
     assert "no time here means anything" in done.stdout
     written = tmp_path / "page.md"
     again = run(tmp_path, "--from", "gpu.json", "--write", str(written))
@@ -62,6 +70,48 @@ def test_nothing_is_run_when_the_time_is_over(tmp_path: Path) -> None:
     assert "not run, the time was over" in done.stdout
 
 
+def test_their_earlier_figures(ours: Any, tmp_path: Path) -> None:
+    """They are taken of the same card and version of JAX only, and what is missing is measured."""
+    import gpu
+
+    file = tmp_path / "earlier.json"
+    theirs = {"seconds": 1.0, "compile_seconds": 2.0}
+    rows = [{"part": "programs", "name": "a", "theirs": theirs}, {"part": "right", "name": "a"}]
+    earlier = {
+        "device": {"name": "card"},
+        "packages": {"jax": "1"},
+        "others": {"jax": "1, card"},
+        "rows": rows,
+    }
+    file.write_text(json.dumps(earlier))
+    run = object.__new__(gpu.Run)
+    run.given = SimpleNamespace(theirs=file, no_theirs=False)
+    run.is_toy = False
+    run.document = {"device": {"name": "card"}, "packages": {"jax": "1"}, "rows": []}
+    assert run._others() == {"jax": "1, card"}
+    assert run.earlier == {("programs", "a"): theirs}
+    assert run._short_first(["b", "a"]) == ["a", "b"]
+    for part, field in (("device", "name"), ("packages", "jax")):
+        run.document[part] = {field: "other"}
+        with pytest.raises(SystemExit, match=f"{part}, {field}: .* there, other here"):
+            run._others()
+        run.document[part] = earlier[part]
+    run.given.no_theirs = True
+    assert run._others() == {"no_jax": "not asked"}
+
+
+def test_a_profile_changes_nothing(ours: Any, played: PlayedDriver) -> None:
+    """Steps that write over what they read are repeated for a timing: a run goes on as before."""
+    module = parse_hlo(ours.SMALL_PROGRAMS["loop"])
+    built, program, _ = ours.loaded(module, "cuda")
+    (x,) = ours.drawn(module)
+    (wanted,) = ours.flat(program(x))
+    program.place(x)
+    found = ours.profile(built.plan.module, program)
+    assert np.array_equal(*ours.flat(program.fetch()), wanted)
+    assert found["steps"] == 5
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -77,7 +127,7 @@ def test_mistakes_are_one_line(tmp_path: Path, arguments: tuple[str, ...], said:
 
 
 def test_by_calls_of_cuda(ours: Any, played: PlayedDriver) -> None:
-    assert ours.device("cuda")["target"] == "cuda:sm_90"
+    assert ours.device("cuda")["target"] == "cuda:sm_90a"
     assert ours.device("cuda")["cuda"] == "13.0"
     assert ours.device_copy("cuda", 4096, 0.0)["bytes"] == 8192
     assert not played.memory

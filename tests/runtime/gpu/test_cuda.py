@@ -16,17 +16,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 from tests.codegen.gpu.programs import flat
+from tests.runtime.gpu.played_choices import PlayedChoices, Setting
+from tests.runtime.gpu.test_loops import ASKED, CHOICES, LOOP, argument, compiled, is_right
 
 from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
+from lowtide.client.gpu import compile_for_device
+from lowtide.codegen.gpu import warpgroup_shapes
+from lowtide.evaluator import evaluate
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.errors import InputError
 from lowtide.ir.thunk import GridLaunch
+from lowtide.options import Options
 from lowtide.runtime.gpu import cuda, cuda_calls
 from lowtide.runtime.gpu.assembling import AssemblerError, Cubin
 from lowtide.runtime.gpu.cuda import CudaDriver
-from lowtide.runtime.gpu.cuda_calls import architecture_for
+from lowtide.runtime.gpu.cuda_calls import architecture_for, runs_on
 from lowtide.runtime.gpu.dlpack import SharedTensor, capsule_of
 from lowtide.runtime.gpu.driver import DeviceMemoryError, DriverError
 from lowtide.runtime.gpu.emulator.running import HostKernels
@@ -62,35 +69,43 @@ class Kinds(IntEnum):
     CU_DEVICE_ATTRIBUTE_CLOCK_RATE = 13
     CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE = 38
     CU_STREAM_NON_BLOCKING = 1
+    CU_EVENT_DEFAULT = 0
     CU_EVENT_DISABLE_TIMING = 2
     CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1
+    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
 
 
-class PlayedDriver:
+class PlayedDriver(PlayedChoices):
     """The functions of the package as they are called, on memory of the host, all done at once.
 
     Machine code that was `assembled` is the number of a program.
     """
 
     CUdevice_attribute = CUstream_flags = CUevent_flags = CUstreamCaptureMode = Kinds
+    CUfunction_attribute = Kinds
+
+    success = Result.SUCCESS
 
     def __init__(self, room: int = 1 << 30) -> None:
+        super().__init__()
         self.room, self.version = room, 13000
         self.programs: list[GpuProgram] = []
-        self.kernels: dict[str, HostKernels] = {}
+        self.kernels: dict[str, Any] = {}
         self.counts: dict[str, int] = {}
         self.memory: dict[int, np.ndarray[Any, Any]] = {}
+        self.locked: list[np.ndarray[Any, Any]] = []
         self.launches = 0
         self.fails_at = 0
         self.fails_with = Result.CUDA_ERROR_LAUNCH_FAILED
         self.refuses_code = False
         self.given_back: list[str] = []
-        self.captured: list[Any] | None = None
         self.graphs = 0
         self.waited_for: list[int] = []
         self.devices, self.has_links = 1, True
         self.held: list[int] = []
         self.reached: list[str] = []
+        self.allowed: dict[str, int] = {}
+        """By function the bytes of shared memory that its launches may ask for."""
 
     def CUstream(self, handle: int) -> str:
         self.waited_for.append(handle)
@@ -138,6 +153,10 @@ class PlayedDriver:
 
     def cuModuleLoadData(self, image: int) -> tuple[Any, ...]:
         text = ctypes.string_at(image, 8)
+        if text == b".version":
+            for name, count in (("set_by_byte", 3), ("set_by_number", 4)):
+                self.kernels[name], self.counts[name] = Setting(self.handles), count
+            return Result.SUCCESS, "module"
         if text.startswith(b"code "):
             if self.refuses_code:
                 return (Result.CUDA_ERROR_NO_BINARY_FOR_GPU,)
@@ -161,6 +180,11 @@ class PlayedDriver:
     def cuModuleGetFunction(self, module: str, name: bytes) -> tuple[Any, ...]:
         return Result.SUCCESS, name.decode()
 
+    def cuFuncSetAttribute(self, function: str, kind: int, value: int) -> tuple[Any, ...]:
+        assert kind == Kinds.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        self.allowed[function] = value
+        return (Result.SUCCESS,)
+
     def cuMemAlloc(self, nbytes: int) -> tuple[Any, ...]:
         if nbytes > self.room:
             return (Result.CUDA_ERROR_OUT_OF_MEMORY,)
@@ -168,6 +192,15 @@ class PlayedDriver:
         address = made.ctypes.data + -made.ctypes.data % 256
         self.memory[address] = made
         return Result.SUCCESS, address
+
+    def cuMemHostAlloc(self, nbytes: int, flags: int) -> tuple[Any, ...]:
+        assert flags == 0
+        self.locked.append(np.full(nbytes, 0xFF, np.uint8))
+        return Result.SUCCESS, self.locked[-1].ctypes.data
+
+    def cuMemFreeHost(self, address: int) -> tuple[Any, ...]:
+        self.locked = [x for x in self.locked if x.ctypes.data != address]
+        return (Result.SUCCESS,)
 
     def cuMemGetInfo(self) -> tuple[Any, ...]:
         return Result.SUCCESS, self.room, 1 << 30
@@ -183,8 +216,12 @@ class PlayedDriver:
         return Result.SUCCESS, f"event {flags}"
 
     def cuEventRecord(self, event: str, stream: str) -> tuple[Any, ...]:
-        assert (event, stream) == ("event 2", "stream 1")
+        assert event in ("event 0", "event 2") and stream == "stream 1"
         return (Result.SUCCESS,)
+
+    def cuEventElapsedTime(self, begin: str, end: str) -> tuple[Any, ...]:
+        assert (begin, end) == ("event 0", "event 0"), "others keep no time"
+        return Result.SUCCESS, 0.5
 
     def cuStreamWaitEvent(self, stream: str, event: str, flags: int) -> tuple[Any, ...]:
         assert (event, stream) == ("event 2", "stream 1")
@@ -198,14 +235,15 @@ class PlayedDriver:
 
     def cuLaunchKernel(self, function: str, *given: Any) -> tuple[Any, ...]:
         blocks, y, z, threads, ty, tz, shared, stream, parameters, extra = given
-        assert (y, z, ty, tz, shared, stream, extra) == (1, 1, 1, 1, 0, "stream 1", 0)
+        assert (y, z, ty, tz, stream, extra) == (1, 1, 1, 1, "stream 1", 0)
+        assert shared == self.allowed.get(function, 0)
         self.launches += 1
         if self.launches == self.fails_at:
             return (self.fails_with,)
         count = self.counts[function]
         places = (ctypes.c_void_p * count).from_address(parameters)
         addresses = [ctypes.c_uint64.from_address(x or 0).value for x in places]
-        work = self.kernels[function], GridLaunch(function, blocks, threads), addresses
+        work = self.kernels[function], GridLaunch(function, blocks, threads, shared), addresses
         if self.captured is not None:
             self.captured.append(work)
         else:
@@ -219,7 +257,7 @@ class PlayedDriver:
         return (Result.SUCCESS,)
 
     def cuStreamEndCapture(self, stream: str) -> tuple[Any, ...]:
-        found, self.captured = self.captured, None
+        found, self.captured = self.captured, self.outer.pop() if self.outer else None
         return Result.SUCCESS, found
 
     def cuGraphInstantiate(self, graph: list[Any], flags: int) -> tuple[Any, ...]:
@@ -267,7 +305,7 @@ def arguments() -> list[np.ndarray[Any, Any]]:
 
 def test_a_program_runs_by_these_calls(program: GpuProgram, played: PlayedDriver) -> None:
     driver = CudaDriver(None)
-    assert driver.name == "Played" and driver.architecture == "sm_90"
+    assert driver.name == "Played" and driver.architecture == "sm_90a"
     device = LoadedGpuProgram(program, driver)
     x, y, b = arguments()
     (found,) = flat(device(x, y, b))
@@ -278,6 +316,21 @@ def test_a_program_runs_by_these_calls(program: GpuProgram, played: PlayedDriver
     driver.close()
 
 
+def test_launches_that_ask_for_shared_memory(
+    played: PlayedDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warpgroup_shapes, "LEAST_TILES", 1)
+    entry = MODULE.replace("f32", "bf16").replace("8,16", "128,128").replace("16,8", "128,64")
+    entry = entry.replace("8,8", "128,64").replace("bf16[8]", "bf16[64]")
+    program = build(parse_hlo(entry), GpuBackend("cuda:sm_90a")).program
+    (launch,) = [x for kernel in program.kernels for x in kernel.launches]
+    draw = np.random.default_rng(1)
+    x, y, b = (draw.integers(-2, 3, x).astype(bfloat16) for x in ((128, 128), (128, 64), (64,)))
+    (found,) = flat(LoadedGpuProgram(program, CudaDriver(None))(x, y, b))
+    assert played.allowed == {launch.function: launch.shared_bytes}
+    assert np.array_equal(found, ((x.astype("f4") @ y.astype("f4")).astype(bfloat16) * b))
+
+
 def test_later_calls_are_graphs(program: GpuProgram, played: PlayedDriver) -> None:
     device = LoadedGpuProgram(program, CudaDriver(None))
     x, y, b = arguments()
@@ -286,6 +339,42 @@ def test_later_calls_are_graphs(program: GpuProgram, played: PlayedDriver) -> No
         assert np.allclose(found, scale * (x @ y) * b, atol=1e-5)
     graphs = 3 if len(program.kernels) > 1 else 0
     assert played.graphs == graphs
+
+
+def test_what_the_host_decides_by_is_read_into_locked_memory(played: PlayedDriver) -> None:
+    driver = CudaDriver(None)
+    driver.decides = False
+    device = LoadedGpuProgram(compiled(ASKED), driver)
+    assert all(is_right(device(argument(), 9), 5) for _ in range(2))
+    assert [x.nbytes for x in played.locked] == [64]
+    device.close()
+    driver.close()
+    assert not played.locked
+
+
+def test_loops_and_branches_by_conditional_nodes(played: PlayedDriver) -> None:
+    driver = CudaDriver(None)
+    for text in (LOOP.format(condition=ASKED, start=0, claim=""), CHOICES):
+        module = parse_hlo(text)
+        program = build(module, GpuBackend("cuda")).program
+        device = LoadedGpuProgram(program, driver)
+        for number in range(-1, 6):
+            given = argument(), np.int32(number)
+            graphs = played.graphs
+            found = flat(device(*given))
+            assert played.graphs == graphs + 1 or number < 0, "all of a call is one graph"
+            pairs = zip(found, flat(evaluate(parse_hlo(text), given)), strict=True)
+            assert all(np.allclose(x, y, atol=1e-5) for x, y in pairs)
+    driver.close()
+    assert played.given_back.count("module") == 3
+
+
+@pytest.mark.parametrize(("number", "package"), [(12030, 13000), (13000, 12090)])
+def test_older_drivers_and_packages_let_the_host_decide(
+    number: int, package: int, played: PlayedDriver
+) -> None:
+    played.version, played.CUDA_VERSION = number, package
+    assert not CudaDriver(None).decides
 
 
 class Foreign:
@@ -316,6 +405,7 @@ def test_arrays_of_the_device(program: GpuProgram, played: PlayedDriver) -> None
     assert interface["data"] == (found.address, True) and interface["strides"] == (32, 4)
     assert np.allclose(np.asarray(found), (x @ y) * b, atol=1e-5)
     (again,) = flat(device(Capsule(Foreign(driver, x)), y, b))
+    assert played.waited_for == [7, 1], "the stream that DLPack's other side was told"
     assert np.allclose(again, (x @ y) * b, atol=1e-5)
     for wrong, said in (
         (Foreign(driver, x, shape=(16, 8)), r"takes float32\[8, 16\], float32\[16, 8\] was given"),
@@ -325,6 +415,48 @@ def test_arrays_of_the_device(program: GpuProgram, played: PlayedDriver) -> None
     ):
         with pytest.raises(InputError, match=said):
             device(wrong, y, b)
+
+
+def test_arrays_of_other_programs_on_the_device(program: GpuProgram, played: PlayedDriver) -> None:
+    """Each program has a driver of its own; their device is one, and nothing goes by the host."""
+    x, y, b = arguments()
+    first = LoadedGpuProgram(program, CudaDriver(None))(x, y, b, keep=True)
+    text = (
+        "HloModule n\n\nENTRY e {\n  x = f32[8,8] parameter(0)\n  ROOT r = f32[8,8] negate(x)\n}\n"
+    )
+    other = LoadedGpuProgram(build(parse_hlo(text), GpuBackend("cuda")).program, CudaDriver(None))
+    copies: list[int] = []
+    download = played.cuMemcpyDtoHAsync
+    played.cuMemcpyDtoHAsync = lambda *given: copies.append(given[2]) or download(*given)
+    kept = other(first, keep=True)
+    assert not copies
+    assert np.allclose(np.asarray(kept), -(x @ y) * b, atol=1e-5)
+
+
+def test_code_that_a_device_does_not_run_is_refused_first(played: PlayedDriver) -> None:
+    """The played device has capability 9.0."""
+    module = parse_hlo(MODULE)
+    with pytest.raises(DriverError, match=r"Played has .* 9\.0 and does not .* for sm_120; "):
+        compile_for_device(module, Options(target="cuda:sm_120"))
+    x, y, b = arguments()
+    (found,) = flat(compile_for_device(module, Options(target="cuda:sm_90"))(x, y, b))
+    assert np.allclose(found, (x @ y) * b, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "least"),
+    [
+        ("sm_80", (8, 0)),
+        ("sm_89", (8, 9)),
+        ("sm_90", (9, 0)),
+        ("sm_100", (10, 0)),
+        ("sm_120", (12, 0)),
+    ],
+)
+def test_which_devices_run_code(architecture: str, least: tuple[int, int]) -> None:
+    known = [(8, 0), (8, 6), (8, 9), (9, 0), (9, 1), (10, 0), (10, 3), (12, 0), (12, 1)]
+    assert [x for x in known if runs_on(architecture, *x)] == [x for x in known if x >= least]
+    assert [x for x in known if runs_on("sm_90a", *x)] == [(9, 0)]
 
 
 class Capsule:
@@ -429,7 +561,7 @@ def test_calls_from_another_thread(program: GpuProgram, played: PlayedDriver) ->
         ((8, 0), "sm_80"),
         ((8, 7), "sm_86"),
         ((8, 9), "sm_89"),
-        ((9, 0), "sm_90"),
+        ((9, 0), "sm_90a"),
         ((10, 3), "sm_100"),
     ],
 )

@@ -170,7 +170,7 @@ def test_waits_that_are_left_out_give_wrong_results(
 
 def test_a_join_that_is_left_out_is_found(wide: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     _, program, arguments = wide
-    monkeypatch.setattr(planning.Sequences, "_join", lambda *_: None)
+    monkeypatch.setattr(planning.Sequences, "_catch_up", lambda *_: None)
     for seed in range(6):
         with pytest.raises(EmulationError, match="a race between works in streams: "):
             on_emulated_device(program, seed)(*arguments)

@@ -179,7 +179,7 @@ def _agrees(loaded, program, arguments, wanted) -> bool:
         for stream in device._sequences.streams:
             EmulatedDriver.synchronize(device.driver, stream)
         found = np.empty(program.interface.results[0].place.nbytes, np.uint8)
-        address = device._address(program.interface.results[0].place)
+        address = device.address(program.interface.results[0].place)
         device.driver.download(found, address, device._first)
         EmulatedDriver.synchronize(device.driver, device._first)
         return found.view(np.float32)

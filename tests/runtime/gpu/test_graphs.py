@@ -10,9 +10,6 @@ from tests.codegen.gpu.programs import flat
 from tests.runtime.gpu.test_device import expected, is_right
 from tests.runtime.gpu.test_device import wide as wide
 
-from lowtide.backends.build import build
-from lowtide.backends.gpu import GpuBackend
-from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.runtime.gpu import sequences
 from lowtide.runtime.gpu.driver import DriverError
 from lowtide.runtime.gpu.emulator.device import DeviceFaults, EmulatedDriver
@@ -51,48 +48,6 @@ def test_graphs_give_the_bits_of_streams(wide: Any, launched: list[int], streams
         again = flat(device(*arguments))
         assert all(np.array_equal(x, y) for x, y in zip(again, first, strict=True))
     assert len(launched) == 6 * 4
-
-
-POWERS = """HloModule powers
-
-body {
-  s = (s32[], f32[4,4]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  x = f32[4,4] get-tuple-element(s), index=1
-  one = s32[] constant(1)
-  n = s32[] add(i, one)
-  y = f32[4,4] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  z = f32[4,4] dot(y, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  ROOT r = (s32[], f32[4,4]) tuple(n, z)
-}
-
-condition {
-  s = (s32[], f32[4,4]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  limit = s32[] constant(3)
-  ROOT less = pred[] compare(i, limit), direction=LT
-}
-
-ENTRY e {
-  x = f32[4,4] parameter(0)
-  zero = s32[] constant(0)
-  start = (s32[], f32[4,4]) tuple(zero, x)
-  w = (s32[], f32[4,4]) while(start), condition=condition, body=body
-  ROOT z = f32[4,4] get-tuple-element(w), index=1
-}
-"""
-
-
-def test_bodies_of_loops_are_graphs(launched: list[int]) -> None:
-    """The host decides on each trip: the second one captures the body, which is launched then."""
-    program = build(parse_hlo(POWERS), GpuBackend("cuda")).program
-    x = np.eye(4, dtype=np.float32)[::-1] * np.float32(1.01)
-    for seed in range(4):
-        device = LoadedGpuProgram(program, EmulatedDriver(seed))
-        for _ in range(2):
-            (found,) = flat(device(x))
-            assert np.allclose(found, np.linalg.matrix_power(x.astype(np.float64), 27), rtol=1e-4)
-    assert len(launched) >= 4 * 5
 
 
 def test_a_wait_left_out_of_a_graph_is_found(wide: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.codegen.gpu.programs import check, program_of, text_of
-from tests.codegen.gpu.test_templates import POINTS, UNITS
+from tests.codegen.gpu.test_templates import BITS, POINTS
 from tests.runtime.gpu.test_races import dot, log, row
 
 from lowtide.cli.inputs import generated
@@ -85,7 +85,7 @@ PLANTED: dict[str, tuple[str, Plant, str]] = {
     "blocks, mma": (dot("bf16", 130, 70, 16), register("ctaid", "and i32 %planted, 3"), BETWEEN),
     "threads, points": (POINTS["elementwise"], register("tid", "and i32 %planted, -2"), BETWEEN),
     "threads, gather": (POINTS["gather"], register("tid", "lshr i32 %planted, 1"), BETWEEN),
-    "threads, units": (UNITS["sort"], register("tid", "and i32 %planted, -4"), BETWEEN),
+    "threads, units": (BITS, register("tid", "and i32 %planted, -4"), BETWEEN),
     "warps, rows": (_ROWS, register("tid", "and i32 %planted, 31"), BETWEEN),
     "misaligned load": (POINTS["four lanes"], moved("= load <4 x i32>", "", 4), CROOKED),
     "misaligned store": (POINTS["four lanes"], moved("store <4 x float>", "", 4), CROOKED),

@@ -86,8 +86,8 @@ def compile_module(
     options = for_devices(options or Options(), module)
     if is_gpu_target(options.target):
         raise LowtideError(
-            f"{options.target}: programs of a GPU are made by lowtide.compile and lowtide run; "
-            "all else runs on processors"
+            f"{options.target}: programs of a GPU are made by lowtide.compile, lowtide.jit and "
+            "lowtide run; all else runs on processors"
         )
     if module.num_partitions > 1:
         from lowtide.client.executable.device_parts import device_parts

@@ -35,6 +35,7 @@ from lowtide.client.library import (
     telling_compiler,
 )
 from lowtide.ir import Module, UnsupportedOpError
+from lowtide.ir.gpu_names import is_gpu_target
 from lowtide.options import Options
 
 
@@ -66,6 +67,10 @@ def jit(
     words which plans are tried and found for a limited memory, and those of meshes.
     `compiler` makes executables of modules; by default it is that of lowtide to native code.
 
+    With the `target` of a GPU (docs/gpu.md) the function runs there. Arguments that lie on the
+    device, as JAX's do there or results with output="device", go in by copies within it; results
+    with output="jax" are JAX arrays in its memory, if JAX has the device.
+
     `mesh`, a mesh of JAX or sizes by the names of axes ({"x": 4}), has the function run on as many
     devices, none of them JAX's: threads of this process, or with `comm`, a communicator of mpi4py,
     its ranks. Arguments and results are whole arrays, which all ranks call it with.
@@ -91,10 +96,18 @@ def jit(
     staged = _staged(function, over, **numbers, **names)
     statics = StaticArguments.of(function, static_argnums, static_argnames)
     progress = fields.pop("progress", None)
-    if progress is not None and compiler is None:
-        compiler = telling_compiler(progress)
     chosen = chosen_options(options, memory, fields)
+    compiler = compiler or _compiler_for(chosen, output, progress)
     return Jitted(function, staged, statics, chosen, compiler, output, fallback=fallback)
+
+
+def _compiler_for(options: Options, output: str, progress: Any) -> ModuleCompiler | None:
+    """The compiler for a target; None for that to native code, which tells nothing."""
+    if is_gpu_target(options.target):
+        from lowtide.client.jit.on_device import device_compiler
+
+        return device_compiler(output, progress)
+    return None if progress is None else telling_compiler(progress)
 
 
 def _staged(function: Callable[..., Any], over: MeshOptions, **arguments: Any) -> Any:
@@ -107,6 +120,11 @@ def _staged(function: Callable[..., Any], over: MeshOptions, **arguments: Any) -
 
 class _EnclosingTrace(Exception):  # noqa: N818 - it tells who runs the function, and is no error
     """The function belongs to a trace of JAX's."""
+
+
+def _itself(leaf: Any) -> Any:
+    """What JAX traces in place of a leaf that it knows."""
+    return leaf
 
 
 @final
@@ -132,11 +150,17 @@ class Jitted:
         self._statics = statics
         self._options = options
         self._compiler = compiler
-        self._output = output_kind(output)
+        on_device = is_gpu_target(options.target)
+        self._output = output_kind(output, on_device=on_device)
         self._fallback = fallback
         self._has_fallen_back = False
         self._state = trace_state()
-        self._flatten = jax.tree_util.tree_flatten
+        self._flatten, self._map = jax.tree_util.tree_flatten, jax.tree_util.tree_map
+        self._spec_of: Callable[[Any], Any] = _itself
+        if on_device:
+            from lowtide.client.jit.on_device import spec_of
+
+            self._spec_of = spec_of
         self._tracer = jax.core.Tracer
         self._leaf_keys = leaf_keys()
         self._programs: CompilationCache[JitProgram | JaxFallback] = CompilationCache()
@@ -199,7 +223,7 @@ class Jitted:
     ) -> JitProgram | JaxFallback:
         """Return the program for these types; NumPy and JAX arrays of one type share it."""
         try:
-            types = [abstract_key(x) for x in leaves]
+            types = [abstract_key(self._spec_of(x)) for x in leaves]
         except TypeError:  # No type of JAX's: its own tracing says so.
             self._staged.lower(*arguments, **keywords)
             raise
@@ -211,6 +235,8 @@ class Jitted:
     def _compile(
         self, arguments: tuple[Any, ...], keywords: dict[str, Any], places: tuple[Any, ...]
     ) -> JitProgram | JaxFallback:
+        if self._spec_of is not _itself:
+            arguments, keywords = self._map(self._spec_of, (arguments, keywords))
         traced = self._staged.trace(*arguments, **keywords)
         if closes_over_tracers(traced):
             raise _EnclosingTrace

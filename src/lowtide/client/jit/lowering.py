@@ -59,8 +59,9 @@ def program_of(traced: Any, devices: int = 1) -> LoweredProgram:
     import jax
 
     know_targets_of_jax()
-    # JAX has no devices of a mesh, and so no platform to lower for unless it is told.
-    platforms = {"lowering_platforms": ("cpu",)} if devices > 1 else {}
+    # JAX has no devices of a mesh, and calls libraries of its own on others than the host's.
+    is_told = devices > 1 or jax.default_backend() != "cpu"
+    platforms = {"lowering_platforms": ("cpu",)} if is_told else {}
     lowered = traced.lower(**platforms, **lowering_parameters())
     module = read_hlo_proto(hlo_of(lowered))
     module.num_partitions = devices

@@ -19,18 +19,21 @@ from lowtide.runtime.cpu.arguments import SharedMemoryError
 Call: TypeAlias = Callable[[Sequence[Any]], Any]
 """Takes the leaves of the dynamic arguments to the tree of results."""
 
-OUTPUTS: Final = ("numpy", "jax")
+OUTPUTS: Final = ("numpy", "jax", "device")
+"""Kinds of results: on the host, of JAX, or on a GPU as `DeviceArray`s."""
 
 
 _WRITABLE: Final = ("C_CONTIGUOUS", "ALIGNED", "WRITEABLE")
 """What an array has to be to become a result."""
 
 
-def output_kind(name: str) -> str:
-    """Return the name of a kind of results; raises ValueError for an unknown one."""
+def output_kind(name: str, *, on_device: bool) -> str:
+    """Return the name of a kind of results; raises ValueError for one that there is not."""
     if name not in OUTPUTS:
         known = " or ".join(map(repr, OUTPUTS))
         raise ValueError(f"output is {known}, not {name!r}{nearest(name, OUTPUTS)}")
+    if name == "device" and not on_device:
+        raise ValueError('output="device" takes the target of a GPU, such as target="cuda"')
     return name
 
 
@@ -42,6 +45,7 @@ class JitProgram:
         "_executable",
         "_finish",
         "_is_plain",
+        "_on_device",
         "_overwritten",
         "_program",
         "_tokens",
@@ -53,7 +57,8 @@ class JitProgram:
 
         self._program = program
         self._executable = executable
-        self._finish = _finishers(program, output)
+        self._on_device = bool(getattr(executable, "is_on_device", False))
+        self._finish = _finishers(program, output, on_device=self._on_device)
         module = program.module
         aliased = [x.parameter for x in module.input_output_aliases]
         donors = [x.parameter for x in module.buffer_donors]
@@ -68,7 +73,12 @@ class JitProgram:
         """Return what takes leaves of the same Python types as these to the tree of results."""
         infos = self._program.arguments
         pairs = zip(leaves, infos, strict=True)
-        converters = tuple([converter(x, info.dtype) for x, info in pairs])
+        convert_of = converter
+        if self._on_device:
+            from lowtide.client.jit.on_device import device_converter as convert_of
+        converters = tuple([convert_of(x, info.dtype) for x, info in pairs])
+        if self._program.donated and self._on_device:
+            return partial(self._call_and_delete, converters)
         if self._program.donated:
             return partial(self._call_and_donate, converters)
         if all(convert is None for convert in converters):
@@ -102,11 +112,20 @@ class JitProgram:
             for number in self._overwritten:
                 arrays[number] = arrays[number].copy()
             results = self._executable(*arrays, consume=True)
-        for number in self._overwritten:
-            leaf = leaves[number]
-            if hasattr(leaf, "delete"):
-                leaf.delete()
+        self._delete(leaves)
         return self._results(results)
+
+    def _call_and_delete(self, converters: Sequence[Convert | None], leaves: Sequence[Any]) -> Any:
+        """Return the tree of the results of a device, which copies what is donated as all else."""
+        results = self._executable(*_converted(converters, leaves))
+        self._delete(leaves)
+        return self._results(results)
+
+    def _delete(self, leaves: Sequence[Any]) -> None:
+        """Delete what JAX holds and gave away."""
+        for number in self._overwritten:
+            if hasattr(leaves[number], "delete"):
+                leaves[number].delete()
 
     def _results(self, value: Any) -> Any:
         if self._is_plain:
@@ -174,19 +193,25 @@ def _text(dtype: Any, sizes: Sequence[int]) -> str:
     return f"{name}[{','.join(map(str, sizes))}]"
 
 
-def _finishers(program: LoweredProgram, output: str) -> tuple[Callable[[Any], Any], ...] | None:
+def _finishers(
+    program: LoweredProgram, output: str, *, on_device: bool
+) -> tuple[Callable[[Any], Any], ...] | None:
     """Return what makes each result what the caller gets; None where all are right as they are."""
     special = [is_key_type(x.dtype) or is_empty_type(x.dtype) for x in program.results]
-    if output == "numpy" and not any(special):
+    if output != "jax" and not any(special):
         return None
-    return tuple([_finisher(x, output) for x in program.results])
+    return tuple([_finisher(x, output, on_device) for x in program.results])
 
 
-def _finisher(result: Any, output: str) -> Callable[[Any], Any]:
+def _finisher(result: Any, output: str, on_device: bool) -> Callable[[Any], Any]:
     if is_key_type(result.dtype):
-        return key_maker(result.shape, result.dtype)
+        make = key_maker(result.shape, result.dtype)
+        return lambda x: make(np.asarray(x))
     if is_empty_type(result.dtype):
         return lambda x: np.zeros(x.shape, result.dtype)
     if output != "jax":
         return lambda x: x
-    return array_maker(result.shape, result.dtype, weak=bool(result.weak_type))
+    maker = array_maker
+    if on_device:
+        from lowtide.client.jit.on_device import device_array_maker as maker
+    return maker(result.shape, result.dtype, weak=bool(result.weak_type))

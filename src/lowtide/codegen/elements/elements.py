@@ -79,6 +79,8 @@ class Elements:
         """Those that are written by `store`."""
         self.raw: Mapping[ElementType, ElementType] = {}
         """Types of constants in whose place integers are moved."""
+        self.has_aligned_lanes = False
+        """Whether lane variables are multiples of the number of lanes."""
         self.given: dict[Instruction, Given] = {}
         """What kernels say for now, ahead of what they `provide`."""
         self._rule_of = rule_of
@@ -147,6 +149,13 @@ class Elements:
         """Return what a computation of scalars makes of elements, per lane."""
         bound = dict(zip(computation.parameters, elements, strict=True))
         return self.all_at(computation.root, (), CallFrame(elements=bound), mask)
+
+    def is_one_for_all(self, index: Affine, size: int) -> bool:
+        """Return whether all lanes are below `size` if one is, for certain."""
+        if not self.has_aligned_lanes or index.lane_step != 1:
+            return False
+        steps = [x for variable, x in index.terms if not variable.is_lane]
+        return all(x % self.lanes == 0 for x in (size, index.constant, *steps))
 
     # -- memory --------------------------------------------------------------------------------
 

@@ -107,6 +107,8 @@ def _compared(elements: Elements, index: indexing.Affine, low: int, high: int) -
     shifted = index + -low
     lanes = elements.lanes
     limit = 1 << 31
+    if elements.is_one_for_all(shifted, high - low):
+        return Mask(fn.compare("ult", elements.indices.scalar(shifted), high - low), 0, index.level)
     if index.varies and max(-shifted.low, shifted.high, high - low) < limit:
         vector = elements.indices.narrow_vector(shifted)
         name = fn.op(f"icmp ult <{lanes} x i32> {vector}, splat (i32 {high - low})")

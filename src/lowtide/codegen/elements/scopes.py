@@ -46,6 +46,14 @@ class Scopes:
             self._scopes.pop()
 
     @contextmanager
+    def repeat(self, carry: Sequence[tuple[str, str]] = ()) -> Iterator[Loop]:
+        """Write a loop as `Function.repeat` does; values in it go ahead of it where they can."""
+        with self.function.repeat(carry) as loop:
+            self._scopes.append(_Scope(loop))
+            yield loop
+            self._scopes.pop()
+
+    @contextmanager
     def when(self, condition: str) -> Iterator[None]:
         """Write what runs only where an i1 holds; nothing in it goes ahead of it."""
         with self.function.when(condition):

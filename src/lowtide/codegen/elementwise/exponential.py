@@ -12,6 +12,7 @@ from typing import Final
 
 from lowtide.codegen.elementwise import tanh_stretches
 from lowtide.codegen.elementwise.coefficients import ERF_FAR, ERF_NEAR, EXP, EXP_SHORT
+from lowtide.codegen.elementwise.estimates import estimated_exp, is_gpu
 from lowtide.codegen.elementwise.number import Number, fma, horner
 from lowtide.codegen.elementwise.processor import (
     has_wide,
@@ -92,6 +93,8 @@ def exp(x: Number, *, halvings: int = 0, coefficients: Sequence[float] = ()) -> 
     Where that is 0 it is not computed: to underflow takes processors a hundred cycles.
     """
     precision = _PRECISION[x.element]
+    if is_gpu(x.target) and not x.is_double and not halvings:
+        return estimated_exp(x)
     if has_wide(x):
         lasts = x.compare("uge", precision.low)
         return exp_of_parts(x.at_most(precision.high), None, halvings, coefficients, lasts)

@@ -10,6 +10,7 @@ import math
 from enum import Enum, auto
 from typing import Final
 
+from lowtide.codegen.elementwise.estimates import is_gpu, rounded_to_bfloat
 from lowtide.codegen.elementwise.number import Number
 from lowtide.ir.element_type import ElementType
 from lowtide.records import dataclass
@@ -143,6 +144,8 @@ def _to_odd(x: Number) -> Number:
 
 
 def _to_bfloat(x: Number) -> Number:
+    if is_gpu(x.target):
+        return rounded_to_bfloat(x)
     bits = x.bits()
     up = bits + ((bits >> 16) & 1) + 0x7FFF
     return (up.where(x.is_nan(), bits | _QUIET) & 0xFFFF0000).from_bits()

@@ -59,11 +59,14 @@ def load(
 
 
 def loaded(fn: Function, target: Target, type_: ElementType, name: str, lanes: int) -> Value:
-    """Return a vector of elements from one of integers with their bytes in memory."""
+    """Return a vector of elements from one of integers with their bytes in memory.
+
+    For no lanes it is one element, which is not complex, from an integer.
+    """
     parts = 2 if type_.is_complex else 1
     element = memory_type(type_)
     whole = vector_type(element, parts * lanes)
-    given = f"<{lanes} x i{8 * element_bytes(type_) * parts}>"
+    given = vector_type(f"i{8 * element_bytes(type_) * parts}", lanes)
     if given != whole:
         name = fn.op(f"bitcast {given} {name} to {whole}")
     return _vector(fn, target, type_, name, lanes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lowtide.codegen import indexing
+from lowtide.codegen.arrays import strides
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.loops import met_in_window
 from lowtide.codegen.elements.values import Mask
@@ -17,10 +18,12 @@ class ConvolutionLayout:
     """The layout of a convolution without groups; see `product.ProductLayout`.
 
     A row is a place of the result in all but its features, a column is a feature of it. Summed up
-    are the taps of the window and the features of the input.
+    are the taps of the window and the features of the input. `places` are the dimensions of the
+    result that make a row, in the order in which those of the input lie in memory.
     """
 
     attributes: Convolution
+    places: tuple[int, ...]
     data: tuple[int, ...]
     rows: tuple[int, ...]
     columns: tuple[int, ...]
@@ -35,10 +38,15 @@ class ConvolutionLayout:
         numbers = attributes.dimensions
         sizes = convolution.shape.dimensions
         kernel = convolution.operands[1].shape.dimensions
+        step = strides(convolution.operands[0].shape)
+        places = dict(zip(numbers.output_spatial, numbers.input_spatial, strict=True))
+        places = {numbers.output_batch: numbers.input_batch, **places}
+        in_order = tuple(sorted(places, key=lambda d: -step[places[d]]))
         return cls(
             attributes,
+            in_order,
             convolution.operands[0].shape.dimensions,
-            tuple([sizes[d] for d in (numbers.output_batch, *numbers.output_spatial)]),
+            tuple([sizes[d] for d in in_order]),
             (sizes[numbers.output_feature],),
             (
                 *[x.size for x in attributes.window.dimensions],
@@ -60,11 +68,13 @@ class ConvolutionLayout:
             return self._in_kernel(steps, feature, free[0]), None
         numbers = self.attributes.dimensions
         window = self.attributes.window.dimensions
-        found = {numbers.input_batch: free[0], numbers.input_feature: feature}
+        place = dict(zip(self.places, free, strict=True))
+        found = {numbers.input_batch: place[numbers.output_batch], numbers.input_feature: feature}
         inside: Mask | None = None
         for i, (step, x) in enumerate(zip(steps, window, strict=True)):
             dimension = numbers.input_spatial[i]
-            met, test = met_in_window(elements, free[1 + i], step, self.data[dimension], x)
+            at = place[numbers.output_spatial[i]]
+            met, test = met_in_window(elements, at, step, self.data[dimension], x)
             if test is False:
                 test = Mask("false", 0, 0)
             assert not isinstance(test, bool)
@@ -85,7 +95,7 @@ class ConvolutionLayout:
     def result_index(self, batch: Index, row: Index, column: Index) -> Index:
         """Return where an element of the product lies in the result."""
         numbers = self.attributes.dimensions
-        places = (numbers.output_batch, *numbers.output_spatial, numbers.output_feature)
+        places = (*self.places, numbers.output_feature)
         found = dict(zip(places, (*row, *column), strict=True))
         return tuple([found[d] for d in range(len(found))])
 

@@ -14,26 +14,32 @@ from lowtide.codegen.elements.loops import multiplied
 from lowtide.codegen.elements.parts import converted
 from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan
+from lowtide.codegen.gpu.parts import product_code
 from lowtide.codegen.gpu.product import GpuProduct, TileKernel, TileSizes, lanes_of, product_of
-from lowtide.codegen.gpu.threads import SharedArray, barrier
-from lowtide.codegen.gpu.tiles import Made, OperandTile, pieces_of
+from lowtide.codegen.gpu.stages import sums_along_depth
+from lowtide.codegen.gpu.threads import WARP, SharedArray
+from lowtide.codegen.gpu.tiles import HALVES, Made, OperandTile, pieces_of
 from lowtide.codegen.indexing import Index
 from lowtide.codegen.value import Value, register_type
 from lowtide.ir import ElementType, Instruction
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 
-_SIDE: Final = 16
-"""Threads along each side of a tile."""
+_LANES: Final = (8, 4)
+"""Threads of a warp along the rows, and along the columns."""
 
 _STEP: Final = 4
 """Numbers side by side that a thread takes from shared memory at once."""
 
-_SMALL: Final = TileSizes(64, 64, 16, _SIDE * _SIDE, 2, 1)
+_COUNTS: Final = {16: (4, 4), 32: (4, 8), 64: (8, 8), 128: (8, 16)}
+"""Rows and columns of the sums of a thread, by how many it has."""
+
+_SMALL: Final = TileSizes(64, 64, 16, 256, 2, 1)
 _SIZES: Final = (
-    TileSizes(128, 128, 8, _SIDE * _SIDE, 1, 1),
-    TileSizes(256, 64, 16, _SIDE * _SIDE, 1, 1),
-    TileSizes(64, 256, 16, _SIDE * _SIDE, 1, 1),
+    TileSizes(128, 256, 8, 256, 1, 1),
+    TileSizes(128, 128, 8, 256, 2, 1),
+    TileSizes(256, 64, 16, 256, 2, 1),
+    TileSizes(64, 256, 16, 256, 2, 1),
     _SMALL,
 )
 
@@ -52,7 +58,12 @@ def plan_ffma(instruction: Instruction, target: Target) -> GpuPlan | None:
     product = product_of(instruction, target)
     if product is None or product.total not in _TYPES or not is_worth_tiles(product):
         return None
-    return GpuPlan("ffma", lambda: _code(product))
+    scratch = product.scratch_bytes(product.parts(_sizes(product)))
+    return GpuPlan("ffma", lambda: _code(product), scratch)
+
+
+def _sizes(product: GpuProduct) -> TileSizes:
+    return product.sizes_among(_SIZES if product.total.nbytes <= 4 else [_SMALL])
 
 
 def is_worth_tiles(product: GpuProduct) -> bool:
@@ -64,44 +75,36 @@ def is_worth_tiles(product: GpuProduct) -> bool:
 def _code(product: GpuProduct) -> GpuCode:
     writer = _FfmaWriter(product)
     writer.write()
-    kernel = writer.kernel
-    constants = [kernel.done(), *[x.array.definition for x in writer.tiles]]
-    return GpuCode((kernel.fn,), (kernel.launch,), "\n".join([x for x in constants if x]))
+    return product_code(writer.kernel, [x.array for x in writer.tiles])
 
 
 class _FfmaWriter:
     def __init__(self, product: GpuProduct) -> None:
         self.product = product
-        self.sizes = product.sizes_among(_SIZES if product.total.nbytes <= 4 else [_SMALL])
-        self.kernel = TileKernel(product, self.sizes, lanes_of(product, _STEP))
+        self.sizes = _sizes(product)
+        self.counts = _COUNTS[self.sizes.rows * self.sizes.columns // self.sizes.threads]
+        lanes, parts = lanes_of(product, _STEP), product.parts(self.sizes)
+        self.kernel = TileKernel(product, self.sizes, lanes, parts=parts)
         self.widths = (self.sizes.rows + _STEP, self.sizes.columns + _STEP)
         self.tiles = [self._tile(side, name) for side, name in enumerate(("left", "right"))]
+        fn, thread = self.kernel.fn, self.kernel.thread
+        lane, warp = fn.rem(thread, WARP), fn.div(thread, WARP)
+        several = self.sizes.columns // (self.counts[1] * _LANES[1])
+        self.begins = (
+            self._begin(0, fn.div(warp, several), fn.div(lane, _LANES[1])),
+            self._begin(1, fn.rem(warp, several), fn.rem(lane, _LANES[1])),
+        )
+
+    def _begin(self, side: int, warp: Integer, lane: Integer) -> Integer:
+        """Where the first row or column of a thread lies in the tile."""
+        fn = self.kernel.fn
+        return fn.add(fn.mul(warp, self.counts[side] * _LANES[side]), fn.mul(lane, _STEP))
 
     def _tile(self, side: int, name: str) -> OperandTile:
         total, width = self.product.total, self.widths[side]
-        array = SharedArray(name, register_type(total), width * self.sizes.depth)
+        array = SharedArray(name, register_type(total), HALVES * width * self.sizes.depth)
         pieces = pieces_of(self.product, side, self.sizes, total.nbytes)
-        return OperandTile(self.kernel, side, pieces, array, (1, width))
-
-    def write(self) -> None:
-        """Write the kernel: the sums, then what is made of them."""
-        kernel, sizes = self.kernel, self.sizes
-        fn, elements = kernel.fn, kernel.elements
-        down = fn.div(kernel.thread, _SIDE)
-        across = fn.rem(kernel.thread, _SIDE)
-        counts = sizes.rows // _SIDE, sizes.columns // _SIDE
-        zero = Value(("0.0" if self.product.total.is_floating else "0",), self.product.total)
-        carry = [(zero.llvm_type, zero.name)] * (counts[0] * counts[1])
-        with elements.scopes.loop(0, prod(self.product.layout.depth), sizes.depth, carry) as loop:
-            barrier(fn)
-            for tile in self.tiles:
-                tile.bring(loop.index, self._made(tile.side))
-            barrier(fn)
-            sums = list(loop.values)
-            for step in range(sizes.depth):
-                sums = self._added(sums, step, down, across, counts)
-            loop.next = sums
-        self._finish(loop.results, down, across, counts)
+        return OperandTile(self.kernel, side, pieces, array, (1, width), self._made(side))
 
     def _made(self, side: int) -> Made:
         """What writes elements of an operand in the type of the sums."""
@@ -114,54 +117,60 @@ class _FfmaWriter:
 
         return made
 
-    def _added(
-        self,
-        sums: Sequence[str],
-        step: int,
-        down: Integer,
-        across: Integer,
-        counts: tuple[int, int],
-    ) -> list[str]:
+    @property
+    def steps(self) -> Sequence[int]:
+        """The depths within a tile: a step has one."""
+        return range(self.sizes.depth)
+
+    @property
+    def sum_types(self) -> Sequence[str]:
+        """The type of each sum of a thread."""
+        return [register_type(self.product.total)] * prod(self.counts)
+
+    @property
+    def fragment_types(self) -> Sequence[str]:
+        """The type of each number that a thread needs for a step."""
+        return [register_type(self.product.total)] * sum(self.counts)
+
+    def fragments(self, step: int, half: Integer) -> list[str]:
+        """The numbers of both tiles that a thread needs at a step, `_STEP` side by side."""
+        fn, found = self.kernel.fn, []
+        for side, tile in enumerate(self.tiles):
+            for part in range(self.counts[side] // _STEP):
+                free = fn.add(self.begins[side], part * _LANES[side] * _STEP)
+                found += _lanes(fn, tile.array, tile.place(free, step, half))
+        return found
+
+    def added(self, sums: Sequence[str], fragments: Sequence[str]) -> list[str]:
         """The sums of a thread after the products of one step along the depth."""
         kernel, total = self.kernel, self.product.total
-        level = kernel.elements.scopes.level
-        left = self._taken(0, step, down, counts[0])
-        right = self._taken(1, step, across, counts[1])
+        level, (_, across) = kernel.elements.scopes.level, self.counts
+        left, right = fragments[: self.counts[0]], fragments[self.counts[0] :]
         found = []
         for i, a in enumerate(left):
             for j, b in enumerate(right):
                 x = Element((Value((a,), total),), level)
                 y = Element((Value((b,), total),), level)
-                before = Value((sums[i * counts[1] + j],), total)
+                before = Value((sums[i * across + j],), total)
                 (after,) = multiplied(kernel.elements, before, x, y)
                 found.append(after.name)
         return found
 
-    def _taken(self, side: int, step: int, number: Integer, count: int) -> list[str]:
-        """The numbers of a tile that a thread needs at a step, `_STEP` side by side."""
-        fn, tile = self.kernel.fn, self.tiles[side].array
-        found = []
-        for part in range(count // _STEP):
-            place = fn.add(fn.mul(number, _STEP), step * self.widths[side] + part * _SIDE * _STEP)
-            found += _lanes(fn, tile, place)
-        return found
-
-    def _finish(
-        self, sums: Sequence[str], down: Integer, across: Integer, counts: tuple[int, int]
-    ) -> None:
-        kernel, fn = self.kernel, self.kernel.fn
+    def write(self) -> None:
+        """Write the kernel: the sums, then what is made of them."""
+        kernel, fn, (down, across) = self.kernel, self.kernel.fn, self.counts
+        sums = sums_along_depth(kernel, self)
         group = max(kernel.lanes, 1)
-        for i in range(counts[0]):
-            row = fn.add(kernel.row, fn.add(fn.mul(down, _STEP), _spread(i)))
-            for j in range(0, counts[1], group):
-                column = fn.add(kernel.column, fn.add(fn.mul(across, _STEP), _spread(j)))
-                first = i * counts[1] + j
-                kernel.finish(row, column, sums[first : first + group])
+        for i in range(down):
+            row = fn.add(kernel.row, fn.add(self.begins[0], _spread(0, i)))
+            for j in range(0, across, group):
+                column = fn.add(kernel.column, fn.add(self.begins[1], _spread(1, j)))
+                kernel.finish(row, column, sums[i * across + j :][:group])
 
 
-def _spread(number: int) -> int:
-    """Where the numbers of a thread lie in the tile, behind its first ones."""
-    return number // _STEP * _SIDE * _STEP + number % _STEP
+def _spread(side: int, number: int) -> int:
+    """Where the rows or columns of a thread lie in the tile, behind its first one."""
+    return number // _STEP * _LANES[side] * _STEP + number % _STEP
 
 
 def _lanes(fn: Function, tile: SharedArray, place: Integer) -> list[str]:

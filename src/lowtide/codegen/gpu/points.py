@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Final
 
 from lowtide.codegen.arrays import strides
-from lowtide.codegen.domain import LoopDomain, trial_of, whole
+from lowtide.codegen.domain import LoopDomain, Trial, trial_of, whole
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.moves import moved_types, retyped
-from lowtide.codegen.elements.operands import bind, leaves, members
+from lowtide.codegen.elements.operands import Bound, bind, leaves, members
 from lowtide.codegen.elements.outputs import KernelOutput, outputs_of, stored
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan, buffer_names, kernel_function
 from lowtide.codegen.gpu.threads import thread_number
@@ -31,6 +31,9 @@ _LEAST_THREADS: Final = 1 << 14
 
 _LINES: Final = 600
 """Lines of code of a point, at most, that are written for several lanes."""
+
+_MOST_LINES: Final = 4 * _LINES
+"""Those of all lanes of a thread."""
 
 SUMS: Final = frozenset(
     {Opcode.CONVOLUTION, Opcode.DOT, Opcode.RAGGED_DOT, Opcode.REDUCE, Opcode.SCALED_DOT}
@@ -82,22 +85,27 @@ def groups_of_outputs(instruction: Instruction, target: Target) -> list[PointGro
     ]
 
 
-def point_kernel(group: PointGroup) -> tuple[Function, GridLaunch, list[str]]:
-    """Return the kernel of a group, its launch, and constants that it needs."""
+def point_kernel(
+    group: PointGroup, prepare: Callable[[Elements], None] | None = None
+) -> tuple[Function, GridLaunch, list[str]]:
+    """Return the kernel of a group, its launch, and constants that it needs.
+
+    `prepare` says where the elements of some instructions come from, ahead of their rules.
+    """
     instruction, outputs = group.instruction, group.outputs
-    raw = moved_types(members(instruction))
     fn = kernel_function(group.name, instruction, THREADS)
 
     def visit(elements: Elements, index: Index) -> None:
-        elements.raw = raw
-        names = buffer_names(instruction)
-        bound = retyped(bind(elements.function, instruction, names), raw)
-        stored(elements, outputs, bound, [index], None)
+        if prepare is not None:
+            prepare(elements)
+        stored(elements, outputs, bound_to(elements, instruction), [index], None)
 
     domain = domain_of(group)
     trial = trial_of(domain, group.target, visit)
     space = LoopSpace(domain.sizes, groups_of(trial, domain.sizes))
-    lanes = _lanes(group, space.sizes, trial.lines)
+    has_sums = prepare is None and any(x.opcode in SUMS for x in members(instruction))
+    is_single = has_sums and not _lies_along(instruction, trial)
+    lanes = 0 if is_single else lanes_of(group, space.sizes, trial.lines)
     elements = thread_elements(fn, group.target, lanes)
     step = max(lanes, 1)
     sizes = (*space.sizes[:-1], space.sizes[-1] // step)
@@ -113,6 +121,13 @@ def point_kernel(group: PointGroup) -> tuple[Function, GridLaunch, list[str]]:
     return fn, launch, list(elements.globals.values())
 
 
+def bound_to(elements: Elements, instruction: Instruction) -> Bound:
+    """Return the arrays of an instruction in a function, of types that are moved as integers."""
+    elements.raw = moved_types(members(instruction))
+    names = buffer_names(instruction)
+    return retyped(bind(elements.function, instruction, names), elements.raw)
+
+
 def domain_of(group: PointGroup) -> LoopDomain:
     """Return all elements of a group, in the order in which the first result lies in memory."""
     first = group.outputs[0]
@@ -121,14 +136,29 @@ def domain_of(group: PointGroup) -> LoopDomain:
     return whole(first.dimensions, order)
 
 
-def _lanes(group: PointGroup, sizes: Sequence[int], lines: int) -> int:
-    """How many elements side by side a thread computes, 0 for one."""
-    inner = members(group.instruction)
-    if lines > _LINES or any(x.opcode in SUMS for x in inner):
+def _lies_along(instruction: Instruction, trial: Trial) -> bool:
+    """Whether sums take values that lie side by side where results do."""
+    if any(x.opcode in SUMS - {Opcode.REDUCE} for x in members(instruction)):
+        return False
+    inner = next((x for x in reversed(trial.variables) if x is not None), None)
+    steps = [y for _, x in trial.elements.reads for v, y in x.terms if v is inner]
+    return inner is not None and set(steps) == {1}
+
+
+def lanes_of(group: PointGroup, sizes: Sequence[int], lines: int) -> int:
+    """Return how many elements side by side a thread computes, 0 for one."""
+    if lines > _LINES:
         return 0
-    types = [x.element_type for y in (group.instruction, *inner) for x in leaves(y.shape)]
-    widest = max([x.nbytes for x in types], default=1)
-    lanes = max(4 if widest <= 4 else 16 // widest, 1)
-    if lanes < 2 or sizes[-1] % lanes or prod(sizes) // lanes < _LEAST_THREADS:
-        return 0
-    return lanes
+    lanes = 16 // widest(group)
+    while lanes * lines > _MOST_LINES or sizes[-1] % lanes:
+        lanes //= 2
+    return lanes if lanes > 1 and prod(sizes) // lanes >= _LEAST_THREADS else 0
+
+
+def widest(group: PointGroup) -> int:
+    """Return the bytes of the widest elements that make up most of what is moved."""
+    instruction = group.instruction
+    shapes = [y for x in (instruction, *instruction.operands) for y in leaves(x.shape)]
+    largest = max([x.element_count for x in shapes])
+    wide = [x.element_type for x in shapes if 2 * x.element_count >= largest]
+    return min(max([x.nbytes for x in wide]), 16)

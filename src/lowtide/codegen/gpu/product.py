@@ -1,12 +1,13 @@
 """A product of matrices that a kernel computes: its sizes, its tiles, and how they are finished.
 
-`ffma.py` and `tensor_cores.py` write the sums of a tile. What makes the operands is computed where
-they are loaded, what reads the product where it is stored.
+`ffma.py`, `tensor_cores.py` and `warpgroups.py` write the sums of a tile. What makes the operands
+is computed where they are loaded, what reads the product where it is stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import field
 from math import prod
 from typing import Final, Protocol
@@ -26,7 +27,7 @@ from lowtide.codegen.gpu.threads import block_number, thread_in_block
 from lowtide.codegen.gpu.vectors import thread_elements
 from lowtide.codegen.indexing import ZERO, Affine, Index
 from lowtide.codegen.space import decomposed, decomposed_lanes
-from lowtide.codegen.value import Value
+from lowtide.codegen.value import Value, register_type
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ir.attributes import Dot, DotDimensions
 from lowtide.ir.thunk import GridLaunch
@@ -36,6 +37,9 @@ from lowtide.records import dataclass
 
 ENOUGH: Final = 128
 """Whole tiles, at least, for which large ones are made: one for each multiprocessor."""
+
+_LEAST_STEPS: Final = 16
+"""Steps along the depth that are worth a block of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +98,32 @@ class GpuProduct:
 
         The first of equal ones; where there are too few of each, the last choice, which is smaller.
         """
-        enough = [x for x in choices[:-1] if self._tiles(x, whole=True) >= ENOUGH]
-        areas = [self._tiles(x, whole=False) * x.rows * x.columns for x in enough]
+        enough = [x for x in choices[:-1] if self.tiles(x, whole=True) >= ENOUGH]
+        areas = [self.tiles(x, whole=False) * x.rows * x.columns for x in enough]
         return enough[areas.index(min(areas))] if enough else choices[-1]
 
-    def _tiles(self, sizes: TileSizes, *, whole: bool) -> int:
-        """How many whole tiles the product has, or how many it is made of."""
+    def tiles(self, sizes: TileSizes, *, whole: bool) -> int:
+        """Return how many whole tiles the product has, or how many it is made of."""
         layout = self.layout
         more = (0, 0) if whole else (sizes.rows - 1, sizes.columns - 1)
         down = (prod(layout.rows) + more[0]) // sizes.rows
         across = (prod(layout.columns) + more[1]) // sizes.columns
         return down * across * prod(layout.batch)
+
+    def parts(self, sizes: TileSizes) -> int:
+        """Return into how many parts the depth is divided, all equal, so that there are blocks.
+
+        There are twice as many blocks as multiprocessors then, at most.
+        """
+        steps = -(-prod(self.layout.depth) // sizes.depth)
+        most = min(2 * ENOUGH // self.tiles(sizes, whole=False), steps // _LEAST_STEPS)
+        return max([x for x in range(1, most + 1) if steps % x == 0], default=1)
+
+    def scratch_bytes(self, parts: int) -> int:
+        """Return the bytes of the sums of so many parts, where there are several."""
+        layout = self.layout
+        size = prod((*layout.batch, *layout.rows, *layout.columns))
+        return parts * size * self.total.nbytes if parts > 1 else 0
 
     def lies_along_depth(self, side: int) -> bool:
         """Return whether neighbours in the memory of an operand have neighbouring depths."""
@@ -259,20 +278,29 @@ def _order_of(group: PointGroup, hero: Instruction) -> tuple[int | None, ...] | 
 class TileKernel:
     """The kernel of a product while it is written: a block makes a tile of one batch index.
 
-    `row` and `column` are where the tile begins.
+    `row` and `column` are where the tile begins. Blocks with numbers side by side make tiles below
+    each other, `group` of them, then the next column of as many: they share what caches hold.
+    Of a depth in `parts` a block takes one, and its sums go to scratch; `part` is its number, and
+    `begin` where it begins.
     """
 
     product: GpuProduct
     sizes: TileSizes
     lanes: int
     name: str = "product"
+    group: int = 1
+    parts: int = 1
     fn: Function = field(init=False)
     elements: Elements = field(init=False)
     bound: Bound = field(init=False)
     thread: str = field(init=False)
+    block: str = field(init=False)
+    number: Integer = field(init=False)
     batch: list[Affine] = field(init=False)
     row: Integer = field(init=False)
     column: Integer = field(init=False)
+    part: Integer = field(init=False)
+    begin: Integer = field(init=False)
 
     def __post_init__(self) -> None:
         """Begin the kernel: which tile it makes."""
@@ -284,12 +312,27 @@ class TileKernel:
         names = buffer_names(product.instruction)
         self.bound = bind(self.fn, product.instruction, names)
         self.thread = thread_in_block(self.fn)
-        down, across = self._tiles()
-        block = block_number(self.fn)
-        self.column = self.fn.mul(self.fn.rem(block, across), sizes.columns)
-        rest = self.fn.div(block, across)
-        self.row = self.fn.mul(self.fn.rem(rest, down), sizes.rows)
-        self.batch = decomposed(self.elements, self.fn.div(rest, down), product.layout.batch)
+        self.block = block_number(self.fn)
+        self.take(self.block)
+
+    def take(self, tile: Integer) -> None:
+        """Take the tile of a number: write where it begins."""
+        fn, (down, across) = self.fn, self._tiles()
+        row, column = tile_of_block(fn, fn.rem(tile, down * across), (down, across), self.group)
+        self.row = fn.mul(row, self.sizes.rows)
+        self.column = fn.mul(column, self.sizes.columns)
+        batch = self.product.layout.batch
+        number, batches = fn.div(tile, down * across), prod(batch)
+        self.part = fn.div(number, batches) if self.parts > 1 else 0
+        self.begin = fn.mul(self.part, self.depth)
+        self.number = fn.rem(number, batches) if self.parts > 1 else number
+        self.batch = decomposed(self.elements, self.number, batch)
+
+    @property
+    def depth(self) -> int:
+        """How much of the depth a block adds up, past the end of which there is nothing."""
+        whole, step = prod(self.product.layout.depth), self.sizes.depth
+        return whole if self.parts == 1 else -(-whole // step) // self.parts * step
 
     def _tiles(self) -> tuple[int, int]:
         rows, columns = prod(self.product.layout.rows), prod(self.product.layout.columns)
@@ -300,29 +343,46 @@ class TileKernel:
         """How the kernel is launched."""
         down, across = self._tiles()
         return GridLaunch(
-            self.name, down * across * prod(self.product.layout.batch), self.sizes.threads
+            self.name,
+            down * across * prod(self.product.layout.batch) * self.parts,
+            self.sizes.threads,
         )
 
     def finish(self, row: Integer, column: Integer, names: Sequence[str]) -> None:
         """Store what is made of sums side by side, as many as there are lanes."""
-        fn, elements, product = self.fn, self.elements, self.product
+        with self.inside(row, column):
+            self.store(row, column, names)
+
+    @contextmanager
+    def inside(self, row: Integer, column: Integer) -> Iterator[None]:
+        """Write what runs only where the product has an element at a row and a column."""
+        fn, scopes, layout = self.fn, self.elements.scopes, self.product.layout
         tests = [
             fn.compare("slt", place, size)
             for place, size, tile in (
-                (row, prod(product.layout.rows), self.sizes.rows),
-                (column, prod(product.layout.columns), self.sizes.columns),
+                (row, prod(layout.rows), self.sizes.rows),
+                (column, prod(layout.columns), self.sizes.columns),
             )
             if size % tile
         ]
         if not tests:
-            with elements.scopes.inside():
-                self._stored(row, column, names)
+            with scopes.inside():
+                yield
             return
-        inside = tests[0] if len(tests) == 1 else fn.op(f"and i1 {tests[0]}, {tests[1]}")
-        with elements.scopes.when(inside):
-            self._stored(row, column, names)
+        is_there = tests[0] if len(tests) == 1 else fn.op(f"and i1 {tests[0]}, {tests[1]}")
+        with scopes.when(is_there):
+            yield
 
-    def _stored(self, row: Integer, column: Integer, names: Sequence[str]) -> None:
+    def place_of_sum(self, part: Integer, row: Integer, column: Integer) -> str:
+        """Return the address in scratch of a sum of a part."""
+        fn, layout = self.fn, self.product.layout
+        place = fn.add(fn.mul(part, prod(layout.batch)), self.number)
+        for size, within in ((prod(layout.rows), row), (prod(layout.columns), column)):
+            place = fn.add(fn.mul(place, size), within)
+        return fn.gep("%scratch", place, register_type(self.product.total))
+
+    def store(self, row: Integer, column: Integer, names: Sequence[str]) -> None:
+        """Store what is made of sums side by side that are there; those of a part as they are."""
         fn, elements, product = self.fn, self.elements, self.product
         total, layout = product.total, product.layout
         value = Value((names[0],), total)
@@ -332,6 +392,10 @@ class TileKernel:
             for lane, name in enumerate(names):
                 whole = fn.op(f"insertelement {kind} {whole}, {value.llvm_type} {name}, i64 {lane}")
             value = Value((whole,), total, self.lanes)
+        if self.parts > 1:
+            align = total.nbytes * max(self.lanes, 1)
+            fn.store(value.llvm_type, value.name, self.place_of_sum(self.part, row, column), align)
+            return
         down = decomposed(elements, row, layout.rows)
         across = decomposed_lanes(elements, column, layout.columns, has_lanes=bool(self.lanes))
         index = layout.result_index(tuple(self.batch), tuple(down), tuple(across))
@@ -344,6 +408,28 @@ class TileKernel:
     def done(self) -> str:
         """Return the constants that the kernel needs."""
         return "\n".join(self.elements.globals.values())
+
+
+def tile_of_block(
+    fn: Function, block: Integer, tiles: tuple[int, int], group: int
+) -> tuple[Integer, Integer]:
+    """Return the row and the column of a block's tile, of so many rows and columns of `tiles`.
+
+    Rows are taken in groups of `group`, the last of which may have fewer; in each, columns in turn.
+    """
+    down, across = tiles
+    band = fn.div(block, group * across)
+    within = fn.rem(block, group * across)
+    rest = down % group
+    places = [(fn.rem(within, x), fn.div(within, x)) for x in (group, rest) if x]
+    row, column = places[0]
+    if rest and down > group:
+        is_whole = fn.compare("slt", band, down // group)
+        row = fn.select(is_whole, "i64", row, places[1][0])
+        column = fn.select(is_whole, "i64", column, places[1][1])
+    elif rest:
+        row, column = places[1]
+    return fn.add(fn.mul(band, group), row), column
 
 
 def lanes_of(product: GpuProduct, most: int) -> int:

@@ -8,7 +8,8 @@ operands of the same rows: all of a row is read before any of it is written.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from contextlib import nullcontext
+from math import gcd, prod
 from typing import Final
 
 from lowtide.codegen.arrays import strides
@@ -27,8 +28,15 @@ from lowtide.codegen.gpu.points import (
     groups_of_outputs,
     plan_points,
     point_kernel,
+    widest,
 )
-from lowtide.codegen.gpu.team_sums import Team, has_team_sum, summed_dimensions
+from lowtide.codegen.gpu.team_sums import (
+    Team,
+    has_team_sum,
+    place_in_row,
+    run_of,
+    summed_dimensions,
+)
 from lowtide.codegen.gpu.threads import WARP, block_number, thread_in_block
 from lowtide.codegen.gpu.vectors import thread_elements
 from lowtide.codegen.indexing import ZERO, Affine
@@ -49,8 +57,14 @@ _LEAST: Final = 32
 _ONE_WARP: Final = 1024
 """Values of a sum, at most, for which a warp is enough."""
 
-_WARPS: Final = 8
+_WARPS: Final = (4, 8, 16)
 """Warps of a row for which one is not enough: those of a block."""
+
+_HELD: Final = 16
+"""Values of a row that each of several warps' threads keeps in registers."""
+
+_LINES: Final = 4000
+"""Lines of code that are written out for the values of a row that a thread has, about."""
 
 _TOGETHER: Final = {0: 128, 1: 4}
 """By the warps of a row, the rows of a block where there are several."""
@@ -63,22 +77,46 @@ _FEW: Final = 1 << 12
 class RowGroup:
     """Results computed row by row: a row is what the loops from number `outer` on run over.
 
-    `count` is the number of values of the longest sum. With `is_team` several threads make it. Of
-    each group in `beside` a row has one number, which is stored when all else of the row is.
+    `extents` are the sizes along the longest sum. With `is_team` several threads make it. A value
+    of a row takes `lines` of code. Of each group in `beside` a row has one number, which is stored
+    when all else of the row is.
     """
 
     group: PointGroup
     outer: int
-    count: int
+    extents: tuple[int, ...]
     is_team: bool
+    lines: int
     beside: tuple[PointGroup, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """The number of values of the longest sum."""
+        return prod(self.extents)
 
     @property
     def warps(self) -> int:
         """The warps of a row, 0 where it has one thread."""
         if not self.is_team:
             return 0
-        return 1 if self.count <= _ONE_WARP else _WARPS
+        if self.count <= _ONE_WARP:
+            return 1
+        return next((x for x in _WARPS if self.count <= x * WARP * _HELD), _WARPS[-1])
+
+    @property
+    def lanes(self) -> int:
+        """The values that a thread takes side by side, 0 for one."""
+        lanes = gcd(16 // widest(self.group), self.extents[-1]) if self.extents else 1
+        while lanes * self.lines > _LINES:
+            lanes //= 2
+        return lanes if lanes > 1 and self.is_team else 0
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a thread keeps all values of a row that it has."""
+        most = _ONE_WARP if self.warps == 1 else _HELD * self.warps * WARP
+        steps = -(-self.count // max(self.warps * WARP, 1))
+        return self.is_team and self.count <= most and steps * self.lines <= _LINES
 
 
 def plan_rows(instruction: Instruction, target: Target) -> GpuPlan | None:
@@ -152,8 +190,9 @@ def _in_one_launch(instruction: Instruction, forms: Sequence[RowGroup | PointGro
     if set(rows) != {prod([x.size for x in axes[:outer]])} or not in_order:
         reason = "rows of results of several dimensions are not written by one launch"
         raise unsupported(instruction, f"{reason}; the CPU runs it (lowtide run)")
-    count, is_team = max([x.count for x in teams]), all(x.is_team for x in teams)
-    return RowGroup(group, outer, count, is_team, tuple(map(_group_of, beside)))
+    extents, is_team = max([x.extents for x in teams], key=prod), all(x.is_team for x in teams)
+    lines = sum([x.lines for x in teams])
+    return RowGroup(group, outer, extents, is_team, lines, tuple(map(_group_of, beside)))
 
 
 def _form(group: PointGroup) -> RowGroup | PointGroup | None:
@@ -174,15 +213,16 @@ def _form(group: PointGroup) -> RowGroup | PointGroup | None:
     if not seen:
         return group
     outer = max([level for _, level in seen])
-    longest = max([_length(x) for x, _ in seen])
+    extents = max([_extents(x) for x, _ in seen], key=prod)
+    lines = len(elements.function.lines)
     is_team = all(has_team_sum(x) for x, _ in seen)
     if outer < len(domain.sizes):
-        return RowGroup(group, outer, longest, is_team)
+        return RowGroup(group, outer, extents, is_team, lines)
     if outer > len(domain.sizes):
         return None
-    is_worth = is_team and longest >= _LEAST and all(_is_worth(x, group) for x, _ in seen)
+    is_worth = is_team and prod(extents) >= _LEAST and all(_is_worth(x, group) for x, _ in seen)
     if is_worth:
-        return RowGroup(group, outer, longest, is_team)
+        return RowGroup(group, outer, extents, is_team, lines)
     count = prod(group.outputs[0].dimensions)
     is_single = all(count <= leaves(x.shape)[0].element_count for x, _ in seen)
     return group if is_single and works_in_rows(group.instruction) else None
@@ -204,15 +244,16 @@ def _visit_within(
     stored(elements, group.outputs, bound, [domain_of(group).index(positions)], None)
 
 
-def _length(reduce: Instruction) -> int:
+def _extents(reduce: Instruction) -> tuple[int, ...]:
+    """The sizes along which a reduction runs, in the order of memory."""
     sizes = reduce.operands[0].shape.dimensions
-    return prod([sizes[d] for d in summed_dimensions(reduce)])
+    return tuple([sizes[d] for d in summed_dimensions(reduce)])
 
 
 def _is_worth(reduce: Instruction, group: PointGroup) -> bool:
     """Whether a sum for each element is made better together: along memory, or of few elements."""
     count = prod(group.outputs[0].dimensions)
-    if count > reduce.shape.element_count:
+    if count > leaves(reduce.shape)[0].element_count:
         return False
     step = strides(reduce.operands[0].shape)
     sizes = reduce.operands[0].shape.dimensions
@@ -250,20 +291,25 @@ def _row_kernel(rows: RowGroup) -> tuple[Function, GridLaunch, list[str]]:
         thread = fn.op(f"and i64 {thread}, {WARP - 1}")
         row = str(fn.add(fn.mul(row, together), own))
     team = Team(warps, thread)
-    elements = thread_elements(fn, group.target, 0, team.rule_of if warps else rule_of)
+    elements = thread_elements(fn, group.target, rows.lanes, team.rule_of if warps else rule_of)
     elements.raw = raw
     bound = retyped(bind(fn, group.instruction, buffer_names(group.instruction)), raw)
     with elements.scopes.when(fn.compare("slt", row, count)):
         at = decomposed(elements, row, outer)
+        if rows.is_held:
+            team.hold(elements, rows.extents)
         found = _beside(elements, rows, bound, row)
         if prod(inner) == 1:
             index = domain.index([*at, *[ZERO] * len(inner)])
             found += computed(elements, group.outputs, bound, [index], None)
+        elif inner in team.held:
+            _write_held(elements, rows, bound, at, team, must_meet=bool(found))
         else:
             if found:
                 team.meet(fn)
-            with elements.scopes.loop(thread, prod(inner), max(team.threads, 1)) as loop:
-                along = decomposed(elements, loop.index, inner)
+            count = prod(inner) // run_of(elements, inner)
+            with elements.scopes.loop(thread, count, team.threads) as loop:
+                along = place_in_row(elements, loop.index, inner)
                 index = domain.index([*at, *along])
                 stored(elements, group.outputs, bound, [index], None)
         if found:
@@ -272,6 +318,28 @@ def _row_kernel(rows: RowGroup) -> tuple[Function, GridLaunch, list[str]]:
                 store_computed(elements, found, None)
     texts = [*elements.globals.values(), *[x.definition for x in team.shared]]
     return fn, GridLaunch(group.name, -(-count // together), threads), texts
+
+
+def _write_held(
+    elements: Elements,
+    rows: RowGroup,
+    bound: Bound,
+    at: Sequence[Affine],
+    team: Team,
+    *,
+    must_meet: bool,
+) -> None:
+    """Write a row whose values are kept; all are computed before one is stored."""
+    domain, outputs = domain_of(rows.group), rows.group.outputs
+    found = []
+    for step in team.held[domain.sizes[rows.outer :]]:
+        index = domain.index([*at, *step.at])
+        found.append((step, computed(elements, outputs, bound, [index], None)))
+    if must_meet:
+        team.meet(elements.function)
+    for step, values in found:
+        with elements.scopes.when(step.is_there) if step.is_there else nullcontext():
+            store_computed(elements, values, None)
 
 
 def _beside(elements: Elements, rows: RowGroup, bound: Bound, row: Integer) -> list[ComputedOutput]:

@@ -1,6 +1,6 @@
-"""Products of bf16 and f16 matrices on tensor cores (`mma.sync`), added up in f32.
+"""Products of numbers of 16 and 8 bits on tensor cores (`mma.sync`), added up in 32 bits.
 
-A block of four warps makes a tile; each warp makes a square of it from products of 16x16 by 16x8.
+A block of four warps makes a tile; each warp makes a square of it from products of small matrices.
 Tiles of both operands lie in shared memory as they lie in memory, along their depth or across it;
 `ldmatrix` takes fragments from either.
 """
@@ -9,208 +9,173 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import isqrt, prod
+from math import isqrt
 from typing import Final
 
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.values import Mask
-from lowtide.codegen.elementwise.formats import encoded
-from lowtide.codegen.elementwise.memory import numbers
 from lowtide.codegen.gpu.ffma import is_worth_tiles
+from lowtide.codegen.gpu.fragments import HIGH, WIDE, CoreType, MatrixTile
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan
+from lowtide.codegen.gpu.parts import product_code
 from lowtide.codegen.gpu.product import GpuProduct, TileKernel, TileSizes, lanes_of, product_of
-from lowtide.codegen.gpu.threads import WARP, SharedArray, barrier
-from lowtide.codegen.gpu.tiles import Made, OperandTile, pieces_of
+from lowtide.codegen.gpu.stages import sums_along_depth
+from lowtide.codegen.gpu.threads import WARP, SharedArray
+from lowtide.codegen.gpu.tiles import HALVES, Made, OperandTile, TilePieces, in_16_bits, pieces_of
 from lowtide.codegen.indexing import Index
 from lowtide.ir import ElementType, Instruction
-from lowtide.llvm.callee import Callee, external
 from lowtide.llvm.function import Integer
 from lowtide.llvm.target import Target
 
 _SIZES: Final = (
     TileSizes(128, 128, 32, 4 * WARP, 2, 2),
-    TileSizes(256, 64, 32, 4 * WARP, 2, 2),
-    TileSizes(64, 256, 32, 4 * WARP, 2, 2),
-    TileSizes(64, 64, 32, 4 * WARP, 4, 3),
+    TileSizes(256, 64, 16, 4 * WARP, 2, 2),
+    TileSizes(64, 256, 16, 4 * WARP, 2, 2),
+    TileSizes(64, 64, 32, 4 * WARP, 4, 2),
 )
+"""Tiles of numbers of 16 bits; those of bytes are as long in bytes."""
 
-_HIGH, _WIDE, _DEEP = 16, 8, 16
-"""Rows, columns and depth of one product."""
-
-_GAP: Final = 8
-"""Numbers from the end of a row of a tile to the next: so the threads of a warp meet in no bank."""
-
-_FLOATS: Final = "{ float, float, float, float }"
-
-
-def _product(name: str, word: str) -> Callee:
-    types = [word] * 6 + ["float"] * 4
-    return external(f"llvm.nvvm.mma.m16n8k16.row.col.{name}", _FLOATS, *types)
-
-
-_WORDS: Final = "{ i32, i32, i32, i32 }"
-
-
-def _matrices(kind: str) -> Callee:
-    name = f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4{kind}.b16.p3"
-    return external(name, _WORDS, "ptr addrspace(3)")
-
-
-_AS_STORED: Final = _matrices("")
-_TURNED: Final = _matrices(".trans")
-"""Loads of four matrices of 8x8 by a warp, each lane of which has the address of one row of one."""
-
-_PRODUCTS: Final = {
-    ElementType.BF16: (_product("bf16", "i32"), "i32"),
-    ElementType.F16: (_product("f32.f32", "<2 x half>"), "<2 x half>"),
+_TYPES: Final = {
+    ElementType.BF16: CoreType("bf16", 2, "i32", "float"),
+    ElementType.F16: CoreType("f32.f32", 2, "<2 x half>", "float"),
+    ElementType.S8: CoreType("s8", 1, "i32", "i32"),
+    ElementType.U8: CoreType("u8", 1, "i32", "i32"),
 }
-"""By the type of the operands: the product of a warp, and a pair of numbers as it takes it."""
+"""By the type of both operands."""
+
+_TOTALS: Final = {
+    "float": frozenset({ElementType.F32}),
+    "i32": frozenset({ElementType.S32, ElementType.U32}),
+}
+"""The types of sums that cores make."""
 
 
 def plan_tensor_cores(instruction: Instruction, target: Target) -> GpuPlan | None:
     """Return how a product runs on tensor cores, None where it is none that they make."""
     product = product_of(instruction, target)
-    if product is None or product.total is not ElementType.F32 or not is_worth_tiles(product):
+    if product is None or not is_worth_tiles(product):
         return None
     left, right = (x.shape.element_type for x in product.hero.operands)
-    if left is not right or left not in _PRODUCTS:
+    core = _TYPES.get(left)
+    if core is None or left is not right or product.total not in _TOTALS[core.total]:
         return None
-    return GpuPlan("mma", lambda: _code(product))
+    scratch = product.scratch_bytes(product.parts(_sizes(product, core)))
+    return GpuPlan("mma", lambda: _code(product, core), scratch)
 
 
-def _code(product: GpuProduct) -> GpuCode:
-    writer = _MmaWriter(product)
+def _sizes(product: GpuProduct, core: CoreType) -> TileSizes:
+    return product.sizes_among([replace(x, depth=2 * x.depth // core.nbytes) for x in _SIZES])
+
+
+def _code(product: GpuProduct, core: CoreType) -> GpuCode:
+    writer = _MmaWriter(product, core)
     writer.write()
-    kernel = writer.kernel
-    constants = [kernel.done(), *[x.array.definition for x in writer.tiles]]
-    return GpuCode((kernel.fn,), (kernel.launch,), "\n".join([x for x in constants if x]))
+    return product_code(writer.kernel, [x.array for x in writer.tiles])
 
 
 class _MmaWriter:
-    def __init__(self, product: GpuProduct) -> None:
+    def __init__(self, product: GpuProduct, core: CoreType) -> None:
         self.product = product
-        self.type = product.hero.operands[0].shape.element_type
-        self.sizes = product.sizes_among(_SIZES)
+        self.core = core
+        self.sizes = _sizes(product, core)
         self.width = isqrt(self.sizes.rows * self.sizes.columns * WARP // self.sizes.threads)
-        self.kernel = TileKernel(product, self.sizes, lanes_of(product, 2))
-        self.tiles = [self._tile(side, name) for side, name in enumerate(("left", "right"))]
+        pieces = [pieces_of(product, x, self.sizes, core.nbytes) for x in (0, 1)]
+        is_paired = core.nbytes == 1 and not pieces[1].along_depth
+        lanes, parts = lanes_of(product, 4 if is_paired else 2), product.parts(self.sizes)
+        self.kernel = TileKernel(product, self.sizes, lanes, parts=parts)
+        names = ("left", "right")
+        self.tiles = [self._tile(x, names[x], pieces[x]) for x in (0, 1)]
         fn, thread = self.kernel.fn, self.kernel.thread
         lane, warp = fn.rem(thread, WARP), fn.div(thread, WARP)
-        self.group, self.pair = fn.div(lane, 4), fn.mul(fn.rem(lane, 4), 2)
         several = self.sizes.columns // self.width
-        self.down = fn.mul(fn.div(warp, several), self.width)
-        self.across = fn.mul(fn.rem(warp, several), self.width)
-        self.rows_of_lanes = [self._row_of_lane(x, lane) for x in self.tiles]
+        begins = (
+            fn.mul(fn.div(warp, several), self.width),
+            fn.mul(fn.rem(warp, several), self.width),
+        )
+        self.parts = [MatrixTile(self.tiles[x], core, begins[x], lane) for x in (0, 1)]
 
-    def _tile(self, side: int, name: str) -> OperandTile:
-        sizes = self.sizes
-        pieces = pieces_of(self.product, side, sizes, self.type.nbytes)
+    def _tile(self, side: int, name: str, pieces: TilePieces) -> OperandTile:
+        sizes, gap = self.sizes, self.core.gap
         width = sizes.width(side)
         if pieces.along_depth:
-            steps = (sizes.depth + _GAP, 1)
-            array = SharedArray(name, "i16", width * steps[0])
+            steps, count = (sizes.depth + gap, 1), width * (sizes.depth + gap)
         else:
-            steps = (1, width + _GAP)
-            array = SharedArray(name, "i16", sizes.depth * steps[1])
-        return OperandTile(self.kernel, side, pieces, array, steps)
-
-    def _row_of_lane(self, tile: OperandTile, lane: Integer) -> Integer:
-        """Where the row of a matrix lies that a lane has the address of, of the warp's first four.
-
-        The next matrix is behind the first one along the rows of the left operand, or along the
-        depth of the right one, since registers side by side make an operand; the others the other
-        way.
-        """
-        fn = self.kernel.fn
-        line, number = fn.rem(lane, 8), fn.div(lane, 8)
-        near, far = fn.mul(fn.rem(number, 2), 8), fn.mul(fn.div(number, 2), 8)
-        free, depth = (far, near) if tile.side else (near, far)
-        if tile.pieces.along_depth:
-            free = fn.add(free, line)
-        else:
-            depth = fn.add(depth, line)
-        return tile.place(fn.add(self.across if tile.side else self.down, free), depth)
-
-    def write(self) -> None:
-        """Write the kernel: the sums, then what is made of them."""
-        elements = self.kernel.elements
-        count = self.width // _HIGH * (self.width // _WIDE) * 4
-        carry = [("float", "0.0")] * count
-        depth = prod(self.product.layout.depth)
-        with elements.scopes.loop(0, depth, self.sizes.depth, carry) as loop:
-            barrier(self.kernel.fn)
-            for tile in self.tiles:
-                tile.bring(loop.index, self._made(tile.side))
-            barrier(self.kernel.fn)
-            sums = list(loop.values)
-            for step in range(0, self.sizes.depth, _DEEP):
-                sums = self._added(sums, step)
-            loop.next = sums
-        self._finish(loop.results)
-
-    # -- tiles -----------------------------------------------------------------------------------
+            steps, count = (1, width + gap), sizes.depth * (width + gap)
+        array = SharedArray(name, f"i{8 * self.core.nbytes}", HALVES * count)
+        return OperandTile(self.kernel, side, pieces, array, steps, self._made(side))
 
     def _made(self, side: int) -> Made:
         """What writes elements of an operand as they lie in memory."""
 
         def made(elements: Elements, index: Index, mask: Mask | None) -> str:
             operand, frame = self.product.hero.operands[side], self.kernel.bound.frame
-            array = frame.arrays.get(operand)
-            if array is not None:
+            array, is_floating = frame.arrays.get(operand), self.core.total == "float"
+            if array is not None and is_floating:
                 raw = replace(array, shape=array.shape.with_element_type(ElementType.U16))
                 return elements.read(raw, index, mask).values[0].name
             value = elements.at(operand, index, frame, mask)
-            if elements.lanes > value.lanes:
-                value = elements.vectors.splat(value)
-            (number,) = numbers(elements.function, self.product.target, value)
-            packed = encoded(self.type, number)
-            if packed.element == "i16":
-                return packed.name
-            bits = f"<{elements.lanes} x i16>" if elements.lanes else "i16"
-            return elements.function.op(f"bitcast {packed.type} {packed.name} to {bits}")
+            if is_floating:
+                type_ = operand.shape.element_type
+                return in_16_bits(elements, self.product.target, value, type_)
+            return (elements.vectors.splat(value) if elements.lanes > value.lanes else value).name
 
         return made
 
-    def _fragments(self, side: int, free: int, depth: int) -> list[str]:
-        """Four matrices of the warp: pairs of numbers along the depth in each lane."""
-        fn, tile = self.kernel.fn, self.tiles[side]
-        at = fn.add(self.rows_of_lanes[side], tile.place(free, depth))
-        address = tile.array.address(fn, at)
-        callee = _AS_STORED if tile.pieces.along_depth else _TURNED
-        found = fn.call(callee, [address])
-        words = [fn.op(f"extractvalue {_WORDS} {found}, {i}") for i in range(4)]
-        type_ = _PRODUCTS[self.type][1]
-        return words if type_ == "i32" else [fn.op(f"bitcast i32 {x} to {type_}") for x in words]
-
     # -- sums ------------------------------------------------------------------------------------
 
-    def _added(self, sums: Sequence[str], step: int) -> list[str]:
-        """The sums of a warp after the products of 16 numbers along the depth."""
-        fn = self.kernel.fn
-        callee, _ = _PRODUCTS[self.type]
-        left = [self._fragments(0, i, step) for i in range(0, self.width, _HIGH)]
-        right = []
-        for j in range(0, self.width, 2 * _WIDE):
-            words = self._fragments(1, j, step)
-            right += [words[:2], words[2:]]
+    @property
+    def steps(self) -> Sequence[int]:
+        """The depths within a tile at which products begin."""
+        return range(0, self.sizes.depth, self.core.deep)
+
+    @property
+    def sum_types(self) -> Sequence[str]:
+        """The type of each sum of a thread."""
+        return [self.core.total] * (self.width // HIGH * (self.width // WIDE) * 4)
+
+    @property
+    def fragment_types(self) -> Sequence[str]:
+        """The type of the numbers in each word that a thread needs for a step."""
+        return [self.core.word] * (self.width // HIGH * 4 * 2)
+
+    def fragments(self, step: int, half: Integer) -> list[str]:
+        """Numbers along the depth of both tiles, as they make operands of products."""
+        places = [(part, x) for part in self.parts for x in range(0, self.width, HIGH)]
+        return [word for part, free in places for word in part.words(free, step, half)]
+
+    def added(self, sums: Sequence[str], fragments: Sequence[str]) -> list[str]:
+        """The sums of a warp after the products of a step."""
+        fn, core = self.kernel.fn, self.core
+        rows, columns = self.width // HIGH, self.width // WIDE
         found: list[str] = []
-        for i, a in enumerate(left):
-            for j, b in enumerate(right):
-                first = 4 * (i * len(right) + j)
-                result = fn.call(callee, [*a, *b, *sums[first : first + 4]])
-                found += [fn.op(f"extractvalue {_FLOATS} {result}, {x}") for x in range(4)]
+        for i in range(rows):
+            for j in range(columns):
+                a, b = fragments[4 * i :][:4], fragments[4 * rows + 2 * j :][:2]
+                before = sums[4 * (i * columns + j) :][:4]
+                result = fn.call(core.callee, [*a, *b, *before])
+                found += [fn.op(f"extractvalue {core.result} {result}, {x}") for x in range(4)]
         return found
 
-    def _finish(self, sums: Sequence[str]) -> None:
+    def write(self) -> None:
+        """Write the kernel: the sums, then what is made of them."""
         kernel, fn = self.kernel, self.kernel.fn
-        places = [(i, j) for i in range(0, self.width, _HIGH) for j in range(0, self.width, _WIDE)]
+        sums = sums_along_depth(kernel, self)
+        left, right = self.parts
+        places = [(i, j) for i in range(0, self.width, HIGH) for j in range(0, self.width, HIGH)]
         for number, (i, j) in enumerate(places):
+            both = sums[8 * number :][:8]
             for half in (0, 1):
-                row = fn.add(fn.add(kernel.row, self.down), fn.add(self.group, i + 8 * half))
-                column = fn.add(fn.add(kernel.column, self.across), fn.add(self.pair, j))
-                names = sums[4 * number + 2 * half : 4 * number + 2 * half + 2]
-                if kernel.lanes:
-                    kernel.finish(row, column, names)
-                    continue
-                for k, name in enumerate(names):
-                    kernel.finish(row, fn.add(column, k), [name])
+                row = fn.add(fn.add(kernel.row, left.rows(half)), i)
+                beside = [*both[2 * half :][:2], *both[4 + 2 * half :][:2]]
+                for start, which in right.columns():
+                    column = fn.add(fn.add(kernel.column, start), j)
+                    self._finish(row, column, [beside[x] for x in which])
+
+    def _finish(self, row: Integer, column: Integer, names: list[str]) -> None:
+        """Store what is made of sums side by side."""
+        kernel = self.kernel
+        if kernel.lanes:
+            kernel.finish(row, column, names)
+            return
+        for k, name in enumerate(names):
+            kernel.finish(row, kernel.fn.add(column, k), [name])

@@ -15,6 +15,7 @@ _BARRIER: Final = external("llvm.nvvm.barrier.cta.sync.aligned.all", "void", "i3
 _SHUFFLE: Final = external("llvm.nvvm.shfl.sync.bfly.i32", "i32", "i32", "i32", "i32", "i32")
 _WARP_BARRIER: Final = external("llvm.nvvm.bar.warp.sync", "void", "i32")
 _ALL: Final = -1
+_MANY: Final = 1 << 31
 _LAST_LANE: Final = 31
 
 
@@ -28,8 +29,17 @@ def block_number(fn: Function) -> str:
     return _register(fn, "ctaid.x")
 
 
-def thread_number(fn: Function, threads: int) -> Integer:
-    """Return the number of the thread among all, for blocks of so many threads."""
+def thread_number(fn: Function, threads: int, count: int = _MANY) -> Integer:
+    """Return the number of the thread among all, for blocks of so many threads.
+
+    Where about `count` are launched, and these are not too many, it is known to have 32 bits, and
+    what it is divided into is cheaper.
+    """
+    if count + threads < _MANY:
+        block = fn.call(external(f"{_REGISTERS}.ctaid.x", "i32"), [])
+        thread = fn.call(external(f"{_REGISTERS}.tid.x", "i32"), [])
+        first = fn.op(f"mul nuw nsw i32 {block}, {threads}")
+        return fn.op(f"zext i32 {fn.op(f'add nuw nsw i32 {first}, {thread}')} to i64")
     return fn.add(fn.mul(block_number(fn), threads), thread_in_block(fn))
 
 
@@ -91,10 +101,14 @@ class SharedArray:
         array = f"[{self.count} x {self.type}]"
         return f"@{self.name} = internal addrspace(3) global {array} poison, align 16"
 
+    @property
+    def pointer(self) -> str:
+        """The address of the array with its type."""
+        return f"ptr addrspace(3) @{self.name}"
+
     def address(self, fn: Function, place: Integer) -> str:
         """Return the address of an element, a pointer to shared memory."""
-        base = f"ptr addrspace(3) @{self.name}"
-        return fn.op(f"getelementptr inbounds {self.type}, {base}, i64 {place}")
+        return fn.op(f"getelementptr inbounds {self.type}, {self.pointer}, i64 {place}")
 
     def load(self, fn: Function, place: Integer, type_: str = "", align: int = 0) -> str:
         """Load an element, or a value of another type that begins there."""
@@ -113,6 +127,15 @@ class SharedArray:
     def zero(self) -> str:
         """An element that is 0."""
         return "0.0" if self.type in ("half", "float", "double") else "0"
+
+
+class LaunchedArray(SharedArray):
+    """An array whose bytes a launch asks for, from a multiple of 1,024 on; a kernel has one."""
+
+    @property
+    def definition(self) -> str:
+        """The line that the module needs."""
+        return f"@{self.name} = external addrspace(3) global [0 x {self.type}], align 1024"
 
 
 def element_align(type_: str) -> int:

@@ -1,8 +1,10 @@
-"""Elements of some lanes in each thread: accesses of 16 bytes where they are aligned."""
+"""Elements of some lanes in each thread: accesses of up to 16 bytes where they are aligned."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
+from typing import Final
 
 from lowtide.codegen.arrays import Array, element_address
 from lowtide.codegen.elements.elements import Elements, RuleOf
@@ -15,9 +17,12 @@ from lowtide.codegen.value import Value, register_type
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 
+_BYTES: Final = 16
+"""What a thread moves at once, at most."""
+
 
 class ThreadMemory:
-    """Loads and stores of the lanes of a thread: as one where they are aligned, else one by one.
+    """Loads and stores of the lanes of a thread, as many at once as lie side by side.
 
     Lane variables are multiples of the number of lanes, and arrays lie at multiples of 16 bytes if
     their own size is one.
@@ -26,22 +31,25 @@ class ThreadMemory:
     def __init__(self) -> None:
         self.single = ScalarMemory()
         self.apart = 0
-        """Loads of lanes that are written one by one."""
+        """Loads of lanes that are written as several."""
 
     def load(self, elements: Elements, array: Array, place: Affine, mask: Mask | None) -> Value:
         """Write the load of an element, or of one for each lane."""
         if not place.varies:
             return self.single.load(elements, array, place, mask)
-        lanes, type_ = elements.lanes, array.shape.element_type
-        if (mask is None or not mask.lanes) and _is_aligned(array, place, lanes):
-            pointer = elements.address(array, place)
+        fn, lanes, type_ = elements.function, elements.lanes, array.shape.element_type
+        run = _run(array, place, lanes)
+        if run == 1 or (mask is not None and mask.lanes):
+            return self._one_by_one(elements, array, place, mask)
+        self.apart += run < lanes
+        nbytes, parts = memory.element_bytes(type_), []
+        for first in range(0, lanes, run):
+            pointer = elements.address(array, place + first)
             if mask is not None:
-                pointer = elements.function.select(mask.name, "ptr", pointer, array.pointer)
-            nbytes = memory.element_bytes(type_)
-            raw = f"<{lanes} x i{8 * nbytes}>"
-            name = elements.function.load(raw, pointer, lanes * nbytes)
-            return memory.loaded(elements.function, elements.target, type_, name, lanes)
-        return self._one_by_one(elements, array, place, mask)
+                pointer = fn.select(mask.name, "ptr", pointer, array.pointer)
+            parts.append(fn.load(f"<{run} x i{8 * nbytes}>", pointer, run * nbytes))
+        name = _joined(fn, parts, f"i{8 * nbytes}", run)
+        return memory.loaded(fn, elements.target, type_, name, lanes)
 
     def _one_by_one(
         self, elements: Elements, array: Array, place: Affine, mask: Mask | None
@@ -72,11 +80,12 @@ class ThreadMemory:
             return
         fn, lanes, target = elements.function, elements.lanes, elements.target
         vector = value if value.lanes else elements.vectors.splat(value)
-        whole = mask is None and not value.type.is_complex
-        if whole and _is_aligned(array, place, lanes):
-            nbytes = lanes * memory.element_bytes(value.type)
-            pointer = elements.address(array, place)
-            memory.store(fn, target, vector, pointer, align=nbytes)
+        run = _run(array, place, lanes)
+        if mask is None and run > 1:
+            nbytes = run * memory.element_bytes(value.type)
+            for first in range(0, lanes, run):
+                pointer = elements.address(array, place + first)
+                memory.store(fn, target, _part(fn, vector, first, run), pointer, align=nbytes)
             return
         wanted = None if mask is None else elements.vectors.mask_lanes(mask, lanes)
         for lane, pointer in enumerate(_lane_addresses(elements, array, place)):
@@ -106,7 +115,10 @@ def thread_elements(
     function: Function, target: Target, lanes: int, rules: RuleOf = rule_of
 ) -> Elements:
     """Return what writes elements into a function, so many lanes in each thread; 0 for one."""
-    return Elements(function, target, lanes, rules, ThreadMemory() if lanes else ScalarMemory())
+    memory = ThreadMemory() if lanes else ScalarMemory()
+    elements = Elements(function, target, lanes, rules, memory)
+    elements.has_aligned_lanes = lanes > 0
+    return elements
 
 
 def elements_by(function: Function, target: Target, lanes: int, memory: ThreadMemory) -> Elements:
@@ -114,16 +126,39 @@ def elements_by(function: Function, target: Target, lanes: int, memory: ThreadMe
     return Elements(function, target, lanes, rule_of, memory)
 
 
-def _is_aligned(array: Array, place: Affine, lanes: int) -> bool:
-    """Whether the lanes lie side by side from a multiple of their bytes on."""
-    if place.lane_step != 1 or array.shape.element_type.is_complex:
-        return False
-    if lanes * memory.element_bytes(array.shape.element_type) > 16:
-        return False
-    if array.shape.element_count % lanes:
-        return False
+def _run(array: Array, place: Affine, lanes: int) -> int:
+    """How many lanes lie side by side from a multiple of their bytes on, wherever they begin.
+
+    A power of two, up to 16 bytes; 1 for none.
+    """
+    type_ = array.shape.element_type
+    if place.lane_step != 1 or type_.is_complex:
+        return 1
     steps = [x for variable, x in place.terms if not variable.is_lane]
-    return all(x % lanes == 0 for x in (place.constant, *steps))
+    most = _BYTES // memory.element_bytes(type_)
+    return gcd(lanes, most, array.shape.element_count, place.constant, *steps)
+
+
+def _joined(fn: Function, parts: Sequence[str], element: str, run: int) -> str:
+    """The vectors of `run` elements as one."""
+    names, length = list(parts), run
+    while len(names) > 1:
+        type_ = f"<{length} x {element}>"
+        names = [
+            fn.shuffle(type_, a, b, range(2 * length))
+            for a, b in zip(names[::2], names[1::2], strict=True)
+        ]
+        length *= 2
+    return names[0]
+
+
+def _part(fn: Function, vector: Value, first: int, run: int) -> Value:
+    """Some lanes of a vector."""
+    if run == vector.lanes:
+        return vector
+    lanes = range(first, first + run)
+    names = [fn.shuffle(vector.llvm_type, x, "poison", lanes) for x in vector.names]
+    return Value(tuple(names), vector.type, run)
 
 
 def _lane_addresses(elements: Elements, array: Array, place: Affine) -> list[str]:

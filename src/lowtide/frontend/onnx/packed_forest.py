@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from lowtide.frontend.onnx.forest import MODES, Forest
+from lowtide.frontend.onnx.forest import Forest
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.literal import Array
 from lowtide.records import dataclass
@@ -20,9 +20,6 @@ _MOST_NODES: Final = 1 << 24
 
 _FEW_STEPS: Final = 512
 """Trees of fewer steps together are all walked to the greatest depth."""
-
-_NOT_EQUAL: Final = MODES.index("NEQ")
-"""The comparison that holds for what is no number, and so is of no use for leaves."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -43,17 +40,44 @@ class PackedForest:
     feature_bits: int
 
 
-def packed(forest: Forest, dtype: Any) -> PackedForest:
-    """Return trees with thresholds of a type; raises UnsupportedOpError for far too many nodes."""
+@dataclass(frozen=True, eq=False, slots=True)
+class Levels:
+    """Nodes level by level, so that each has a place of its own below each of its parents.
+
+    `nodes` are the numbers in the forest, `children` the places of the first of two children, the
+    second of which follows where the test holds; leaves have their own place. A level begins at
+    each of `starts`; the first one has the roots of trees, of which `depths` are the steps to the
+    deepest leaf, the greatest first.
+    """
+
+    nodes: Array
+    children: Array
+    is_leaf: Array
+    starts: tuple[int, ...]
+    depths: Array
+
+    def each(self) -> list[Array]:
+        """Return the places of each level."""
+        ends = (*self.starts[1:], len(self.nodes))
+        return [np.arange(a, b) for a, b in zip(self.starts, ends, strict=True)]
+
+
+def levels_of(forest: Forest) -> Levels:
+    """Return nodes level by level; raises UnsupportedOpError for far too many nodes."""
     own = np.arange(len(forest.modes))
     is_leaf = (forest.on_true == own) & (forest.on_false == own)
     depths = _depths(forest, is_leaf)
     order = np.argsort(-depths, kind="stable")
     levels, children = _levels(forest, is_leaf, forest.roots[order])
-    nodes, following = np.concatenate(levels), np.concatenate(children)
-    leaf = is_leaf[nodes]
-    tested = sorted(set(forest.modes[~is_leaf].tolist()))
-    modes = sorted({*tested, next((x for x in tested if x != _NOT_EQUAL), 0)})
+    nodes = np.concatenate(levels)
+    starts = np.cumsum([0, *[len(x) for x in levels[:-1]]]).tolist()
+    return Levels(nodes, np.concatenate(children), is_leaf[nodes], tuple(starts), depths[order])
+
+
+def packed(forest: Forest, levels: Levels, dtype: Any) -> PackedForest:
+    """Return trees with thresholds of a type; no test may be that something is unequal."""
+    nodes, following, leaf = levels.nodes, levels.children, levels.is_leaf
+    modes = sorted(set(forest.modes[nodes[~leaf]].tolist())) or [0]
     numbers = np.where(leaf, 0, np.searchsorted(modes, forest.modes[nodes]))
     mode_bits = (len(modes) - 1).bit_length()
     feature_bits = int(forest.features.max(initial=0)).bit_length()
@@ -66,7 +90,7 @@ def packed(forest: Forest, dtype: Any) -> PackedForest:
         words.astype(np.int32) if is_short else words,
         np.where(leaf, np.nan, forest.thresholds[nodes]).astype(dtype),
         nodes,
-        depths[order],
+        levels.depths,
         tuple(modes),
         mode_bits,
         feature_bits,

@@ -1,8 +1,11 @@
-"""Ensembles of trees of ai.onnx.ml, walked for all rows and trees at once by gathers."""
+"""Ensembles of trees of ai.onnx.ml: what the leaves come to at which rows end."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from functools import reduce as reduce_ops
 from typing import Final
 
 import numpy as np
@@ -11,13 +14,11 @@ from lowtide.builder import Builder, Op
 from lowtide.frontend.graphs.context import OpKernelContext, integer
 from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared.broadcasting import along
-from lowtide.frontend.graphs.shared.elementwise import is_nan
 from lowtide.frontend.graphs.shared.indexing import take
-from lowtide.frontend.graphs.shared.loops import repeat_steps
 from lowtide.frontend.graphs.shared.reductions import reduce
+from lowtide.frontend.onnx.ends import Ends, ends
 from lowtide.frontend.onnx.forest import Forest, forest_of_leaves, forest_of_nodes
 from lowtide.frontend.onnx.node_list import DOMAIN
-from lowtide.frontend.onnx.packed_forest import PackedForest, packed, stages
 from lowtide.frontend.onnx.scores import (
     TRANSFORM_NAMES,
     best_class,
@@ -32,66 +33,22 @@ from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import Array
 
 _PREFIX: Final = "ai.onnx.ml."
-_COMPARE: Final[tuple[Callable[[Op, Op], Op], ...]] = (
-    lambda x, y: x.le(y),
-    lambda x, y: x.lt(y),
-    lambda x, y: x.ge(y),
-    lambda x, y: x.gt(y),
-    lambda x, y: x.eq(y),
-    lambda x, y: x.ne(y),
-)
-"""The comparisons, in the order of `forest.MODES`."""
+_KINDS: Final = {
+    "SUM": ("sum", 0.0),
+    "AVERAGE": ("sum", 0.0),
+    "MIN": ("min", np.inf),
+    "MAX": ("max", -np.inf),
+}
+"""The reduction of each aggregate, and what leaves without a weight add to it."""
 
+_TOGETHER: Final[dict[str, Callable[[Builder, Op, Op], Op]]] = {
+    "sum": lambda _, x, y: x + y,
+    "min": lambda b, x, y: b.minimum(x, y),
+    "max": lambda b, x, y: b.maximum(x, y),
+}
 
-def leaves(b: Builder, x: Op, forest: PackedForest) -> Op:
-    """Return the place, a leaf, at which each row of x [n, features] ends: s32 [n, trees].
-
-    Raises ValueError where a node tests a feature that there is not.
-    """
-    n, width = x.dimensions
-    greatest = int((_features(forest)).max(initial=0))
-    if greatest >= width:
-        raise ValueError(f"a node tests feature {greatest} of {width}")
-    trees = np.arange(len(forest.depths), dtype=np.int32)
-    at = b.broadcast(b.constant(trees), [n, len(trees)], [1])
-    tables = [b.reshape(x, [n * width]), b.constant(forest.words), b.constant(forest.thresholds)]
-    done: list[Op] = []
-
-    def step(c: Builder, _: Op, before: list[Op]) -> list[Op]:
-        return [_step(c, forest, width, *before), *before[1:]]
-
-    for many, steps in stages(forest.depths):
-        if many < at.dimensions[1]:
-            done.append(b.slice(at, [0, many], [n, at.dimensions[1]], [1, 1]))
-            at = b.slice(at, [0, 0], [n, many], [1, 1])
-        at = repeat_steps(b, steps, [at, *tables], step)[0]
-    return b.concatenate([at, *done[::-1]], 1) if done else at
-
-
-def _features(forest: PackedForest) -> Array:
-    """The features that nodes test."""
-    shift = forest.mode_bits + 1
-    return (forest.words >> shift) & ((1 << forest.feature_bits) - 1)
-
-
-def _step(
-    b: Builder, forest: PackedForest, width: int, at: Op, x: Op, words: Op, thresholds: Op
-) -> Op:
-    """The places that follow those `at` which rows are."""
-    word = take(b, words, at, 0)
-    shift = forest.mode_bits + 1
-    feature = b.convert((word >> shift) & ((1 << forest.feature_bits) - 1), ElementType.S32)
-    value = take(b, x, b.iota(at.shape, 0) * width + feature, 0)
-    threshold = take(b, thresholds, at, 0)
-    holds = _COMPARE[forest.modes[0]](value, threshold)
-    for number, mode in enumerate(forest.modes[1:], 1):
-        own = (word & ((1 << forest.mode_bits) - 1)).eq(number)
-        holds = b.select(own, _COMPARE[mode](value, threshold), holds)
-    if (forest.words >> forest.mode_bits & 1).any():
-        passes = ((word >> forest.mode_bits) & 1).eq(1)
-        holds = holds | (is_nan(b, value) & passes)
-    first = b.convert(word >> (shift + forest.feature_bits), ElementType.S32)
-    return first + b.convert(holds, ElementType.S32)
+_FEW_TARGETS: Final = 16
+"""So many targets are added up one after the other, rows side by side."""
 
 
 def sums(b: Builder, x: Op, forest: Forest, aggregate: str) -> Op:
@@ -100,23 +57,33 @@ def sums(b: Builder, x: Op, forest: Forest, aggregate: str) -> Op:
     An extreme counts trees with a weight for the target; one without any is 0.
     """
     dtype = np.float64 if x.element_type is ElementType.F64 else np.float32
-    walked = packed(forest, dtype)
-    at = leaves(b, x, walked)
-    weights, has = forest.weights[walked.nodes].astype(dtype), forest.has[walked.nodes]
-    if aggregate in ("SUM", "AVERAGE"):
-        total = _reduced(b, "sum", weights, at)
-        return total / len(forest.roots) if aggregate == "AVERAGE" else total
-    kind, none = {"MIN": ("min", np.inf), "MAX": ("max", -np.inf)}[aggregate]
-    found = _reduced(b, kind, np.where(has, weights, dtype(none)), at)
-    return b.select(
-        b.abs(found).eq(np.inf), b.broadcast(b.constant(dtype(0)), found.dimensions, []), found
-    )
+    kind, none = _KINDS[aggregate]
+    weights = np.where(forest.has, forest.weights, none).astype(dtype)
+    weights = np.concatenate([weights, np.full((1, weights.shape[1]), none, dtype)])
+    first, *rest = [_reduced(b, kind, weights[x.nodes], x) for x in ends(b, x, forest)]
+    total = reduce_ops(partial(_TOGETHER[kind], b), rest, first)
+    if aggregate == "AVERAGE":
+        return total / len(forest.roots)
+    if kind == "sum":
+        return total
+    nothing = b.broadcast(b.constant(dtype(0)), total.dimensions, [])
+    return b.select(b.abs(total).eq(np.inf), nothing, total)
 
 
-def _reduced(b: Builder, kind: str, weights: Array, at: Op) -> Op:
-    """The weights [nodes, targets] at leaves [n, trees], reduced over trees."""
-    parts = take(b, b.constant(weights), at, 0)
-    return reduce(b, kind, parts, [1])
+def _reduced(b: Builder, kind: str, weights: Array, found: Ends) -> Op:
+    """The weights [places, targets] at which rows end, reduced over trees: [n, targets]."""
+    targets = weights.shape[1]
+    if found.by_target:
+        runs = weights.reshape(targets, -1, targets)
+        own = np.concatenate([runs[x, :, x] for x in range(targets)])
+        trees, n = found.at.dimensions
+        taken = take(b, b.constant(own), found.at, 0)
+        parts = b.reshape(taken, [targets, trees // targets, n])
+        return b.transpose(reduce(b, kind, parts, [1]), [1, 0])
+    if found.trees or targets > _FEW_TARGETS:
+        return reduce(b, kind, take(b, b.constant(weights), found.at, 0), [found.trees])
+    parts = take(b, b.constant(np.ascontiguousarray(weights.T)), found.at, 1)
+    return b.transpose(reduce(b, kind, parts, [1]), [1, 0])
 
 
 _AGGREGATES: Final = {x: x for x in ("SUM", "AVERAGE", "MIN", "MAX")}
@@ -191,9 +158,9 @@ def classifier(context: OpKernelContext) -> None:
 def _binary(context: OpKernelContext, x: Op, labels: list[int], base: Array) -> None:
     b = context.builder
     forest = forest_of_nodes(context, "class", len(labels))
-    (column,) = np.flatnonzero(forest.has.any(0)).tolist()
-    total = sums(b, x, forest, "SUM")
-    score = b.slice(total, [0, column], [total.dimensions[0], column + 1], [1, 1])
+    used = forest.has.any(0)
+    own = replace(forest, weights=forest.weights[:, used], has=forest.has[:, used])
+    score = sums(b, x, own, "SUM")
     if base.size:
         score = score + b.constant(base[-1], score.element_type)
     score = _floats(b, score)

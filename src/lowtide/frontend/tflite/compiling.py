@@ -15,6 +15,7 @@ from lowtide.frontend.graphs.registry import op_names
 from lowtide.frontend.tflite.constants import array_of, shape_of
 from lowtide.frontend.tflite.model import LiteModel
 from lowtide.frontend.tflite.node import DOMAIN, ELEMENT_TYPES
+from lowtide.frontend.tflite.quantized import zero_of
 from lowtide.frontend.tflite.translation import (
     LiteStatelessGraph,
     StateTensor,
@@ -44,6 +45,7 @@ _KERNELS: Final = (
     "reductions",
     "resizing",
     "shapes",
+    "slicing",
     "softmax",
     "spectra",
     "stablehlo",
@@ -103,9 +105,14 @@ def compile_tflite(
 
 
 def _start(model: LiteModel, variable: StateTensor) -> Array:
-    """What a variable holds before anything is assigned: zeros."""
+    """What a variable holds before anything is assigned: zeros.
+
+    TFLite lets state of signed bytes begin with its zero point, and all other with the number 0.
+    """
     tensor = model.graphs[variable.graph].tensors[variable.tensor]
-    return np.zeros(tensor.shape, DTYPES[shape_of(tensor).element_type])
+    is_state = tensor.is_variable and tensor.type == "INT8"
+    first = zero_of(tensor) if is_state else 0
+    return np.full(tensor.shape, first, DTYPES[shape_of(tensor).element_type])
 
 
 def _shape_like(array: Array) -> Shape:

@@ -15,9 +15,9 @@ from lowtide.frontend.tflite.node import LiteNode
 from lowtide.frontend.tflite.weights import LayerWeights, active, added
 from lowtide.records import dataclass
 
-_INPUT, _FORGET, _CELL, _OUTPUT = range(4)
-_PEEPHOLES: Final = {_INPUT: 8, _FORGET: 9, _OUTPUT: 10}
-_RECURRENT, _BIAS, _PROJECTION, _PROJECTION_BIAS = 4, 11, 15, 16
+INPUT, FORGET, CELL, OUTPUT = range(4)
+PEEPHOLES: Final = {INPUT: 8, FORGET: 9, OUTPUT: 10}
+RECURRENT, BIAS, PROJECTION, PROJECTION_BIAS = 4, 11, 15, 16
 """Where weights stand behind the first input weights; gates follow one another."""
 
 _EPSILON: Final = 1e-8
@@ -27,58 +27,68 @@ _EPSILON: Final = 1e-8
 class LstmCell:
     """A cell: its weights, of which `first` are those of the input, and its options.
 
-    `norms` is the number of the first coefficients of normalization, None where there are none.
+    `norms` is the number of the first coefficients of normalization, `others` that of the first
+    weights of an auxiliary input, which stands behind the input; None where there are none.
     """
 
     weights: LayerWeights
     first: int
     norms: int | None
+    others: int | None
     activation: str
     clips: tuple[float, float]
 
     @classmethod
-    def of(cls, node: LiteNode, first: int, norms: int | None, *, with_zero: bool) -> LstmCell:
+    def of(
+        cls,
+        node: LiteNode,
+        first: int,
+        norms: int | None,
+        others: int | None = None,
+        *,
+        with_zero: bool,
+    ) -> LstmCell:
         """Return the cell of an operator, whose input weights begin at an input."""
-        numbers = [*range(first, first + 17), *(range(norms, norms + 4) if norms else ())]
-        if node.is_quantized:
-            raise node.refusal(f"it is quantized to {node.tensor(0).type}")
+        fours = [range(x, x + 4) for x in (norms, others) if x is not None]
+        numbers = [*range(first, first + 17), *[x for four in fours for x in four]]
+        node.require_floats()
         weights = LayerWeights.of(node, numbers, with_zero=with_zero)
         clips = node.real(1, 0.0), node.real(2, 0.0)
-        return cls(weights, first, norms, node.activation(0), clips)
+        return cls(weights, first, norms, others, node.activation(0), clips)
 
     def __call__(self, b: Builder, x: Op, state: list[Op]) -> tuple[Op, list[Op]]:
         """Return the output of a step and the state after it, of the state [output, cell]."""
         held, cell = state
-        forget = b.logistic(self._gate(b, _FORGET, x, held, cell))
-        taken = active(b, self._gate(b, _CELL, x, held, None), self.activation)
+        forget = b.logistic(self._gate(b, FORGET, x, held, cell))
+        taken = active(b, self._gate(b, CELL, x, held, None), self.activation)
         if self.first in self.weights.values:
-            share = b.logistic(self._gate(b, _INPUT, x, held, cell))
+            share = b.logistic(self._gate(b, INPUT, x, held, cell))
         else:
             share = b.subtract(1.0, forget)
         cell = self._clipped(b, forget * cell + taken * share, self.clips[0])
-        opened = b.logistic(self._gate(b, _OUTPUT, x, held, cell))
+        opened = b.logistic(self._gate(b, OUTPUT, x, held, cell))
         found = opened * active(b, cell, self.activation)
-        projected = self.weights.product(b, found, self.first + _PROJECTION)
+        projected = self.weights.product(b, found, self.first + PROJECTION)
         if projected is not None:
-            bias = self.weights.along(b, self.first + _PROJECTION_BIAS, projected)
+            bias = self.weights.along(b, self.first + PROJECTION_BIAS, projected)
             found = self._clipped(b, added([projected, bias]), self.clips[1])
         return found, [found, cell]
 
     def _gate(self, b: Builder, gate: int, x: Op, held: Op, cell: Op | None) -> Op:
         """The sums of a gate before its activation."""
         weights = self.weights
-        parts = [weights.product(b, x, self.first + gate)]
-        parts.append(weights.product(b, held, self.first + _RECURRENT + gate))
+        parts = weights.products(b, x, [self.first, self.others], gate)
+        parts.append(weights.product(b, held, self.first + RECURRENT + gate))
         sums = added(parts)
-        if cell is not None and gate in _PEEPHOLES:
-            peephole = weights.along(b, self.first + _PEEPHOLES[gate], cell)
+        if cell is not None and gate in PEEPHOLES:
+            peephole = weights.along(b, self.first + PEEPHOLES[gate], cell)
             sums = sums if peephole is None else sums + cell * peephole
         scale = None if self.norms is None else weights.along(b, self.norms + gate, sums)
         if scale is not None:
             center = sums - expand(b, mean(b, sums, [1], keep=True), sums.dimensions)
             spread = mean(b, center * center, [1], keep=True) + _EPSILON
             sums = center * expand(b, b.rsqrt(spread), sums.dimensions) * scale
-        return added([sums, weights.along(b, self.first + _BIAS + gate, sums)])
+        return added([sums, weights.along(b, self.first + BIAS + gate, sums)])
 
     def _clipped(self, b: Builder, x: Op, most: float) -> Op:
         return b.maximum(b.minimum(x, most), -most) if most > 0 else x

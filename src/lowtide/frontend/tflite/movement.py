@@ -154,69 +154,6 @@ def dilate(context: OpKernelContext) -> None:
     node.give(b.pad(x, value, [(0, 0, step - 1) for step in context.ints(1)]))
 
 
-@op("SLICE", domain=DOMAIN, inputs=3)
-def slice_(context: OpKernelContext) -> None:
-    """Give the part at a place, of some sizes; -1 is what is left.
-
-    The place may depend on arguments where no size does.
-    """
-    node, b, x = LiteNode(context), context.builder, context.input(0)
-    sizes = context.ints(2)
-    if context.known(1) is None:
-        begin = context.input(1)
-        starts = [b.reshape(arrays.sliced(b, begin, [slice(i, i + 1)]), []) for i in range(x.rank)]
-        found = [n if k < 0 else k for k, n in zip(sizes, x.dimensions, strict=True)]
-        node.give(b.dynamic_slice(x, starts, found))
-        return
-    parts = [
-        slice(start, n if size < 0 else start + size)
-        for start, size, n in zip(context.ints(1), sizes, x.dimensions, strict=True)
-    ]
-    node.give(arrays.sliced(b, x, parts))
-
-
-@op("STRIDED_SLICE", domain=DOMAIN, inputs=4)
-def strided_slice(context: OpKernelContext) -> None:
-    """Give the part between two places in steps.
-
-    Masks leave out ends, take dimensions away, and put in all that is left or new dimensions.
-    """
-    node, x = LiteNode(context), context.input(0)
-    begins, ends, steps = context.ints(1), context.ints(2), context.ints(3)
-    if not len(begins) == len(ends) == len(steps) or 0 in steps:
-        raise node.error(f"steps {steps} from {begins} to {ends}")
-    begin, end, ellipsis, new, shrink = [node.number(i) for i in range(5)]
-    given = len(begins) - sum([bool((new | ellipsis) >> i & 1) for i in range(len(begins))])
-    parts: list[slice] = []
-    sizes: list[int] = []
-    for i, (first, last, step) in enumerate(zip(begins, ends, steps, strict=True)):
-        if ellipsis >> i & 1:
-            rest = x.rank - given
-            parts += [slice(None)] * rest
-            sizes += x.dimensions[len(parts) - rest : len(parts)]
-            continue
-        if new >> i & 1:
-            sizes.append(1)
-            continue
-        if len(parts) >= x.rank:
-            raise node.error(f"{len(begins)} places for {x.rank} dimensions")
-        n = x.dimensions[len(parts)]
-        if shrink >> i & 1:
-            place = first + n if first < 0 else first
-            if not 0 <= place < n:
-                raise node.error(f"place {first} of {n}")
-            parts.append(slice(place, place + 1))
-            continue
-        last = first + last if node.code(5) and not end >> i & 1 else last
-        part = slice(None if begin >> i & 1 else first, None if end >> i & 1 else last, step)
-        parts.append(part)
-        sizes.append(len(range(n)[part]))
-    sizes += x.dimensions[len(parts) :]
-    parts += [slice(None)] * (x.rank - len(parts))
-    found = arrays.sliced(node.b, x, parts)
-    node.give(arrays.reshaped(node.b, found, sizes))
-
-
 @op("TILE", domain=DOMAIN, inputs=2)
 def tile(context: OpKernelContext) -> None:
     """Give elements again and again along each dimension."""

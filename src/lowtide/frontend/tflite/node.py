@@ -76,6 +76,18 @@ class LiteNode:
         self.context.expression(number)
         return self._graph.tensors[self._operator.inputs[number]]
 
+    def between(self, number: int) -> LiteTensor:
+        """Return what is known of a value inside the operator; raises GraphError for none."""
+        numbers = self._operator.intermediates
+        if number >= len(numbers) or numbers[number] < 0:
+            raise self.error(f"it has no intermediate tensor {number}")
+        return self._graph.tensors[numbers[number]]
+
+    @property
+    def between_count(self) -> int:
+        """How many values inside the operator are told."""
+        return len(self._operator.intermediates)
+
     @property
     def made(self) -> LiteTensor:
         """What is known of the first output; raises GraphError where there is none."""

@@ -15,11 +15,12 @@ from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared.broadcasting import along
 from lowtide.frontend.graphs.shared.loops import part_at, repeat_steps, with_part
 from lowtide.frontend.graphs.shared.reductions import reduce
+from lowtide.frontend.tflite.basic_lstm import basic_lstm
 from lowtide.frontend.tflite.lstm import LstmCell
+from lowtide.frontend.tflite.lstm_scales import quantized_cell
 from lowtide.frontend.tflite.node import DOMAIN, LiteNode
 from lowtide.frontend.tflite.quantized_recurrent import moved_on, quantized_svdf
 from lowtide.frontend.tflite.weights import LayerWeights, active, added
-from lowtide.ir.element_type import ElementType
 from lowtide.records import dataclass
 
 Cell: TypeAlias = Callable[[Builder, Op, list[Op]], tuple[Op, list[Op]]]
@@ -58,26 +59,32 @@ def svdf(context: OpKernelContext) -> None:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _RnnCell:
-    """A cell of input weights, recurrent ones and bias; `more` are weights of another input."""
+    """A cell of input weights, recurrent ones and bias.
+
+    `others` is the number of the weights of an auxiliary input, which stands behind the input.
+    """
 
     weights: LayerWeights
     first: int
+    others: int | None
     activation: str
 
     def __call__(self, b: Builder, x: Op, state: list[Op]) -> tuple[Op, list[Op]]:
         """One step."""
-        parts = [self.weights.product(b, y, self.first + i) for i, y in enumerate((x, state[0]))]
-        sums = added(parts)
+        parts = self.weights.products(b, x, [self.first, self.others], 0)
+        sums = added([*parts, self.weights.product(b, state[0], self.first + 1)])
         bias = self.weights.along(b, self.first + 2, sums)
         found = active(b, added([sums, bias]), self.activation)
         return found, [found]
 
 
-def _rnn(node: LiteNode, first: int, activation: int, with_zero: int) -> _RnnCell:
+def _rnn(
+    node: LiteNode, first: int, activation: int, with_zero: int, others: int | None = None
+) -> _RnnCell:
     node.require_floats()
-    numbers = [first, first + 1, first + 2]
+    numbers = [first, first + 1, first + 2, *([] if others is None else [others])]
     weights = LayerWeights.of(node, numbers, with_zero=bool(node.code(with_zero)))
-    return _RnnCell(weights, first, node.activation(activation))
+    return _RnnCell(weights, first, others, node.activation(activation))
 
 
 @op("RNN", domain=DOMAIN, inputs=5)
@@ -103,22 +110,32 @@ def sequence_rnn(context: OpKernelContext) -> None:
 def bidirectional_rnn(context: OpKernelContext) -> None:
     """Give all steps of two recurrent layers, one of which goes backwards, and their states."""
     node = LiteNode(context)
-    _refuse_auxiliary(node, 9)
-    cells = [_rnn(node, first, 1, 3) for first in (1, 5)]
-    _both_ways(node, cells, [[4], [8]], is_time_major=bool(node.code(0)), merged=bool(node.code(2)))
+    cells = [_rnn(node, first, 1, 3, others) for first, others in ((1, 10), (5, 11))]
+    inputs, states = _inputs_both_ways(node, 9, 10), [[4], [8]]
+    major, merged = bool(node.code(0)), bool(node.code(2))
+    _both_ways(node, cells, inputs, states, is_time_major=major, merged=merged)
 
 
 # -- LSTM ----------------------------------------------------------------------------------------
 
 
-@op("LSTM", domain=DOMAIN, inputs=(20, 24))
+def _lstm_cell(node: LiteNode, rows: int) -> Cell:
+    """The cell of an LSTM of one way; `rows` are those that TFLite's kernel takes at once."""
+    if node.is_quantized:
+        return quantized_cell(node, rows)
+    return LstmCell.of(node, 1, 20, with_zero=bool(node.code(4)))
+
+
+@op("LSTM", domain=DOMAIN, inputs=(5, 24))
 def lstm(context: OpKernelContext) -> None:
     """Give one step of an LSTM, and its state."""
     node = LiteNode(context)
     if node.code(3):
-        raise node.refusal("the basic kernel of LSTM")
-    cell = LstmCell.of(node, 1, 20, with_zero=bool(node.code(4)))
-    found, state = cell(node.b, context.input(0), [context.input(i) for i in (18, 19)])
+        basic_lstm(node)
+        return
+    x = context.input(0)
+    cell = _lstm_cell(node, x.dimensions[0])
+    found, state = cell(node.b, x, [context.input(i) for i in (18, 19)])
     for value in (found, *state):
         node.give(value)
 
@@ -127,8 +144,8 @@ def lstm(context: OpKernelContext) -> None:
 def sequence_lstm(context: OpKernelContext) -> None:
     """Give all steps of an LSTM, and its state."""
     node = LiteNode(context)
-    cell = LstmCell.of(node, 1, 20, with_zero=bool(node.code(4)))
     given, is_time_major = context.input(0), bool(node.code(3))
+    cell = _lstm_cell(node, given.dimensions[1] if is_time_major else 1)
     found, state = _over_time(node, cell, given, [18, 19], is_time_major=is_time_major)
     for value in (found, *state):
         node.give(value)
@@ -138,11 +155,12 @@ def sequence_lstm(context: OpKernelContext) -> None:
 def bidirectional_lstm(context: OpKernelContext) -> None:
     """Give all steps of two LSTMs, one of which goes backwards, and their states."""
     node = LiteNode(context)
-    _refuse_auxiliary(node, 39)
     with_zero = bool(node.code(5))
-    cells = [LstmCell.of(node, first, None, with_zero=with_zero) for first in (1, 18)]
-    states = [[35, 36], [37, 38]]
-    _both_ways(node, cells, states, is_time_major=bool(node.code(4, 1)), merged=bool(node.code(3)))
+    firsts = (1, 40), (18, 44)
+    cells = [LstmCell.of(node, x, None, others, with_zero=with_zero) for x, others in firsts]
+    inputs, states = _inputs_both_ways(node, 39, 41), [[35, 36], [37, 38]]
+    major, merged = bool(node.code(4, 1)), bool(node.code(3))
+    _both_ways(node, cells, inputs, states, is_time_major=major, merged=merged)
 
 
 # -- sequences -----------------------------------------------------------------------------------
@@ -150,9 +168,17 @@ def bidirectional_lstm(context: OpKernelContext) -> None:
 _SWAPPED: Final = (1, 0, 2)
 
 
-def _refuse_auxiliary(node: LiteNode, first: int) -> None:
-    if any(node.context.has_input(i) for i in range(first, node.context.input_count)):
-        raise node.refusal("an auxiliary input")
+def _inputs_both_ways(node: LiteNode, auxiliary: int, weights: int) -> list[Op]:
+    """The inputs of two layers, of which the second goes backwards.
+
+    An auxiliary one with weights stands behind the input of both; without, it is the second's.
+    """
+    x, other = node.context.input(0), node.context.optional(auxiliary)
+    if other is None:
+        return [x, x]
+    if node.context.has_input(weights):
+        return [node.b.concatenate([x, other], 2)] * 2
+    return [x, other]
 
 
 def _over_time(
@@ -166,13 +192,11 @@ def _over_time(
 ) -> tuple[Op, list[Op]]:
     """The outputs of all steps, in the layout of x, and the state after the last one."""
     b = node.b
-    if node.is_quantized:
-        raise node.refusal(f"it is quantized to {node.tensor(0).type}")
     x = x if is_time_major else b.transpose(x, _SWAPPED)
     held = [node.context.input(i) for i in states]
     count, batch = x.dimensions[:2]
     width = held[0].dimensions[-1]
-    found = b.broadcast(b.constant(0.0, ElementType.F32), [count, batch, width], [])
+    found = b.broadcast(b.constant(0, held[0].element_type), [count, batch, width], [])
 
     def step(child: Builder, number: Op, values: list[Op]) -> list[Op]:
         place = child.subtract(count - 1, number) if backwards else number
@@ -186,15 +210,15 @@ def _over_time(
 def _both_ways(
     node: LiteNode,
     cells: Sequence[Cell],
+    inputs: Sequence[Op],
     states: Sequence[Sequence[int]],
     *,
     is_time_major: bool,
     merged: bool,
 ) -> None:
     """Set the outputs: both ways side by side if `merged`, then what their states are."""
-    x, left = node.context.input(0), []
-    outputs = []
-    for number, (cell, held) in enumerate(zip(cells, states, strict=True)):
+    outputs, left = [], []
+    for number, (cell, x, held) in enumerate(zip(cells, inputs, states, strict=True)):
         found, after = _over_time(
             node, cell, x, held, is_time_major=is_time_major, backwards=number == 1
         )

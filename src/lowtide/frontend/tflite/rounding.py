@@ -103,6 +103,17 @@ def _over_powers(b: Builder, x: Op, bits: Sequence[int]) -> Op:
     return b.shift_right_arithmetic(x + more + signs, _along(b, x, bits, type_))
 
 
+def scaled_upward(b: Builder, x: Op, factor: Factor) -> Op:
+    """Return 32-bit numbers times a factor, rounded twice as `scaled`, but halves go up both times.
+
+    Kernels of TFLite that hand products of matrices to a library round so.
+    """
+    left, right = max(factor.shift, 0), max(-factor.shift, 0)
+    wide = b.convert(x, ElementType.S64) * (factor.mantissa << left) + _HALF
+    high = b.shift_right_arithmetic(wide, _along(b, x, [_POINT])) + (1 << right >> 1)
+    return b.convert(b.shift_right_arithmetic(high, _along(b, x, [right])), ElementType.S32)
+
+
 def scaled_sums(b: Builder, x: Op, factors: Sequence[Factor]) -> Op:
     """Return 64-bit sums times factors of 16 bits, as kernels with 16-bit activations have it."""
     halves = [

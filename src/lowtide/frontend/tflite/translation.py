@@ -16,6 +16,7 @@ from typing import Any, Final, final
 
 from lowtide.frontend.graphs.graph import GraphNode, OpGraph
 from lowtide.frontend.tflite.model import LiteGraph, LiteModel, LiteOperator
+from lowtide.frontend.tflite.tensor_lists import with_items_set
 from lowtide.ir.errors import InputError
 from lowtide.records import dataclass
 
@@ -49,6 +50,9 @@ _STATE_INPUTS: Final = {
     "BIDIRECTIONAL_SEQUENCE_LSTM": (35, 36, 37, 38),
 }
 """The inputs of operators that hold state from one call to the next."""
+
+_BASIC_LSTM: Final = 5, (1, 4)
+"""How many inputs the basic kernel of LSTM has, and which ones are state."""
 
 _DEEPEST: Final = 32
 
@@ -122,7 +126,7 @@ class Translation:
                 self._declare(name, call.number, tensor.number)
                 self._hold(scope, name)
                 scope.names[tensor.number] = name
-        for operator in given.operators:
+        for operator in with_items_set(given):
             self._add(scope, given, operator)
         inputs = [self._name(scope, x) for x in given.inputs if x not in call.handles]
         outputs = [self._name(scope, x) for x in given.outputs if x not in scope.handles]
@@ -153,7 +157,7 @@ class Translation:
             attributes["body"] = applied.graph
         inputs = [self._name(scope, x) for x in operator.inputs]
         outputs = [self._made(scope, given, x) for x in operator.outputs]
-        for position in _STATE_INPUTS.get(operator.name, ()):
+        for position in _state_inputs(operator):
             held = operator.inputs[position] if position < len(operator.inputs) else -1
             if held >= 0:
                 outputs.append(self._made(scope, given, held))
@@ -267,6 +271,12 @@ _SPECIAL: Final = {
 
 def _option(operator: LiteOperator, number: int) -> int:
     return 0 if operator.options is None else operator.options.integer(number)
+
+
+def _state_inputs(operator: LiteOperator) -> tuple[int, ...]:
+    count, held = _BASIC_LSTM
+    is_basic = operator.name == "LSTM" and len(operator.inputs) == count
+    return held if is_basic else _STATE_INPUTS.get(operator.name, ())
 
 
 def _node(

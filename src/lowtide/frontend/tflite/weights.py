@@ -41,14 +41,34 @@ class LayerWeights:
         return cls(values, scales, with_zero)
 
     def product(self, b: Builder, x: Op, number: int) -> Op | None:
-        """Return rows [n, k] times weights [m, k], as [n, m]; None where these are left out."""
+        """Return rows [n, k] times weights [m, k], as [n, m]; None where these are left out.
+
+        Weights [k] are those of a diagonal matrix.
+        """
         if number not in self.values:
             return None
         weights = b.constant(self.values[number])
+        if len(weights.dimensions) == 1:
+            known = self.along(b, number, x)
+            assert known is not None
+            return x * known
         if number in self.scales:
             scales = self.scales[number]
             return hybrid.rows_times(b, x, weights, scales, with_zero=self.with_zero)
         return b.dot(x, weights, DotDimensions((1,), (1,)))
+
+    def products(
+        self, b: Builder, x: Op, firsts: Sequence[int | None], gate: int
+    ) -> list[Op | None]:
+        """Return the products of inputs side by side with weights that begin at some numbers."""
+        found, start = [], 0
+        for number in [y + gate for y in firsts if y is not None]:
+            if number in self.values:
+                width = self.values[number].shape[1]
+                part = b.slice(x, [0, start], [x.dimensions[0], start + width], [1, 1])
+                found.append(self.product(b, x if width == x.dimensions[1] else part, number))
+                start += width
+        return found
 
     def plain(self, b: Builder, number: int) -> Op | None:
         """Return weights as floats."""

@@ -36,7 +36,7 @@ from lowtide.runtime.cpu.program import (
 )
 
 MARK: Final = b"lowtide program\n"
-VERSION: Final = 6
+VERSION: Final = 7
 """Raised with each change of what is written here, of thunks, or of what kernels are given."""
 
 ALIGNMENT: Final = 64

@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from lowtide.ir.errors import LowtideError
+from lowtide.ir.gpu_names import SHARED_BYTES
+from lowtide.ir.thunk import GridLaunch
 from lowtide.records import dataclass
 
 _IN_WHEELS: Final = ("cuda_nvcc/bin/ptxas", "cu13/bin/ptxas")
 """Where wheels have it, below the packages named nvidia."""
 
 MOST_SHARED_BYTES: Final = 48 << 10
-"""Shared memory that a block has without asking for more."""
+"""Shared memory that a kernel defines by itself, at most; a launch may ask for more."""
 
 MOST_REGISTERS: Final = 1 << 16
 """Registers that the threads of a block have together."""
@@ -55,9 +57,13 @@ class Cubin:
     image: bytes
     resources: dict[str, KernelResources]
 
-    def check(self, function: str, threads: int) -> None:
-        """Raise AssemblerError where a kernel exceeds what a block of so many threads has."""
+    def check(self, launch: GridLaunch, architecture: str) -> None:
+        """Raise AssemblerError where a kernel exceeds what a block of an architecture has."""
+        function, threads = launch.function, launch.threads
         found = self.resources[function]
+        whole, most = found.shared + launch.shared_bytes, SHARED_BYTES[architecture]
+        if whole > most:
+            raise AssemblerError(f"{function} takes {whole} bytes of shared memory, of {most}")
         if found.shared > MOST_SHARED_BYTES:
             text = f"{found.shared} bytes of shared memory, of {MOST_SHARED_BYTES}"
             raise AssemblerError(f"{function} takes {text}")

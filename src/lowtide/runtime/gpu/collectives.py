@@ -102,8 +102,8 @@ class DeviceCollectives:
 
     def _launch(self, kernel: int, addresses: Sequence[int]) -> None:
         for launch in self.program.kernels[kernel].launches:
-            grid = launch.blocks, launch.threads
-            self.driver.launch(self._functions[launch.function], grid, addresses, self._stream)
+            function = self._functions[launch.function]
+            self.driver.launch(function, launch.grid, addresses, self._stream)
 
 
 def _place(thunk: CollectiveThunk, program: GpuProgram) -> CollectiveBlock:

@@ -1,12 +1,14 @@
 """The CUDA driver, by the package cuda-bindings: no toolkit is needed, only NVIDIA's driver.
 
-It has not run on a device yet; its calls are held against the names of the package by a test.
+Its calls are held against the names of the package by a test, which needs no device.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, final
 
 import numpy as np
@@ -14,8 +16,10 @@ import numpy as np
 from lowtide.runtime.cpu.program import Bytes
 from lowtide.runtime.gpu.assembling import AssemblerError, CubinCache, assembler
 from lowtide.runtime.gpu.cuda_calls import CudaCalls
-from lowtide.runtime.gpu.driver import CUDA, DriverError
+from lowtide.runtime.gpu.cuda_choices import OLDEST, PACKAGE, CudaChoices
+from lowtide.runtime.gpu.driver import CUDA, Body, DriverError
 from lowtide.runtime.gpu.program import GpuProgram
+from lowtide.runtime.gpu.stretches import MOST_DEPTH, asks
 
 _OTHER_CODE: Final = ("invalid_image", "no_binary_for_gpu", "invalid_source", "not_supported")
 """What a driver says of machine code that a newer ptxas made than it knows."""
@@ -30,6 +34,7 @@ class CudaDriver:
 
     def __init__(self, cached: CubinCache, number: int = 0) -> None:
         self.calls = CudaCalls(number)
+        self.decides = self.calls.number >= OLDEST and self.calls.cuda.CUDA_VERSION >= PACKAGE
         self.dlpack_device = CUDA, number
         self._cached = cached
         self._numbered: dict[int, Any] = {}
@@ -39,6 +44,10 @@ class CudaDriver:
         self._kept: dict[int, list[Any]] = {}
         """By stream what its work reads or writes on the host, until it is waited for."""
         self._made = 0
+        self._choices: CudaChoices | None = None
+        self._inner: list[int] = []
+        """Streams of loops and branches within graphs, by depth."""
+        self._depth = 0
         self._is_closed = False
         self._closing: list[tuple[str, Any]] = []
         """What has to be given back at the end: the function that does it, and the thing."""
@@ -69,14 +78,20 @@ class CudaDriver:
         """
         if not program.texts:
             return {}
+        if self.decides and asks(program.thunks):
+            self._get_ready()
         module = self._module(program)
         self._closing.append(("cuModuleUnload", module))
-        names = [x.function for kernel in program.kernels for x in kernel.launches]
+        launches = [x for kernel in program.kernels for x in kernel.launches]
         found = {}
-        for name in dict.fromkeys(names):
+        for name, shared_bytes in dict.fromkeys([(x.function, x.shared_bytes) for x in launches]):
             function = self.calls("cuModuleGetFunction", module, name.encode())
             number = found[name] = self._number(function)
             self._names[number] = name
+            if shared_bytes:
+                most = self.calls.cuda.CUfunction_attribute
+                asked = most.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+                self.calls("cuFuncSetAttribute", function, asked, shared_bytes)
         return found
 
     def _module(self, program: GpuProgram) -> Any:
@@ -117,6 +132,13 @@ class CudaDriver:
             return
         self.calls.use()
         self.calls("cuMemFree", address)
+
+    def host_memory(self, nbytes: int) -> Bytes:
+        """Return page-locked memory of the host, there until the device closes."""
+        place = self.calls("cuMemHostAlloc", nbytes, 0)
+        self._closing.append(("cuMemFreeHost", place))
+        found: Bytes = np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(int(place)))
+        return found
 
     # -- streams -------------------------------------------------------------------------------
 
@@ -163,22 +185,27 @@ class CudaDriver:
         self.calls("cuMemcpyDtoDAsync", target, source, nbytes, self._numbered[stream])
 
     def launch(
-        self, function: int, grid: tuple[int, int], addresses: Sequence[int], stream: int
+        self, function: int, grid: tuple[int, int, int], addresses: Sequence[int], stream: int
     ) -> None:
-        """Run a function by a number of blocks of a number of threads."""
-        blocks, threads = grid
-        given = (ctypes.c_uint64 * len(addresses))(*addresses)
-        start, size = ctypes.addressof(given), ctypes.sizeof(ctypes.c_uint64)
-        places = [start + i * size for i in range(len(addresses))]
-        pointers = (ctypes.c_void_p * len(places))(*places)
+        """Run a function, which is given addresses; see `GridLaunch.grid`."""
         self.calls.running = self._names[function]
+        self._start(self._numbered[function], grid, addresses, self._numbered[stream])
+
+    def _start(
+        self, function: Any, grid: tuple[int, int, int], numbers: Sequence[int], stream: Any
+    ) -> None:
+        blocks, threads, shared_bytes = grid
+        given = (ctypes.c_uint64 * len(numbers))(*numbers)
+        start, size = ctypes.addressof(given), ctypes.sizeof(ctypes.c_uint64)
+        places = [start + i * size for i in range(len(numbers))]
+        pointers = (ctypes.c_void_p * len(places))(*places)
         self.calls(
             "cuLaunchKernel",
-            self._numbered[function],
+            function,
             *(blocks, 1, 1),
             *(threads, 1, 1),
-            0,
-            self._numbered[stream],
+            shared_bytes,
+            stream,
             ctypes.addressof(pointers),
             0,
         )
@@ -188,6 +215,43 @@ class CudaDriver:
         modes = self.calls.cuda.CUstreamCaptureMode
         mode = modes.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         self.calls("cuStreamBeginCapture", self._numbered[stream], mode)
+
+    def capture_loop(self, predicate: int, body: Body, stream: int) -> None:
+        """Repeat what a body puts into a stream of its own while a byte is not 0."""
+        assert self._choices is not None
+        with self._within() as inner:
+            own, outer = self._numbered[inner], self._numbered[stream]
+            self._choices.loop(outer, own, predicate, lambda: body(inner))
+
+    def capture_branches(
+        self, selector: int, is_byte: bool, bodies: Sequence[Body], stream: int
+    ) -> None:
+        """Do what one of the bodies puts into a stream of its own, as a selector says."""
+        assert self._choices is not None
+        with self._within() as inner:
+            given = [partial(body, inner) for body in bodies]
+            own, outer = self._numbered[inner], self._numbered[stream]
+            self._choices.branches(outer, own, selector, is_byte, given)
+
+    def _get_ready(self) -> None:
+        """Make what loops and branches take, which cannot be made while work is captured."""
+        if self._choices is None:
+            self._choices = CudaChoices(self.calls, self._start_one)
+            self._closing.append(("cuModuleUnload", self._choices.module))
+            self._inner = [self.stream() for _ in range(MOST_DEPTH + 1)]
+
+    def _start_one(self, function: Any, numbers: Sequence[int], stream: Any) -> None:
+        """Start a function by one thread."""
+        self._start(function, (1, 1, 0), numbers, stream)
+
+    @contextmanager
+    def _within(self) -> Iterator[int]:
+        """A stream for what lies within loops and branches, one for each depth."""
+        self._depth += 1
+        try:
+            yield self._inner[self._depth - 1]
+        finally:
+            self._depth -= 1
 
     def end_capture(self, stream: int) -> int:
         """Return what was captured as a graph."""
@@ -200,6 +264,19 @@ class CudaDriver:
     def launch_graph(self, graph: int, stream: int) -> None:
         """Do all that a graph holds."""
         self.calls("cuGraphLaunch", self._numbered[graph], self._numbered[stream])
+
+    def graph_seconds(self, graph: int, stream: int) -> float:
+        """Return how long a graph takes on the device; nothing else is in the stream."""
+        flags = self.calls.cuda.CUevent_flags.CU_EVENT_DEFAULT
+        events = [self.calls("cuEventCreate", int(flags)) for _ in range(2)]
+        self.calls("cuEventRecord", events[0], self._numbered[stream])
+        self.launch_graph(graph, stream)
+        self.calls("cuEventRecord", events[1], self._numbered[stream])
+        self.synchronize(stream)
+        milliseconds = self.calls("cuEventElapsedTime", *events)
+        for event in events:
+            self.calls("cuEventDestroy", event)
+        return float(milliseconds) / 1e3
 
     def wait_for_stream(self, handle: int) -> None:
         """Return once all of a stream of another library is done: 1 and 2 are the default ones."""

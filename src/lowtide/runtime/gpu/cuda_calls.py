@@ -40,7 +40,8 @@ class CudaCalls:
         self.running = ""
         """The symbol of the kernel that was launched last, "" before the first."""
         self.device = self._started(number)
-        self._context = self("cuDevicePrimaryCtxRetain", self.device)
+        self.context = self("cuDevicePrimaryCtxRetain", self.device)
+        """The device's primary context."""
         self._thread = local()
         self._reached: list[Any] = []
         """Devices whose contexts are held since their memory is reached."""
@@ -66,11 +67,14 @@ class CudaCalls:
         return self("cuDeviceGet", number)
 
     def __call__(self, function: str, *arguments: Any) -> Any:
-        """Return what a function of the driver returns beside its error; raises DriverError."""
+        """Return what a function of the driver returns beside its error, if that is one thing.
+
+        Of several it is a tuple. Raises DriverError.
+        """
         error, *found = getattr(self.cuda, function)(*arguments)
         if int(error) != 0:
             raise self._raised(function, getattr(error, "name", str(error)))
-        return found[0] if found else None
+        return tuple(found) if len(found) > 1 else found[0] if found else None
 
     def _raised(self, function: str, name: str) -> DriverError:
         if name.endswith("OUT_OF_MEMORY"):
@@ -85,7 +89,7 @@ class CudaCalls:
     def use(self) -> None:
         """Make the device's context that of this thread, which each thread needs once."""
         if not getattr(self._thread, "is_used", False):
-            self("cuCtxSetCurrent", self._context)
+            self("cuCtxSetCurrent", self.context)
             self._thread.is_used = True
 
     def reach(self, devices: int) -> None:
@@ -128,9 +132,14 @@ class CudaCalls:
         return bytes(self("cuDeviceGetName", 128, self.device)).split(b"\0")[0].decode()
 
     @property
+    def number(self) -> int:
+        """The version of CUDA that the driver is for, as it tells it: 13000 is 13.0."""
+        return int(self("cuDriverGetVersion"))
+
+    @property
     def version(self) -> str:
         """The version of CUDA that the driver is for, "13.0"."""
-        return cuda_version(int(self("cuDriverGetVersion")))
+        return cuda_version(self.number)
 
     @property
     def architecture(self) -> str:
@@ -140,6 +149,15 @@ class CudaCalls:
         """
         major, minor = self.attribute(_MAJOR), self.attribute(_MINOR)
         return architecture_for(major, minor, self.name)
+
+    def check_runs(self, architecture: str) -> None:
+        """Raise DriverError where the device does not run the code of an architecture."""
+        major, minor = self.attribute(_MAJOR), self.attribute(_MINOR)
+        if not runs_on(architecture, major, minor):
+            raise DriverError(
+                f"{self.name} has compute capability {major}.{minor} and does not run code for "
+                f"{architecture}; --target cuda makes what it runs"
+            )
 
     def free_bytes(self) -> tuple[int, int]:
         """Return how many bytes of the device are free, and how many it has."""
@@ -168,11 +186,27 @@ def _bindings() -> Any:
 def architecture_for(major: int, minor: int, device: str) -> str:
     """Return the newest architecture for a device of a compute capability; raises DriverError.
 
-    Code of one capability runs on those of the same major number that are not older.
+    Code of one capability runs on those of the same major number that are not older. One that has
+    instructions of its own, which no other runs, is preferred.
     """
     found = [x for x in GPU_ARCHITECTURES if x[-1].isdigit() and int(x[3:-1]) == major]
+    own = f"sm_{major}{minor}a"
+    if own in GPU_ARCHITECTURES:
+        return own
     runs = [x for x in found if int(x[-1]) <= minor]
     if not runs:
         known = ", ".join(GPU_ARCHITECTURES)
         raise DriverError(f"{device} has compute capability {major}.{minor}; known are {known}")
     return runs[-1]
+
+
+def runs_on(architecture: str, major: int, minor: int) -> bool:
+    """Return whether programs for an architecture run on devices of a compute capability.
+
+    On newer ones the driver assembles their PTX. Those for one with instructions of its own
+    ("sm_90a") run on no other.
+    """
+    number = architecture.removeprefix("sm_")
+    least = number.rstrip("abcdefghijklmnopqrstuvwxyz")
+    wanted = int(least[:-1]), int(least[-1])
+    return (major, minor) == wanted if least != number else (major, minor) >= wanted

@@ -118,7 +118,7 @@ def resident(wanted: Argument, given: Any, driver: Driver) -> Resident | None:
     InputError for one of another type, other sizes, or in another order of memory.
     """
     if isinstance(given, DeviceArray):
-        if given.driver is not driver:
+        if given.driver is not driver and not _is_same_device(given.driver, driver):
             return None
         if given.kind is wanted.shape:
             return Resident(given.address, given.nbytes, given)
@@ -126,23 +126,35 @@ def resident(wanted: Argument, given: Any, driver: Driver) -> Resident | None:
         return _checked(wanted, found, given.strides, given)
     if driver.dlpack_device[0] != CUDA:
         return None
-    interface = getattr(given, "__cuda_array_interface__", None)
-    if interface is not None:
-        _wait_for(interface.get("stream"), driver)
-        found = SharedTensor(
-            interface["data"][0],
-            driver.dlpack_device,
-            np.dtype(interface["typestr"]),
-            tuple(interface["shape"]),
-            (),
-        )
-        return _checked(wanted, found, interface.get("strides"), given)
     place = getattr(given, "__dlpack_device__", lambda: _NEITHER)()
-    if place[0] != CUDA:
+    if place[0] == CUDA:
+        return _by_dlpack(wanted, given, place, driver)
+    interface = getattr(given, "__cuda_array_interface__", None)
+    if interface is None:
         return None
-    if tuple(place) != driver.dlpack_device:
+    if interface.get("stream") is not None:
+        driver.wait_for_stream(int(interface["stream"]))
+    found = SharedTensor(
+        interface["data"][0],
+        driver.dlpack_device,
+        np.dtype(interface["typestr"]),
+        tuple(interface["shape"]),
+        (),
+    )
+    return _checked(wanted, found, interface.get("strides"), given)
+
+
+def _is_same_device(one: Driver, other: Driver) -> bool:
+    """Whether two drivers are of one card, whose memory each of them reaches."""
+    return one.dlpack_device == other.dlpack_device and one.dlpack_device[0] == CUDA
+
+
+def _by_dlpack(wanted: Argument, given: Any, place: Any, driver: Driver) -> Resident:
+    """An array on a device in DLPack's form, which knows more types than the other way."""
+    if tuple(map(int, place)) != driver.dlpack_device:
         raise InputError(f"{wanted} lies on device {place[1]}, not {driver.dlpack_device[1]}")
     owner = taken(given.__dlpack__(stream=_LEGACY))
+    driver.wait_for_stream(_LEGACY)  # Streams of programs do not wait for that one.
     found = owner.shared
     steps = [x * found.dtype.itemsize for x in found.steps] if found.steps else None
     return _checked(wanted, found, steps, owner)
@@ -150,11 +162,6 @@ def resident(wanted: Argument, given: Any, driver: Driver) -> Resident | None:
 
 _LEGACY: Final = 1
 """The stream that DLPack's other side puts its work before: CUDA's default one."""
-
-
-def _wait_for(stream: int | None, driver: Driver) -> None:
-    if stream is not None:
-        driver.wait_for_stream(int(stream))
 
 
 def _checked(

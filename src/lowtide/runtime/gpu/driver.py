@@ -8,8 +8,8 @@ but for events.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
 
 from lowtide.ir.errors import LowtideError
 from lowtide.runtime.cpu.program import Bytes
@@ -17,6 +17,10 @@ from lowtide.runtime.gpu.program import GpuProgram
 
 HOST, CUDA = 1, 2
 """Kinds of devices as DLPack numbers them."""
+
+
+Body: TypeAlias = "Callable[[int], None]"
+"""Puts work into the stream that it is given."""
 
 
 class DriverError(LowtideError):
@@ -32,6 +36,9 @@ class Driver(Protocol):
 
     dlpack_device: tuple[int, int]
     """Its kind as DLPack numbers them, `CUDA` or `HOST`, and its number."""
+
+    decides: bool
+    """Whether its graphs may have loops and branches."""
 
     @property
     def name(self) -> str:
@@ -55,6 +62,9 @@ class Driver(Protocol):
     def free(self, address: int) -> None:
         """Give memory back that no work uses any more."""
 
+    def host_memory(self, nbytes: int) -> Bytes:
+        """Return memory of the host that is copied to quickly, there until the device closes."""
+
     def stream(self) -> int:
         """Return a new stream."""
 
@@ -77,18 +87,35 @@ class Driver(Protocol):
         """Copy bytes within the device; the two places are disjoint."""
 
     def launch(
-        self, function: int, grid: tuple[int, int], addresses: Sequence[int], stream: int
+        self, function: int, grid: tuple[int, int, int], addresses: Sequence[int], stream: int
     ) -> None:
-        """Run a function by a number of blocks of a number of threads; it is given addresses."""
+        """Run a function, which is given addresses; see `GridLaunch.grid`."""
 
     def begin_capture(self, stream: int) -> None:
         """Do not do what is put into a stream from now on, and into those that wait for it."""
+
+    def capture_loop(self, predicate: int, body: Body, stream: int) -> None:
+        """Repeat what a body puts into a stream of its own while the byte of an address is not 0.
+
+        Within a capture only, and where the device `decides`.
+        """
+
+    def capture_branches(
+        self, selector: int, is_byte: bool, bodies: Sequence[Body], stream: int
+    ) -> None:
+        """Do what one of the bodies puts into a stream of its own; see `ConditionalThunk`.
+
+        What is at the address of the selector is read before that, and may be written over then.
+        """
 
     def end_capture(self, stream: int) -> int:
         """Return what was put there since as a graph; all of it is waited for in the stream."""
 
     def launch_graph(self, graph: int, stream: int) -> None:
         """Do all that a graph holds, in any order that its waits allow."""
+
+    def graph_seconds(self, graph: int, stream: int) -> float:
+        """Return how long a graph takes on the device; nothing else is in the stream."""
 
     def wait_for_stream(self, handle: int) -> None:
         """Return once all is done that another library has put into a stream of its own."""

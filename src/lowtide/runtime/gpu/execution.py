@@ -1,14 +1,10 @@
-"""Programs of graphics processors on a device: memory once, then copies and launches in streams.
-
-What the host has to decide, the trips of a loop, the branch that is taken, and what needs other
-devices stand between sequences: the streams join before it, and go on after it.
-"""
+"""Programs of graphics processors on a device: memory once, then copies and launches in streams."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from threading import Lock
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, final
 
 import numpy as np
 
@@ -16,28 +12,20 @@ from lowtide.ir.buffer import AllocationKind, BufferSlice
 from lowtide.ir.errors import InputError
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.shape import Shape
-from lowtide.ir.thunk import (
-    CollectiveThunk,
-    ConditionalThunk,
-    CopyThunk,
-    KernelThunk,
-    Thunk,
-    WhileThunk,
-)
+from lowtide.ir.thunk import CopyThunk, KernelThunk
 from lowtide.runtime.cpu.arguments import as_array, in_memory_order, major_to_minor
 from lowtide.runtime.cpu.program import Bytes, nested
 from lowtide.runtime.gpu.collectives import DeviceCollectives
 from lowtide.runtime.gpu.device_array import DeviceArray, Resident, resident
+from lowtide.runtime.gpu.device_steps import DeviceSteps
 from lowtide.runtime.gpu.driver import DeviceMemoryError, Driver
 from lowtide.runtime.gpu.program import GpuProgram
-from lowtide.runtime.gpu.sequences import DeviceStep, PlannedSteps, Sequences
+from lowtide.runtime.gpu.sequences import DeviceStep, Sequences
 from lowtide.runtime.gpu.streams import Touched
+from lowtide.runtime.gpu.walk import DeviceWalk, Seen
 
 STREAMS: Final = 4
 """How many streams a program has."""
-
-Seen: TypeAlias = "Callable[[KernelThunk | CopyThunk, list[Bytes]], None]"
-"""Is shown what a step has written."""
 
 
 @final
@@ -57,12 +45,10 @@ class LoadedGpuProgram:
         self._functions = driver.load(program)
         self._sequences = Sequences(driver, streams, graphs)
         self._bases: list[int] = []
-        self._planned: dict[tuple[int, int], PlannedSteps] = {}
         self._given: dict[int, Bytes | Resident] = {}
         """By allocation the argument of the call."""
         self._made: list[Bytes | int] = []
         """Of each result the bytes on the host, or the address on the device, that it goes to."""
-        self._seen: Seen | None = None
         self._lock = Lock()
         self._collectives: DeviceCollectives | None = None
         try:
@@ -73,6 +59,8 @@ class LoadedGpuProgram:
         except BaseException:
             self.close()
             raise
+        self._steps = DeviceSteps(program, driver, self._functions, self._bases)
+        self._walk = DeviceWalk(self._steps, self._sequences, self._collectives)
         for index, values in program.constants:
             driver.upload(self._bases[index], values, self._first)
         driver.synchronize(self._first)
@@ -102,7 +90,7 @@ class LoadedGpuProgram:
         self.driver.use()
         for base in filter(None, self._bases):
             self.driver.free(base)
-        self._bases = []
+        self._bases.clear()
         if self._collectives is not None:
             self._collectives.close()
 
@@ -113,7 +101,7 @@ class LoadedGpuProgram:
         """
         with self._lock:
             self._place(arrays)
-            self._run(self.program.thunks)
+            self._walk.run_program(self.program.thunks)
             return self.fetch(keep=keep)
 
     def place(self, *arrays: Any) -> None:
@@ -131,15 +119,15 @@ class LoadedGpuProgram:
 
         It does not wait for the end; a program that overwrites its arguments goes on with that.
         """
-        self._run(self.program.thunks)
+        self._walk.run_program(self.program.thunks)
 
     def run_in_turn(self, seen: Seen) -> None:
-        """Do what `run` does step by step, each after all is done; show what each has written."""
-        self._seen = seen
+        """Do what `run` does step by step, each after all is done, and show each one then."""
+        self._walk.seen = seen
         try:
-            self._run(self.program.thunks)
+            self._walk.run_program(self.program.thunks)
         finally:
-            self._seen = None
+            self._walk.seen = None
 
     def fetch(self, *, keep: bool = False) -> Any:
         """Return the results of what was run last, nested as a call returns them."""
@@ -179,78 +167,19 @@ class LoadedGpuProgram:
                 found[argument.allocation] = laid.reshape(-1).view(np.uint8)
         return found
 
-    # -- sequences -----------------------------------------------------------------------------
-
-    def _run(self, thunks: Sequence[Thunk]) -> None:
-        """Run thunks; what the host decides stands between stretches without such decisions."""
-        start = 0
-        for at, thunk in enumerate((*thunks, None)):
-            if isinstance(thunk, KernelThunk | CopyThunk):
-                continue
-            if start < at:
-                self._run_stretch(thunks, start, at)
-            start = at + 1
-            match thunk:
-                case WhileThunk():
-                    self._run(thunk.condition)
-                    while self._read(thunk.predicate)[0]:
-                        self._run(thunk.body)
-                        self._run(thunk.condition)
-                case ConditionalThunk():
-                    self._run(thunk.branches[self._branch(thunk)])
-                case CollectiveThunk():
-                    self.wait()
-                    assert self._collectives is not None
-                    self._collectives.run(thunk, self._address)
-                case None:
-                    pass
-                case _:
-                    raise AssertionError(thunk)
-
-    def _run_stretch(self, thunks: Sequence[Thunk], start: int, end: int) -> None:
-        if self._seen is not None:
-            for thunk in thunks[start:end]:
-                assert isinstance(thunk, KernelThunk | CopyThunk)
-                self._step(thunk).start(self._first)
-                self._seen(thunk, [self._read(x) for x in written_by(thunk)])
-            return
-        key = id(thunks), start  # The program holds its thunks, so that none take their place.
-        planned = self._planned.get(key)
-        if planned is None:
-            steps = [self._step(x) for x in thunks[start:end]]
-            planned = self._planned[key] = self._sequences.planned(steps, is_fixed=True)
-        self._sequences.start(planned)
-
     # -- steps ---------------------------------------------------------------------------------
 
-    def _address(self, place: BufferSlice) -> int:
-        return self._bases[place.allocation] + place.offset if place.nbytes else 0
+    def address(self, place: BufferSlice) -> int:
+        """Return where bytes lie on the device, 0 where there are none."""
+        return self._steps.address(place)
 
-    def _step(self, thunk: Thunk) -> DeviceStep:
-        driver = self.driver
-        if isinstance(thunk, CopyThunk):
-            target, source = self._address(thunk.target), self._address(thunk.source)
-            nbytes = thunk.source.nbytes
+    def step(self, thunk: KernelThunk | CopyThunk) -> DeviceStep:
+        """Return what a copy or a kernel is on the device."""
+        return self._steps.step(thunk)
 
-            def copy(stream: int) -> None:
-                driver.copy(target, source, nbytes, stream)
-
-            return DeviceStep(copy, Touched((thunk.source,), (thunk.target,)))
-        assert isinstance(thunk, KernelThunk)
-        scratch = () if thunk.scratch is None else (thunk.scratch,)
-        addresses = [self._address(x) for x in (*thunk.buffers, *scratch)]
-        addresses += [0] * (len(thunk.buffers) + 1 - len(addresses))
-        launches = [
-            (self._functions[x.function], (x.blocks, x.threads))
-            for x in self.program.kernels[thunk.kernel].launches
-        ]
-
-        def launch(stream: int) -> None:
-            for function, grid in launches:
-                driver.launch(function, grid, addresses, stream)
-
-        reads, writes = thunk.buffers[: thunk.results], thunk.buffers[thunk.results :]
-        return DeviceStep(launch, Touched(reads, (*writes, *scratch)))
+    def read(self, place: BufferSlice) -> Bytes:
+        """Return the bytes of a place once all that was started is done."""
+        return self._walk.read(place)[0].copy()
 
     def _upload(self, place: BufferSlice) -> DeviceStep:
         base, driver = self._bases[place.allocation], self.driver
@@ -265,7 +194,7 @@ class LoadedGpuProgram:
         return DeviceStep(upload, Touched((), (place,)))
 
     def _download(self, number: int, place: BufferSlice) -> DeviceStep:
-        address, driver = self._address(place), self.driver
+        address, driver = self._steps.address(place), self.driver
 
         def download(stream: int) -> None:
             made = self._made[number]
@@ -275,30 +204,6 @@ class LoadedGpuProgram:
                 driver.download(made, address, stream)
 
         return DeviceStep(download, Touched((place,), ()))
-
-    # -- decisions of the host -----------------------------------------------------------------
-
-    def _read(self, place: BufferSlice) -> Bytes:
-        """The bytes of a place once all that was started is done."""
-        data = np.empty(place.nbytes, np.uint8)
-        if not place.nbytes:
-            return data
-        self.driver.download(data, self._address(place), self._first)
-        self.driver.synchronize(self._first)
-        return data
-
-    def _branch(self, thunk: ConditionalThunk) -> int:
-        selector = self._read(thunk.selector)
-        if thunk.is_predicate:
-            return 0 if selector[0] else 1
-        number = int(selector.view(np.int32)[0])
-        last = len(thunk.branches) - 1
-        return number if 0 <= number <= last else last
-
-
-def written_by(thunk: KernelThunk | CopyThunk) -> tuple[BufferSlice, ...]:
-    """Return the slices that a step writes, its scratch left out."""
-    return thunk.buffers[thunk.results :] if isinstance(thunk, KernelThunk) else (thunk.target,)
 
 
 def _too_little(program: GpuProgram, driver: Driver) -> str:

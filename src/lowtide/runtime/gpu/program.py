@@ -54,5 +54,5 @@ class GpuProgram:
         cubin = assembled(text, self.target.cpu, cached)
         for kernel in self.kernels:
             for launch in kernel.launches:
-                cubin.check(launch.function, launch.threads)
+                cubin.check(launch, self.target.cpu)
         return cubin

@@ -40,13 +40,18 @@ class PlannedSteps:
 class Sequences:
     """Streams and events of one program on a device.
 
-    All streams go on after what was started last; without `graphs` nothing is captured.
+    Sequences run one after the other, whichever streams they use; a stream waits for others as late
+    as when it is used again. Without `graphs` nothing is captured.
     """
 
     def __init__(self, driver: Driver, streams: int, graphs: bool) -> None:
         self.driver, self.graphs = driver, graphs
         self.streams = [driver.stream() for _ in range(streams)]
         self._events: list[int] = []
+        self._behind: dict[int, dict[int, None]] = {x: {} for x in self.streams}
+        """By stream the others with work that it has not waited for, in order."""
+        self._busy: dict[int, None] = {}
+        """Streams with work that the host has not waited for."""
 
     def planned(self, steps: Sequence[DeviceStep], *, is_fixed: bool) -> PlannedSteps:
         """Return steps with their streams; they stand in an order that is right one by one."""
@@ -58,17 +63,49 @@ class Sequences:
         planned.starts += 1
         if not planned.graph and self.graphs and planned.starts == 2 and len(planned.steps) > 1:
             planned.graph = self._captured(planned) if planned.is_fixed else 0
-        if not planned.graph:
-            self._join(*self._put(planned))
+        if planned.graph:
+            first = self.first()
+            self.driver.launch_graph(planned.graph, first)
+            self._used([first])
             return
-        first, events = self.streams[0], self._numbered()
-        self.driver.launch_graph(planned.graph, first)
-        self._join([first], events)
+        used = [self.streams[x] for x in dict.fromkeys([x.stream for x in planned.places])]
+        events = self._numbered()
+        self._catch_up(used, events)
+        self._put(planned, events)
+        self._used(used)
+
+    def first(self) -> int:
+        """Return the first stream, which goes on after all that was started, for more work."""
+        stream = self.streams[0]
+        self._busy[stream] = None
+        if self._behind[stream]:
+            self._catch_up([stream], self._numbered())
+        return stream
 
     def wait(self) -> None:
         """Return once all that was started is done; raises DriverError for what failed."""
-        for stream in self.streams:
+        for stream in self._busy:
             self.driver.synchronize(stream)
+        self._busy.clear()
+        for behind in self._behind.values():
+            behind.clear()
+
+    def _catch_up(self, streams: Sequence[int], events: Iterator[int]) -> None:
+        """Have streams go on after all that was started in others."""
+        ends = dict.fromkeys([y for x in streams for y in self._behind[x]], 0)
+        for other in ends:
+            ends[other] = next(events)
+            self.driver.record(ends[other], other)
+        for stream in streams:
+            for other in self._behind[stream]:
+                self.driver.wait(ends[other], stream)
+            self._behind[stream].clear()
+
+    def _used(self, streams: Sequence[int]) -> None:
+        """Note that there is new work in streams, which others have not waited for."""
+        self._busy.update(dict.fromkeys(streams))
+        for stream, behind in self._behind.items():
+            behind.update(dict.fromkeys([x for x in streams if x != stream]))
 
     def _captured(self, planned: PlannedSteps) -> int:
         """A graph of steps: other streams begin after the first and end before it does."""
@@ -80,19 +117,17 @@ class Sequences:
         used = sorted({x.stream for x in planned.places} - {0})
         for place in used:
             self.driver.wait(fork, self.streams[place])
-        _, events = self._put(planned, events)
+        self._put(planned, events)
         for place in used:
             event = next(events)
             self.driver.record(event, self.streams[place])
             self.driver.wait(event, first)
         return self.driver.end_capture(first)
 
-    def _put(
-        self, planned: PlannedSteps, events: Iterator[int] | None = None
-    ) -> tuple[list[int], Iterator[int]]:
-        """Start steps, with an event where one waits for another; the streams that were used."""
-        driver, free = self.driver, events or self._numbered()
-        known = {x: next(free) for x in sorted({x for y in planned.places for x in y.waits})}
+    def _put(self, planned: PlannedSteps, events: Iterator[int]) -> None:
+        """Start steps, with an event where one waits for another."""
+        driver = self.driver
+        known = {x: next(events) for x in sorted({x for y in planned.places for x in y.waits})}
         for number, (step, place) in enumerate(zip(planned.steps, planned.places, strict=True)):
             stream = self.streams[place.stream]
             for other in place.waits:
@@ -100,20 +135,6 @@ class Sequences:
             step.start(stream)
             if number in known:
                 driver.record(known[number], stream)
-        used = dict.fromkeys([x.stream for x in planned.places])
-        return [self.streams[x] for x in used], free
-
-    def _join(self, used: Sequence[int], events: Iterator[int]) -> None:
-        """Have all streams go on after what is in those that were used."""
-        ends = []
-        for stream in used:
-            event = next(events)
-            self.driver.record(event, stream)
-            ends.append((event, stream))
-        for stream in self.streams:
-            for event, other in ends:
-                if stream != other:
-                    self.driver.wait(event, stream)
 
     def _numbered(self) -> Iterator[int]:
         """All events there are, and new ones behind them."""

@@ -47,7 +47,7 @@ def plan_select_and_scatter(instruction: Instruction, target: Target) -> KernelP
 
 
 @dataclass(frozen=True, slots=True)
-class _Scheme:
+class SelectScheme:
     """How it is cut: `alone` are dimensions of windows of one element, and `over` the others.
 
     The last dimension has lanes if it is alone. A block has `block` elements along over[0].
@@ -97,7 +97,7 @@ class _Scheme:
         return prod([x.size for x in self.windows])
 
 
-def _scheme(instruction: Instruction, target: Target) -> _Scheme:
+def _scheme(instruction: Instruction, target: Target) -> SelectScheme:
     operand, source = (x.shape.dimensions for x in instruction.operands[:2])
     windows = instruction.attributes_as(ReduceWindow).window.dimensions
     windows = windows if operand else ()
@@ -108,10 +108,10 @@ def _scheme(instruction: Instruction, target: Target) -> _Scheme:
     alone = [d for d, x in enumerate(windows) if _is_alone(x) and not (lanes and d == last)]
     over = [d for d, x in enumerate(windows) if not _is_alone(x)]
     block = operand[over[0]] if over else 1
-    found = _Scheme(operand, source, windows, lanes, tuple(alone), tuple(over), block)
+    found = SelectScheme(operand, source, windows, lanes, tuple(alone), tuple(over), block)
     while block > 1 and found.windows_at_once * max(1, lanes) * 4 > NUMBERS_BYTES:
         block = -(-block // 2)
-        found = _Scheme(operand, source, windows, lanes, tuple(alone), tuple(over), block)
+        found = SelectScheme(operand, source, windows, lanes, tuple(alone), tuple(over), block)
     return found
 
 
@@ -120,10 +120,10 @@ def _is_alone(x: WindowDimension) -> bool:
     return x.size == 1 and plain and x.padding_low == x.padding_high == 0
 
 
-def _code(instruction: Instruction, target: Target, scheme: _Scheme) -> KernelCode:
+def _code(instruction: Instruction, target: Target, scheme: SelectScheme) -> KernelCode:
     fn = Function("select_and_scatter", ARGUMENTS)
     elements = vector_elements(fn, target, scheme.lanes)
-    writer = _Writer(elements, instruction, scheme, bind(fn, instruction))
+    writer = SelectWriter(elements, instruction, scheme, bind(fn, instruction))
     nbytes = rounded(scheme.windows_at_once * max(1, scheme.lanes) * 4)
     writer.numbers = fn.gep("%scratch", fn.mul("%thread", nbytes))
     with elements.scopes.loop("%begin", "%end") as loop:
@@ -144,10 +144,12 @@ class _Best:
 
 
 @dataclass(eq=False, slots=True)
-class _Writer:
+class SelectWriter:
+    """Writes what windows select, and what elements get of it."""
+
     elements: Elements
     instruction: Instruction
-    scheme: _Scheme
+    scheme: SelectScheme
     bound: Bound
     numbers: str = ""
     first: Integer = 0
@@ -180,9 +182,9 @@ class _Writer:
             bounds[0] = low, high
             windows[0] = self._places(scheme.over[0], low, fn.sub(high, 1))
             self.first = windows[0][0]
-        self._over(scheme.over, windows, at, lambda x: self._select(x, mask))
+        self._over(scheme.over, windows, at, lambda x: self.select(x, mask))
         elements.scopes.forget()
-        self._over(scheme.over, bounds, at, lambda x: self._scatter(x, mask))
+        self._over(scheme.over, bounds, at, lambda x: self.scatter(x, mask))
 
     def _mask(self, lane: Affine) -> Mask | None:
         if self.scheme.sizes[-1] % self.scheme.lanes == 0:
@@ -219,8 +221,8 @@ class _Writer:
         first = fn.min(fn.div(fn.max(least, 0), x.stride), self.scheme.places[d])
         return first, fn.min(fn.div(fn.max(most, 0), x.stride), self.scheme.places[d])
 
-    def _slot(self, at: dict[int, Affine]) -> str:
-        """The address of the number of a window."""
+    def slot(self, at: dict[int, Affine]) -> str:
+        """Return the address of the number of a window."""
         elements, scheme, fn = self.elements, self.scheme, self.elements.function
         total: Integer = 0
         for number, d in enumerate(scheme.over):
@@ -232,7 +234,8 @@ class _Writer:
 
     # -- what a window selects ---------------------------------------------------------------------
 
-    def _select(self, at: dict[int, Affine], mask: Mask | None) -> None:
+    def select(self, at: dict[int, Affine], mask: Mask | None) -> None:
+        """Write the number of the position that the window at a place selects."""
         scheme, fn = self.scheme, self.elements.function
         operand = self.instruction.operands[0]
         type_ = operand.shape.element_type
@@ -243,7 +246,7 @@ class _Writer:
         if scheme.positions <= _UNROLLED:
             for number in range(scheme.positions):
                 best = self._better(at, _digits(number, sizes), number, best, mask)
-            fn.store(numbers, best.number, self._slot(at), 4)
+            fn.store(numbers, best.number, self.slot(at), 4)
             return
         elements = self.elements
         with elements.scopes.loop(
@@ -257,7 +260,7 @@ class _Writer:
                 steps.append(digit)
             after = self._better(at, steps[::-1], loop.index, before, mask)
             loop.next = [*after.value.names, after.number]
-        fn.store(numbers, loop.results[-1], self._slot(at), 4)
+        fn.store(numbers, loop.results[-1], self.slot(at), 4)
 
     def _better(
         self,
@@ -348,7 +351,8 @@ class _Writer:
 
     # -- what an element gets ----------------------------------------------------------------------
 
-    def _scatter(self, at: dict[int, Affine], mask: Mask | None) -> None:
+    def scatter(self, at: dict[int, Affine], mask: Mask | None) -> None:
+        """Write the sum of what windows that selected an element have, and store it."""
         elements, scheme = self.elements, self.scheme
         start = elements.at(self.instruction.operands[2], (), self.bound.frame)
         if scheme.lanes and not start.lanes:
@@ -408,7 +412,7 @@ class _Writer:
             number = number * x.size + step
         type_ = vector_type("i32", scheme.lanes)
         kind = vector_type("i1", scheme.lanes)
-        chosen = fn.load(type_, self._slot(places), 4)
+        chosen = fn.load(type_, self.slot(places), 4)
         this = self._number(elements.indices.scalar(number))
         takes = fn.op(f"icmp eq {type_} {chosen}, {this}")
         if exact is not None:

@@ -97,8 +97,11 @@ def halves_of(n: int) -> tuple[int, int] | None:
     return None
 
 
-def passes_of(instruction: Instruction, lanes: int) -> tuple[FftPass, ...]:
-    """Return the passes of an fft in turn; lines are transformed `lanes` at a time."""
+def passes_of(instruction: Instruction, lanes: int, longest: int = LONGEST) -> tuple[FftPass, ...]:
+    """Return the passes of an fft in turn; lines are transformed `lanes` at a time.
+
+    Those that are longer than `longest` are split in two where they can be.
+    """
     attributes = instruction.attributes_as(Fft)
     kind, lengths = attributes.kind, attributes.length
     given = instruction.operands[0].shape.dimensions
@@ -121,7 +124,7 @@ def passes_of(instruction: Instruction, lanes: int) -> tuple[FftPass, ...]:
         )
         extended = kind == "IRFFT" and is_last
         one = _whole(sizes, after, axis, n, (place, to), inverse, extended, lanes)
-        found += _split(one, sizes, after, axis, lanes)
+        found += _split(one, sizes, after, axis, lanes, longest)
         sizes, place = after, to
     return tuple(found)
 
@@ -168,12 +171,17 @@ def _whole(
 
 
 def _split(
-    whole: FftPass, sizes: Sequence[int], after: Sequence[int], axis: int, lanes: int
+    whole: FftPass,
+    sizes: Sequence[int],
+    after: Sequence[int],
+    axis: int,
+    lanes: int,
+    longest: int,
 ) -> list[FftPass]:
     """The pass, or two where there are few lines, or long ones."""
     n = whole.n
     few = 2 * whole.groups * whole.count <= lanes and n >= 64
-    halves = halves_of(n) if (few or n > LONGEST) and not whole.extended else None
+    halves = halves_of(n) if (few or n > longest) and not whole.extended else None
     if halves is None:
         return [whole]
     first, second = halves

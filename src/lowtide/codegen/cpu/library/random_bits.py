@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Final
 
@@ -43,6 +44,7 @@ class _Form:
     odd: bool
     state: int
     has_state: bool
+    piece: int = COUNTERS
 
     @property
     def counters(self) -> int:
@@ -50,12 +52,17 @@ class _Form:
 
     @property
     def pieces(self) -> int:
-        return -(-self.row // COUNTERS)
+        return -(-self.row // self.piece)
 
 
-def plan_random_bits(instruction: Instruction, target: Target) -> KernelPlan | None:
-    """Return the plan of an rng-bit-generator; the result may be (next state, bits), or bits."""
-    form = _form_of(instruction)
+def plan_random_bits(
+    instruction: Instruction, target: Target, piece: int = COUNTERS
+) -> KernelPlan | None:
+    """Return the plan of an rng-bit-generator; the result may be (next state, bits), or bits.
+
+    A piece of work has `piece` counters, a multiple of the number of lanes.
+    """
+    form = replace(_form_of(instruction), piece=piece)
     return KernelPlan(lambda: _Writer(form, target).write())
 
 
@@ -142,7 +149,7 @@ class _Writer:
         functions, phases = [], []
         if form.counters:
             self._pieces(self._state(fn, state), result)
-            each = min(form.row, COUNTERS) * seconds(8, 60 / self.lanes)
+            each = min(form.row, form.piece) * seconds(8, 60 / self.lanes)
             phases.append(Phase("bits", form.rows * form.pieces, each))
             functions.append(fn)
         if form.has_state:
@@ -174,8 +181,8 @@ class _Writer:
         form, fn, lanes = self.form, self.fn, self.lanes
         with fn.loop("%begin", "%end") as loop:
             row, piece = fn.div(loop.index, form.pieces), fn.rem(loop.index, form.pieces)
-            first = fn.mul(piece, COUNTERS)
-            last = fn.min(fn.add(first, COUNTERS), form.row)
+            first = fn.mul(piece, form.piece)
+            last = fn.min(fn.add(first, form.piece), form.row)
             with fn.loop(first, last, lanes) as block:
                 words = self._words(state, fn.add(fn.mul(row, form.row), block.index))
                 if form.apart == 1:

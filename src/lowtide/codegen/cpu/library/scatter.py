@@ -197,7 +197,7 @@ class ScatterKernel:
             origin[d] = batch[position]
         test = ""
         for (d, _), value in zip(form.starts, starts, strict=True):
-            start = _as_index(fn, value)
+            start = as_index(fn, value)
             free = form.sizes[d] - form.window_size(d) + 1
             inside = self._inside(d, start, free)
             test = fn.op(f"and i1 {test}, {inside}") if test else inside
@@ -361,8 +361,8 @@ def combine_reads(combine: Computation) -> frozenset[int]:
     return frozenset([i for i, x in olds if x.users or x is combine.root])
 
 
-def _as_index(fn: Function, value: Value) -> Integer:
-    """An integer as an i64: a negative one becomes larger than any size."""
+def as_index(fn: Function, value: Value) -> Integer:
+    """Return an integer as an i64: a negative one becomes larger than any size."""
     if not value.name.startswith("%"):
         return int(value.name)
     bits = max(8, value.type.bits)

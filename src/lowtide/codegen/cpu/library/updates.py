@@ -19,7 +19,7 @@ from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class _Results:
+class UpdatedResults:
     """What makes the results of a fusion: scatters, with the results of each, and plain values."""
 
     scatters: dict[Instruction, dict[int, int]]
@@ -31,7 +31,7 @@ def plan_moving_scatter(scatter: Instruction, target: Target) -> KernelPlan | No
     count = len(scatter.operands) // 2
     if len(in_place_pairs(scatter)) == count:
         return None
-    results = _Results({scatter: {x: x for x in range(count)}}, {})
+    results = UpdatedResults({scatter: {x: x for x in range(count)}}, {})
     return KernelPlan(lambda: _code(scatter, results, target))
 
 
@@ -45,13 +45,14 @@ def plan_update(fusion: Instruction, target: Target) -> KernelPlan | None:
     inner = members(fusion)
     if not any(x.opcode is Opcode.SCATTER for x in inner):
         return None
-    results = _results_of(fusion)
+    results = updated_results(fusion)
     if results is None or not all(x in results.scatters or has_rule(x) for x in inner):
         return None
     return KernelPlan(lambda: _code(fusion, results, target))
 
 
-def _results_of(fusion: Instruction) -> _Results | None:
+def updated_results(fusion: Instruction) -> UpdatedResults | None:
+    """Return what makes the results, None where more than names is made of what scatters make."""
     scatters: dict[Instruction, dict[int, int]] = {}
     plain: dict[int, Instruction] = {}
     number = 0
@@ -72,7 +73,7 @@ def _results_of(fusion: Instruction) -> _Results | None:
             scatters[source][each] = number
             number += 1
     complete = all(len(x.operands) // 2 == len(found) for x, found in scatters.items())
-    return _Results(scatters, plain) if complete and not _reads_any(scatters) else None
+    return UpdatedResults(scatters, plain) if complete and not _reads_any(scatters) else None
 
 
 def _reads_any(scatters: Iterable[Instruction]) -> bool:
@@ -87,7 +88,7 @@ def _reads_any(scatters: Iterable[Instruction]) -> bool:
     return False
 
 
-def _code(fusion: Instruction, results: _Results, target: Target) -> KernelCode:
+def _code(fusion: Instruction, results: UpdatedResults, target: Target) -> KernelCode:
     codes: list[KernelCode] = []
     places = [index for index, leaf in fusion.shape.leaves() if leaf.is_array]
     in_place = {places.index(output) for _, output in in_place_pairs(fusion)}

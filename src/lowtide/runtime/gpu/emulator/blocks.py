@@ -9,18 +9,21 @@ from typing import Any, Final
 
 import numpy as np
 
-from lowtide.runtime.gpu.emulator.races import race_in, unwritten_in
+from lowtide.ir.thunk import GridLaunch
+from lowtide.runtime.gpu.emulator.copies_text import COPY_WORDS, LIST_WORDS, MOST_COPIES
+from lowtide.runtime.gpu.emulator.products import PRODUCT_WAITS
 from lowtide.runtime.gpu.emulator.shadow import EmulationError
+from lowtide.runtime.gpu.emulator.shared_log import LOGGED, SharedLog
 from lowtide.runtime.gpu.emulator.state import SLOTS, StateField, Wait
 from lowtide.runtime.gpu.emulator.warp import (
     WARP,
     Lanes,
-    bfloat_product,
     exchange,
-    half_product,
     matrices,
     turned_matrices,
 )
+from lowtide.runtime.gpu.emulator.warpgroup import WARPGROUP, Warpgroup
+from lowtide.runtime.gpu.emulator.warpgroup_text import MOST_SUMS
 
 _STACK_BYTES: Final = 1 << 16
 _CONTEXT_BYTES: Final = 8192
@@ -29,16 +32,11 @@ _CONTEXT_BYTES: Final = 8192
 _LINK, _STACK, _SIZE = 1, 2, 4
 """Where it has the context that follows, the stack, and its size, in words of 8 bytes."""
 
-_LOGGED: Final = 1 << 21
-"""Accesses to shared memory between two barriers, at most."""
-
-
 _TOGETHER: Final[dict[int, Callable[[Lanes], None]]] = {
     Wait.EXCHANGE: exchange,
-    Wait.BFLOAT_PRODUCT: bfloat_product,
-    Wait.HALF_PRODUCT: half_product,
     Wait.MATRICES: matrices,
     Wait.TURNED_MATRICES: turned_matrices,
+    **PRODUCT_WAITS,
 }
 """What a warp does all of whose threads wait for it."""
 
@@ -55,26 +53,29 @@ def _libc() -> Any:
 class Fibers:
     """Contexts and stacks for the threads of a block, and what they share with the scheduler.
 
-    `state` is the address of `@gpu_state` of the kernels' module.
+    `state` is the address of `@gpu_state` of the kernels' module, `shared` that of the shared
+    memory that launches ask for.
     """
 
-    def __init__(self, state: int) -> None:
+    def __init__(self, state: int, shared: int) -> None:
         pointer = ctypes.cast(state, ctypes.POINTER(ctypes.c_int64))
         self.state = np.ctypeslib.as_array(pointer, (len(StateField),))
-        self._log = np.zeros((_LOGGED, 2), np.uint64)
-        self._written = np.zeros(0, np.uint64)
-        """The addresses in shared memory that the block had written at its last barrier."""
+        self._log = SharedLog(shared)
+        self._warpgroups: list[Warpgroup] = []
         self._main = np.zeros(_CONTEXT_BYTES // 8, np.uint64)
         self._contexts = np.zeros((0, _CONTEXT_BYTES // 8), np.uint64)
         self._stacks = np.zeros((0, _STACK_BYTES), np.uint8)
         self._lanes = np.zeros((0, SLOTS), np.int32)
+        self._copies = np.zeros((0, LIST_WORDS), np.int64)
+        self._sums = np.zeros((0, MOST_SUMS), np.float32)
         self.state[StateField.SCHEDULER] = self._main.ctypes.data
-        self.state[StateField.LOG] = self._log.ctypes.data
-        self.state[StateField.CAPACITY] = _LOGGED
+        self.state[StateField.LOG] = self._log.rows.ctypes.data
+        self.state[StateField.CAPACITY] = LOGGED
 
-    def run_block(self, name: str, entry: int, block: int, threads: int) -> None:
+    def run_block(self, launch: GridLaunch, entry: int, block: int) -> None:
         """Run all threads of a block; raises EmulationError for a race, or threads that hang."""
-        self._begin(entry, threads)
+        name, threads = launch.function, launch.threads
+        self._begin(entry, launch)
         self.state[StateField.BLOCK] = block
         waits = np.full(threads, -1)
         runnable: Sequence[int] = range(threads)
@@ -83,16 +84,24 @@ class Fibers:
                 waits[thread] = self._resumed(thread)
             runnable = self._released(name, waits)
         self._check_log(name)
+        if any(x.going_on for x in self._warpgroups):
+            raise EmulationError(f"{name}: a block ends without a wait for its last products")
 
-    def _begin(self, entry: int, threads: int) -> None:
-        libc = _libc()
+    def _begin(self, entry: int, launch: GridLaunch) -> None:
+        libc, threads = _libc(), launch.threads
         if threads > len(self._contexts):
             self._contexts = np.zeros((threads, _CONTEXT_BYTES // 8), np.uint64)
             self._stacks = np.zeros((threads, _STACK_BYTES), np.uint8)
             self._lanes = np.zeros((threads, SLOTS), np.int32)
+            self._copies = np.zeros((threads, LIST_WORDS), np.int64)
+            self._sums = np.zeros((threads, MOST_SUMS), np.float32)
             self.state[StateField.LANES] = self._lanes.ctypes.data
+            self.state[StateField.COPIES] = self._copies.ctypes.data
+            self.state[StateField.SUMS] = self._sums.ctypes.data
         self.state[StateField.LOGGED] = self.state[StateField.PASSED] = 0
-        self._written = np.zeros(0, np.uint64)
+        self._copies[:, :2] = 0
+        self._log.begin(launch.shared_bytes)
+        self._warpgroups = [Warpgroup(i, self._log) for i in range(threads // WARPGROUP)]
         for thread in range(threads):
             context = self._contexts[thread]
             libc.getcontext(context.ctypes.data)
@@ -121,6 +130,12 @@ class Fibers:
                 continue
             together(lanes)
             found += range(first, first + len(warp))
+        for warpgroup in self._warpgroups:
+            first = warpgroup.number * WARPGROUP
+            members = range(first, first + WARPGROUP)
+            if (waits[first : first + WARPGROUP] == Wait.WARPGROUP).all():
+                self._together(name, warpgroup, members)
+                found += members
         if found:
             self.state[StateField.PASSED] += 1  # Threads of a warp are in step again.
         if found or (waits == Wait.ENDED).all():
@@ -132,23 +147,31 @@ class Fibers:
         text = ", ".join([f"{int((waits == x).sum())} {x.name.lower()}" for x in Wait])
         raise EmulationError(f"{name}: threads of a block wait for different things: {text}")
 
+    def _together(self, name: str, warpgroup: Warpgroup, members: range) -> None:
+        """Do what all threads of a warpgroup call."""
+        words = np.ascontiguousarray(self._lanes[members]).view(np.int64)
+        sums = self._sums[members.start : members.stop]
+        try:
+            warpgroup.call(words, sums)
+        except EmulationError as error:
+            raise EmulationError(f"{name}: {error}") from None
+
     def _check_log(self, name: str) -> None:
         """Raise EmulationError for a race since the last barrier."""
-        count = int(self.state[StateField.LOGGED])
-        if count > _LOGGED:
-            raise EmulationError(f"{name}: {count} accesses to shared memory without a barrier")
-        race = race_in(self._log[:count])
-        unwritten, self._written = unwritten_in(self._log[:count], self._written)
+        self._note_what_goes_on(name)
+        count, is_wrong = int(self.state[StateField.LOGGED]), bool(self.state[StateField.FAULT])
         self.state[StateField.LOGGED] = 0
-        if self.state[StateField.FAULT]:
-            return  # An earlier access is wrong already.
-        if race is not None:
-            raise EmulationError(
-                f"{name}: a race in shared memory: threads {race.first} and {race.second} access "
-                f"byte {race.place}, and one of them writes it, without a barrier between"
-            )
-        if unwritten is not None:
-            raise EmulationError(
-                f"{name}: thread {unwritten.thread} reads byte {unwritten.place} of shared memory, "
-                "which no thread of the block has written"
-            )
+        self._log.check(name, count, is_wrong=is_wrong)
+
+    def _note_what_goes_on(self, name: str) -> None:
+        """Note the accesses of copies and products that go on over a barrier."""
+        for warpgroup in self._warpgroups:
+            warpgroup.note_all()
+        counts = self._copies[:, 0]
+        if not counts.any():
+            return
+        if counts.max() > MOST_COPIES:
+            raise EmulationError(f"{name}: a thread begins more than {MOST_COPIES} copies at once")
+        places = self._copies[:, 2::COPY_WORDS]
+        going_on = np.arange(MOST_COPIES) < counts[:, None]
+        self._log.note_copies(places[going_on], np.nonzero(going_on)[0])

@@ -9,8 +9,9 @@ around each allocation lie others, which must stay as they are.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
+from time import perf_counter
 from typing import Final, final
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy as np
 from lowtide.ir.thunk import GridLaunch
 from lowtide.records import dataclass
 from lowtide.runtime.cpu.program import Bytes
-from lowtide.runtime.gpu.driver import HOST, DeviceMemoryError, DriverError
+from lowtide.runtime.gpu.driver import HOST, Body, DeviceMemoryError, DriverError
 from lowtide.runtime.gpu.emulator.queues import Queues
 from lowtide.runtime.gpu.emulator.running import HostKernels
 from lowtide.runtime.gpu.emulator.shadow import EmulationError, WatchedMoment
@@ -59,6 +60,7 @@ class EmulatedDriver:
 
     def __init__(self, seed: int = 0, faults: DeviceFaults = NO_FAULTS) -> None:
         self.dlpack_device = HOST, 0
+        self.decides = True
         self._is_closed = False
         self._faults = faults
         self._queues = Queues(seed)
@@ -132,6 +134,10 @@ class EmulatedDriver:
         self._queues.shadow.remove(address)
         self._taken -= self._memory.pop(address)[1]
         self._bases = sorted(self._memory)
+
+    def host_memory(self, nbytes: int) -> Bytes:
+        """Return memory of the host."""
+        return np.full(nbytes, _POISON, np.uint8)
 
     def _give_back(self, address: int) -> None:
         """Forget an allocation of another device."""
@@ -229,9 +235,9 @@ class EmulatedDriver:
         self._queues.put(stream, run, (target, source), f"a copy of {nbytes} bytes")
 
     def launch(
-        self, function: int, grid: tuple[int, int], addresses: Sequence[int], stream: int
+        self, function: int, grid: tuple[int, int, int], addresses: Sequence[int], stream: int
     ) -> None:
-        """Run a function by a number of blocks of a number of threads."""
+        """Run a function, which is given addresses; see `GridLaunch.grid`."""
         self._check()
         kernels, symbol = self._functions[function]
         launch = GridLaunch(symbol, *grid)
@@ -266,6 +272,28 @@ class EmulatedDriver:
         """Capture what is put into a stream from now on."""
         self._queues.begin_capture(stream)
 
+    def capture_loop(self, predicate: int, body: Body, stream: int) -> None:
+        """Repeat what a body puts into a stream of its own while a byte is not 0."""
+
+        def trips(moment: WatchedMoment) -> Iterator[int]:
+            while self._view(predicate, 1, moment, writes=False)[0]:
+                yield 0
+
+        self._queues.capture_steps(stream, [body], trips, "a loop")
+
+    def capture_branches(
+        self, selector: int, is_byte: bool, bodies: Sequence[Body], stream: int
+    ) -> None:
+        """Do what one of the bodies puts into a stream of its own, as a selector says."""
+
+        def chosen(moment: WatchedMoment) -> Iterator[int]:
+            data = self._view(selector, 1 if is_byte else 4, moment, writes=False)
+            number = int(data.view(np.bool_ if is_byte else np.int32)[0])
+            last = len(bodies) - 1
+            yield 1 - number if is_byte else number if 0 <= number <= last else last
+
+        self._queues.capture_steps(stream, bodies, chosen, "a branch")
+
     def end_capture(self, stream: int) -> int:
         """Return what was captured as a graph."""
         return self._queues.end_capture(stream)
@@ -274,6 +302,13 @@ class EmulatedDriver:
         """Put all work of a graph into a stream."""
         self._check()
         self._queues.launch(graph, stream)
+
+    def graph_seconds(self, graph: int, stream: int) -> float:
+        """Return how long this host takes for a graph."""
+        start = perf_counter()
+        self.launch_graph(graph, stream)
+        self.synchronize(stream)
+        return perf_counter() - start
 
     def wait_for_stream(self, handle: int) -> None:
         """Do nothing: no other library has streams here."""

@@ -13,29 +13,36 @@ from typing import Final
 
 from lowtide.ir.thunk import LaunchedKernel
 from lowtide.llvm.ptx import joined, without_prefetches
+from lowtide.runtime.gpu.emulator.copies_text import COPY_FUNCTIONS, COPY_SUPPORT
+from lowtide.runtime.gpu.emulator.number_text import NUMBERS
+from lowtide.runtime.gpu.emulator.products import PRODUCTS
 from lowtide.runtime.gpu.emulator.shadow_text import WatchedFault, watch_support
 from lowtide.runtime.gpu.emulator.state import SLOTS, StateField, Wait, field
+from lowtide.runtime.gpu.emulator.warpgroup_text import with_warpgroups
 from lowtide.runtime.gpu.emulator.watching import watched
+
+ASKED_BYTES: Final = 1 << 18
+"""Bytes that are there for launches that ask for shared memory, more than any may."""
 
 WAITING: Final = (
     "llvm.nvvm.barrier.cta.sync.aligned.all",
     "llvm.nvvm.shfl.sync.bfly.i32",
     "llvm.nvvm.bar.warp.sync",
-    "llvm.nvvm.mma.m16n8k16.row.col.bf16",
-    "llvm.nvvm.mma.m16n8k16.row.col.f32.f32",
+    *[x.intrinsic for x in PRODUCTS],
     "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16.p3",
     "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16.p3",
+    "wgmma.fence",
 )
-"""Intrinsics in which threads wait for each other."""
-
-_FLOATS: Final = "{ float, float, float, float }"
-
+"""Functions in which threads wait for each other; the last one stands ahead of all like it."""
 
 _SUPPORT: Final = f"""
 @gpu_state = internal global [{len(StateField)} x i64] zeroinitializer
 declare i32 @swapcontext(ptr, ptr)
 define ptr @gpu_state_address() {{
   ret ptr @gpu_state
+}}
+define ptr @gpu_shared_address() {{
+  ret ptr @gpu_shared
 }}
 define internal i32 @gpu_thread() {{
   %t = load i32, ptr {field(StateField.THREAD)}
@@ -130,37 +137,6 @@ end:
 }}
 """
 
-_PRODUCT: Final = """
-define internal {floats} @{name}({parameters}) noinline {{
-  %lane = call ptr @gpu_lane()
-{stores}
-  call void @gpu_wait(i64 {kind})
-{loads}
-  ret {floats} %s3
-}}
-"""
-
-
-def _product(name: str, word: str, kind: Wait) -> str:
-    """The product of a warp: six operands and four sums of each lane, of which the sums return."""
-    types = [word] * 6 + ["float"] * 4
-    places = [f"  %p{i} = getelementptr i32, ptr %lane, i64 {i}" for i in range(SLOTS)]
-    stores = [f"  store {type_} %x{i}, ptr %p{i}" for i, type_ in enumerate(types)]
-    loads = []
-    for i in range(4):
-        before = f"%s{i - 1}" if i else "poison"
-        loads.append(f"  %r{i} = load float, ptr %p{6 + i}")
-        loads.append(f"  %s{i} = insertvalue {_FLOATS} {before}, float %r{i}, {i}")
-    return _PRODUCT.format(
-        floats=_FLOATS,
-        name=name,
-        parameters=", ".join([f"{type_} %x{i}" for i, type_ in enumerate(types)]),
-        stores="\n".join([*places, *stores]),
-        loads="\n".join(loads),
-        kind=int(kind),
-    )
-
-
 _MATRICES: Final = """
 define internal {{ i32, i32, i32, i32 }} @{name}(ptr %at) noinline {{
   call void @gpu_note(ptr %at, i64 16, i64 0, i64 16)
@@ -175,23 +151,19 @@ define internal {{ i32, i32, i32, i32 }} @{name}(ptr %at) noinline {{
 """A load of four matrices by a warp: each lane takes a row of one, and is given words of each."""
 
 _FUNCTIONS: Final = {
+    "llvm.nvvm.ex2.approx.f": "gpu_power_of_two",
+    "llvm.nvvm.ff2bf16x2.rn": "gpu_bfloats",
     "llvm.nvvm.read.ptx.sreg.tid.x": "gpu_thread",
     "llvm.nvvm.read.ptx.sreg.ctaid.x": "gpu_block",
     "llvm.nvvm.barrier.cta.sync.aligned.all": "gpu_barrier",
     "llvm.nvvm.shfl.sync.bfly.i32": "gpu_exchange",
     "llvm.nvvm.bar.warp.sync": "gpu_warp_barrier",
-    "llvm.nvvm.mma.m16n8k16.row.col.bf16": "gpu_product_bf16",
-    "llvm.nvvm.mma.m16n8k16.row.col.f32.f32": "gpu_product_f16",
+    **{x.intrinsic: x.function for x in PRODUCTS},
     "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16.p3": "gpu_matrices",
     "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16.p3": "gpu_turned_matrices",
+    **COPY_FUNCTIONS,
 }
 """What stands for each intrinsic of the device."""
-
-_PRODUCTS: Final = (
-    ("gpu_product_bf16", "i32", Wait.BFLOAT_PRODUCT),
-    ("gpu_product_f16", "<2 x half>", Wait.HALF_PRODUCT),
-)
-"""The functions that stand for products, a pair of numbers of their operands, and the wait."""
 
 _LOADS: Final = (
     ("gpu_matrices", Wait.MATRICES),
@@ -207,6 +179,8 @@ _SHARED: Final = re.compile(
     r"ptr addrspace\(3\) (?P<pointer>[^ ,]+), align (?P<align>\d+)",
     re.MULTILINE,
 )
+_ASKED: Final = re.compile(r"^@([\w.]+) = external addrspace\(3\) global .*\n", re.MULTILINE)
+_CAST: Final = re.compile(r"= addrspacecast (ptr %[\w.]+) to ptr addrspace\(\d\)")
 _SPACE: Final = re.compile(r" addrspace\(\d\)")
 _TYPE: Final = re.compile(r"(?:<(\d+) x )?(?:i(\d+)|(half)|(float)|(double))>?")
 
@@ -219,19 +193,29 @@ def host_text(texts: Sequence[str], kernels: Sequence[LaunchedKernel]) -> str:
     text = without_prefetches(joined(texts))
     text = watched(_SHARED.sub(_noted, text), type_bytes)
     support = watch_support(text)
-    text = _DECLARED.sub("", f"{text}\n")
+    text, warpgroups = with_warpgroups(_with_asked_memory(_DECLARED.sub("", f"{text}\n")))
     text = _INTRINSIC.sub(lambda x: f"@{_FUNCTIONS[x[1]]}", text)
+    text = _CAST.sub(r"= bitcast \1 to ptr", text)
     text = _SPACE.sub("", text).replace("define ptx_kernel ", "define ")
-    products = "".join(
-        [_product(name, word, kind) for name, word, kind in _PRODUCTS if f"@{name}(" in text]
-    )
+    products = "".join([x.text() for x in PRODUCTS if f"@{x.function}(" in text])
     loads = [_MATRICES.format(name=x, kind=int(kind)) for x, kind in _LOADS if f"@{x}(" in text]
     entries = [
         _entry(launch.function, kernel.buffers + 1)
         for kernel in kernels
         for launch in kernel.launches
     ]
-    return "\n".join([text, _SUPPORT, support, products, *loads, *dict.fromkeys(entries)])
+    more = [_SUPPORT, COPY_SUPPORT, NUMBERS, warpgroups]
+    return "\n".join([text, *more, support, products, *loads, *dict.fromkeys(entries)])
+
+
+def _with_asked_memory(text: str) -> str:
+    """The shared memory that launches ask for is one array, whatever kernels call it."""
+    names = _ASKED.findall(text)
+    for name in names:
+        text = text.replace(f"@{name} ", "@gpu_shared ").replace(f"@{name},", "@gpu_shared,")
+    nbytes = ASKED_BYTES if names else 16
+    array = f"@gpu_shared = internal global [{nbytes} x i8] zeroinitializer, align 1024\n"
+    return f"{_ASKED.sub('', text)}\n{array}"
 
 
 def _noted(access: re.Match[str]) -> str:

@@ -9,7 +9,7 @@ the waits between streams allow.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from itertools import count
 from random import Random
@@ -28,6 +28,9 @@ from lowtide.runtime.gpu.emulator.shadow import (
 
 Run = Callable[[WatchedMoment], None]
 """Does a piece of work at its moment."""
+
+Steps = Callable[[WatchedMoment], Iterator[int]]
+"""Yields the numbers of the bodies that run, each when all before it is done."""
 
 _SPEEDS: Final = (1.0, 0.03, 0.001)
 """Slow streams fall far behind, so that what others should have waited for is not there."""
@@ -70,6 +73,8 @@ class _Node:
     what: str
     stream: int
     after: tuple[int, ...]
+    has_steps: bool = False
+    """Whether it does several things in turn, as loops and branches do."""
 
 
 @dataclass(slots=True, eq=False)
@@ -209,6 +214,38 @@ class Queues:
 
     # -- graphs ----------------------------------------------------------------------------------
 
+    def capture_steps(
+        self, stream: int, bodies: Sequence[Callable[[int], None]], run: Steps, what: str
+    ) -> None:
+        """Put a loop or branches into what is captured: `run` says which bodies run, and when.
+
+        What a body puts into the stream that it is given runs in turn.
+        """
+        outer = self._capture
+        if outer is None or stream not in outer.frontiers:
+            raise EmulationError(f"{what} outside of a capture")
+        made: list[list[_Node]] = []
+        for body in bodies:
+            inner = next(self._numbers)
+            self._capture = _Capture(inner, frontiers={inner: set()})
+            try:
+                body(inner)
+                made.append(self._capture.nodes)
+            finally:
+                self._capture = outer
+
+        def all_of(moment: WatchedMoment) -> None:
+            for number in run(moment):
+                for node in made[number]:
+                    self.shadow.settle(moment)
+                    node.run(moment)
+                self.shadow.settle(moment)
+
+        touched = tuple([x for nodes in made for node in nodes for x in node.touches])
+        after = tuple(sorted(outer.frontiers[stream]))
+        outer.nodes.append(_Node(all_of, touched, what, stream, after, has_steps=True))
+        outer.frontiers[stream] = {len(outer.nodes) - 1}
+
     def begin_capture(self, stream: int) -> None:
         """Capture what is put into a stream from now on, and into those that wait for it."""
         if self._capture is not None:
@@ -246,6 +283,8 @@ class Queues:
             own.clock[:] = start
             for x in node.after:
                 np.maximum(own.clock, made[x][1], out=own.clock)
+            if node.has_steps:  # The number of what it has done so far.
+                self.shadow.moment(own.number, own.clock, node.what)
             after = (begin, *[made[x][0] for x in node.after])
             work = self._put_now(own, node.run, node.touches, node.what, after)
             made.append((work, own.clock.copy()))

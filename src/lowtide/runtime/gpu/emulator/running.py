@@ -38,10 +38,11 @@ class HostKernels:
         launches = [x for kernel in program.kernels for x in kernel.launches]
         self._waiting = waiting_kernels(text)
         names = dict.fromkeys([f"enter_{x.function}" for x in launches])
-        exported = ["gpu_state_address", "gpu_run", *names]
+        exported = ["gpu_state_address", "gpu_shared_address", "gpu_run", *names]
         self._library = Library([_host_code(program)], exported, host_target())
-        address = ctypes.CFUNCTYPE(ctypes.c_void_p)(self._library["gpu_state_address"])
-        self._fibers = Fibers(address())
+        asked = ctypes.CFUNCTYPE(ctypes.c_void_p)
+        state, shared = (asked(self._library[x])() for x in exported[:2])
+        self._fibers = Fibers(state, shared)
         self._run_all = _RUN(self._library["gpu_run"])
 
     def launch(self, launch: GridLaunch, addresses: Sequence[int]) -> None:
@@ -58,7 +59,7 @@ class HostKernels:
             self._run_all(entry, launch.blocks, launch.threads)
             return
         for block in range(launch.blocks):
-            self._fibers.run_block(launch.function, entry, block, launch.threads)
+            self._fibers.run_block(launch, entry, block)
 
     def launch_watched(
         self,

@@ -77,6 +77,12 @@ class Shadow:
         clock[stream] = self._last
         return WatchedMoment(self._last, what, clock.copy())
 
+    def settle(self, moment: WatchedMoment) -> None:
+        """What a work did so far is done before what it does next: it has the number before."""
+        for words in self._words.values():
+            mine = words >> np.uint64(WORK_SHIFT) == np.uint64(moment.number)
+            words[mine] -= np.uint64(1 << WORK_SHIFT)
+
     def forget(self) -> None:
         """All work is done and was waited for: what comes next races with none of it."""
         self._last = 0

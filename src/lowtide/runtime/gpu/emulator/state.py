@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-SLOTS: Final = 10
+SLOTS: Final = 20
 """Words in which a thread hands values to its warp, and gets some back."""
 
 
@@ -46,6 +46,10 @@ class StateField(IntEnum):
     FAULT_OTHER = 18
     FAULT_ME = 19
     """The first `WatchedFault`, its address, the word of the other access, and that of this one."""
+    COPIES = 20
+    """The address of a list of copies for each thread; see `copies_text`."""
+    SUMS = 21
+    """The address of sums of each thread that go to its warpgroup and back."""
 
 
 class Wait(IntEnum):
@@ -58,6 +62,11 @@ class Wait(IntEnum):
     HALF_PRODUCT = 4
     MATRICES = 5
     TURNED_MATRICES = 6
+    WARPGROUP = 7
+    SIGNED_PRODUCT = 8
+    UNSIGNED_PRODUCT = 9
+    SMALL_DOUBLE_PRODUCT = 10
+    DOUBLE_PRODUCT = 11
 
 
 def field(field_: StateField) -> str:
