@@ -172,7 +172,11 @@ _LOADS: Final = (
 
 """The functions that stand for loads of matrices, and the wait."""
 
-_DECLARED: Final = re.compile(r"^declare .*@llvm\.nvvm\..*\n", re.MULTILINE)
+_DECLARED: Final = re.compile(
+    r"^declare .*@llvm\.(?:nvvm\..*|memset\.p0\.i64\(.*|memcpy\.p0\.p0\.i64\(.*)\n", re.MULTILINE
+)
+"""Declarations of what functions stand for, and of what `COPY_SUPPORT` declares once."""
+
 _INTRINSIC: Final = re.compile(r"@(llvm\.nvvm\.[\w.]+)")
 _SHARED: Final = re.compile(
     r"^  (?:(?P<result>%\S+) = load (?P<loaded>[^,]+)|store (?P<stored><[^>]+>|\w+) [^,]+), "
