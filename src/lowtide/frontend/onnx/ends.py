@@ -1,4 +1,4 @@
-"""Where rows end in trees: by bits or by a walk, whichever is less work."""
+"""Places in trees at which rows end: by bits or by a walk, whichever is less work."""
 
 from __future__ import annotations
 
