@@ -39,7 +39,7 @@ def way(request, monkeypatch):
 
 
 @pytest.mark.parametrize("name", FORESTS)
-@pytest.mark.parametrize("rows", [1, 37])
+@pytest.mark.parametrize("rows", [1, 2, 37])
 @pytest.mark.usefixtures("way")
 def test_rows_end_where_the_definition_says(name, rows):
     forest = drawn(name)

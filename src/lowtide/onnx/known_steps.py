@@ -34,6 +34,7 @@ Weights: TypeAlias = "Mapping[str, Array]"
 KEPT_STEPS: Final = 16
 """The programs of as many sets of shapes are kept in memory, by default: those used last."""
 
+_ARRAY: Final = np.ndarray
 _VALUES: Final = "values"
 _STEP: Final = "step"
 
@@ -78,6 +79,30 @@ class KnownProgram:
         made = dict(zip(self.step.results, map(np.asarray, results), strict=True))
         sources = (made, self._same, feeds)
         return [next(y[x] for y in sources if x in y) for x in self._outputs]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RepeatedRun:
+    """A program for feeds of a signature, no value of which decides about it.
+
+    There is only the one of the last run: it is the program used last, whoever else counts that.
+    """
+
+    signature: tuple[Any, ...]
+    program: KnownProgram
+
+
+def signature_of(feeds: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return names, types and sizes of arrays; it has fewer entries than feeds if others are."""
+    return tuple([(name, x.dtype, x.shape) for name, x in feeds.items() if type(x) is _ARRAY])
+
+
+def repeated(feeds: Mapping[str, Any], program: KnownProgram) -> RepeatedRun | None:
+    """Return how to run on such feeds again, None where their values decide about the program."""
+    signature = signature_of(feeds)
+    if program.step.fixed or len(signature) < len(feeds):
+        return None
+    return RepeatedRun(signature, program)
 
 
 @final

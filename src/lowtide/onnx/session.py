@@ -20,10 +20,17 @@ from lowtide.onnx.binding import IOBinding
 from lowtide.onnx.description import ModelMetadata, NodeArg, metadata_of, node_arg
 from lowtide.onnx.feeds import checked_feeds
 from lowtide.onnx.known_models import known_interface, may_be_known
-from lowtide.onnx.known_steps import KEPT_STEPS, KnownProgram, KnownSteps, WholeStep
+from lowtide.onnx.known_steps import (
+    KEPT_STEPS,
+    KnownProgram,
+    KnownSteps,
+    RepeatedRun,
+    WholeStep,
+    repeated,
+    signature_of,
+)
 from lowtide.onnx.model_bytes import ModelBytes
 from lowtide.onnx.progress import shown_on_terminal
-from lowtide.onnx.repeated import RepeatedRun, repeated, signature_of
 from lowtide.onnx.values import Value
 from lowtide.options import Options, options_with
 

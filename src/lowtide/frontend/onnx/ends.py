@@ -1,4 +1,4 @@
-"""Where rows end in trees: by bits or by a walk, whichever is less work."""
+"""Places in trees at which rows end: by bits or by a walk, whichever is less work."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ _STEP: Final = 34
 _FIRST_ROW: Final = 9
 """What a test costs beside those of its rows, in the same measure."""
 
+_BESIDE: Final = 8
+"""Rows are compared in groups of as many: about as many lanes vectors have."""
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Ends:
@@ -38,6 +41,7 @@ class Ends:
 def ends(b: Builder, x: Op, forest: Forest) -> list[Ends]:
     """Return where rows of x [n, features] end, of some trees after the other.
 
+    Behind them may be rows that mean nothing.
     Raises ValueError where a node tests a feature that there is not.
     """
     n, width = x.dimensions
@@ -49,7 +53,15 @@ def ends(b: Builder, x: Op, forest: Forest) -> list[Ends]:
     if not _is_by_bits(levels, n):
         walked = packed(forest, levels, DTYPES[x.element_type])
         return [Ends(walked_places(b, x, walked), 1, walked.nodes)]
+    beside = _rows_beside(n)
+    if beside > n:
+        x = b.pad(x, b.constant(0, x.element_type), [(0, beside - n), (0, 0)])
     return [_by_bits(b, x, forest, bits) for bits in leaf_bits(levels)]
+
+
+def _rows_beside(n: int) -> int:
+    """As many rows as are compared side by side, of which one alone is not."""
+    return n if n <= 1 else -(-n // _BESIDE) * _BESIDE
 
 
 def _by_bits(b: Builder, x: Op, forest: Forest, bits: LeafBits) -> Ends:
@@ -61,4 +73,4 @@ def _by_bits(b: Builder, x: Op, forest: Forest, bits: LeafBits) -> Ends:
 def _is_by_bits(levels: Levels, n: int) -> bool:
     """Whether all tests are less work than the steps of a walk."""
     steps = sum([many * steps for many, steps in stages(levels.depths)])
-    return tests_of(levels) * (n + _FIRST_ROW) <= _STEP * n * steps
+    return tests_of(levels) * (_rows_beside(n) + _FIRST_ROW) <= _STEP * n * steps

@@ -60,8 +60,9 @@ def sums(b: Builder, x: Op, forest: Forest, aggregate: str) -> Op:
     kind, none = _KINDS[aggregate]
     weights = np.where(forest.has, forest.weights, none).astype(dtype)
     weights = np.concatenate([weights, np.full((1, weights.shape[1]), none, dtype)])
-    first, *rest = [_reduced(b, kind, weights[x.nodes], x) for x in ends(b, x, forest)]
+    first, *rest = [_reduced(b, kind, weights[y.nodes], y) for y in ends(b, x, forest)]
     total = reduce_ops(partial(_TOGETHER[kind], b), rest, first)
+    total = b.slice(total, [0, 0], [x.dimensions[0], total.dimensions[1]], [1, 1])
     if aggregate == "AVERAGE":
         return total / len(forest.roots)
     if kind == "sum":
