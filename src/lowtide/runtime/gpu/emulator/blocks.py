@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -15,13 +15,7 @@ from lowtide.runtime.gpu.emulator.products import PRODUCT_WAITS
 from lowtide.runtime.gpu.emulator.shadow import EmulationError
 from lowtide.runtime.gpu.emulator.shared_log import LOGGED, SharedLog
 from lowtide.runtime.gpu.emulator.state import SLOTS, StateField, Wait
-from lowtide.runtime.gpu.emulator.warp import (
-    WARP,
-    Lanes,
-    exchange,
-    matrices,
-    turned_matrices,
-)
+from lowtide.runtime.gpu.emulator.warp import WARP, WARP_WAITS
 from lowtide.runtime.gpu.emulator.warpgroup import WARPGROUP, Warpgroup
 from lowtide.runtime.gpu.emulator.warpgroup_text import MOST_SUMS
 
@@ -32,12 +26,7 @@ _CONTEXT_BYTES: Final = 8192
 _LINK, _STACK, _SIZE = 1, 2, 4
 """Where it has the context that follows, the stack, and its size, in words of 8 bytes."""
 
-_TOGETHER: Final[dict[int, Callable[[Lanes], None]]] = {
-    Wait.EXCHANGE: exchange,
-    Wait.MATRICES: matrices,
-    Wait.TURNED_MATRICES: turned_matrices,
-    **PRODUCT_WAITS,
-}
+_TOGETHER: Final = WARP_WAITS | PRODUCT_WAITS
 """What a warp does all of whose threads wait for it."""
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+
+from lowtide.runtime.gpu.emulator.state import Wait
 
 WARP: Final = 32
 
@@ -34,3 +37,11 @@ def turned_matrices(lanes: Lanes) -> None:
     halves = np.ascontiguousarray(lanes[:, :4]).view(np.int16).reshape(4, 8, 8)
     rows = np.ascontiguousarray(halves.transpose(0, 2, 1)).view(np.int32)
     lanes[:, :4] = rows.reshape(4, WARP).T
+
+
+WARP_WAITS: Final[dict[int, Callable[[Lanes], None]]] = {
+    Wait.EXCHANGE: exchange,
+    Wait.MATRICES: matrices,
+    Wait.TURNED_MATRICES: turned_matrices,
+}
+"""What a warp does all of whose threads wait for it, but for products."""
