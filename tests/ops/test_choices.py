@@ -7,6 +7,7 @@ import pytest
 from tests.codegen.gpu.programs import text_of
 
 from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.ir import Opcode
 from lowtide.ops.choices import chooses_in_order
 
 ENTRY = """
@@ -38,3 +39,12 @@ ENTRY = """
 def test_choices_of_choices(name: str, is_same: bool) -> None:
     module = parse_hlo(text_of(ENTRY))
     assert chooses_in_order(module.computations[name]) is is_same
+
+
+def test_instructions_that_were_made_late_are_found_first() -> None:
+    """Passes put new instructions behind those that read them."""
+    computation = parse_hlo(text_of(ENTRY)).computations["argmax"]
+    old = next(x for x in computation.instructions.values() if x.opcode is Opcode.SELECT)
+    late = computation.append("late", old.opcode, old.shape, old.operands, old.attributes)
+    old.replace_all_uses_with(late)
+    assert chooses_in_order(computation)

@@ -17,6 +17,7 @@ from lowtide.ir.computation import Computation
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.opcode import Opcode
+from lowtide.ir.traversal import post_order
 from lowtide.ops.reducers import selects
 
 Numbers = tuple[Any, ...]
@@ -87,7 +88,7 @@ def _is_otherwise(x: Instruction) -> bool:
 def _chosen(computation: Computation, given: Numbers) -> Numbers:
     """What a reducer gives for some numbers."""
     found: dict[Instruction, Any] = dict(zip(computation.parameters, given, strict=True))
-    for x in computation.instructions.values():
+    for x in post_order(computation):
         if x.opcode is not Opcode.PARAMETER:
             found[x] = _RULES[x.opcode](x, [found[y] for y in x.operands])
     root = found[computation.root]
