@@ -8,7 +8,7 @@ import pytest
 from tests.codegen.gpu.programs import text_of
 from tests.codegen.gpu.test_tiles import laid_out
 
-from lowtide.codegen.gpu.ffma import WAYS
+from lowtide.codegen.gpu.ffma import WAYS, ways_of
 from lowtide.codegen.gpu.product import GpuProduct, product_of
 from lowtide.codegen.gpu.waves import best_way
 from lowtide.frontend.hlo_text import parse_hlo
@@ -53,3 +53,29 @@ def test_blocks_in_turn_take_longer() -> None:
     (way,) = [x for x in WAYS if (x.sizes.rows, x.sizes.columns) == (128, 256)]
     one = way.cycles(product(128 * 132, 256, 512), 1)
     assert way.cycles(product(128 * 133, 256, 512), 1) == 2 * one
+
+
+COMPUTED = """
+HloModule m
+
+made {
+  x = f32[1024,1024] parameter(0)
+  y = f32[1024,1024] parameter(1)
+  e = f32[1024,1024] exponential(x)
+  ROOT d = f32[1024,1024] dot(e, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+
+ENTRY e {
+  x = f32[1024,1024] parameter(0)
+  y = f32[1024,1024] parameter(1)
+  ROOT f = f32[1024,1024] fusion(x, y), kind=kLoop, calls=made
+}
+"""
+
+
+def test_what_is_computed_is_brought_by_many_threads() -> None:
+    plain = product(1024, 1024, 1024)
+    assert min([x.sizes.threads for x in ways_of(plain)]) == 64
+    made = product_of(parse_hlo(COMPUTED).entry.root, gpu_target("cuda:sm_90"))
+    assert made is not None
+    assert {x.sizes.threads for x in ways_of(made)} == {256}

@@ -15,14 +15,21 @@ from lowtide.codegen.elements.parts import converted
 from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan
 from lowtide.codegen.gpu.parts import product_code
-from lowtide.codegen.gpu.product import GpuProduct, TileKernel, TileSizes, lanes_of, product_of
+from lowtide.codegen.gpu.product import (
+    DotLayout,
+    GpuProduct,
+    TileKernel,
+    TileSizes,
+    lanes_of,
+    product_of,
+)
 from lowtide.codegen.gpu.stages import sums_along_depth
 from lowtide.codegen.gpu.threads import WARP, SharedArray
 from lowtide.codegen.gpu.tiles import HALVES, Made, OperandTile, pieces_of
 from lowtide.codegen.gpu.waves import TileWay, best_way
 from lowtide.codegen.indexing import Index
 from lowtide.codegen.value import Value, register_type
-from lowtide.ir import ElementType, Instruction
+from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 
@@ -42,8 +49,12 @@ WAYS: Final = (
     TileWay(TileSizes(64, 256, 16, 256, 1, 1), 90, 90),
     TileWay(TileSizes(128, 64, 16, 128, 2, 1), 100, 90),
     TileWay(TileSizes(64, 64, 16, 64, 4, 1), 94, 42),
+    TileWay(TileSizes(64, 64, 16, 256, 2, 1), 76, 58),
 )
 """Tiles of numbers of 32 bits: a thread has sums for which it loads little of shared memory."""
+
+_MANY_THREADS: Final = 256
+"""Threads of a block that computes what it brings: few would take long for that."""
 
 _WIDE_WAYS: Final = (TileWay(TileSizes(64, 64, 16, 256, 2, 1), 16, 10),)
 """Tiles of numbers of 64 bits."""
@@ -63,13 +74,25 @@ def plan_ffma(instruction: Instruction, target: Target) -> GpuPlan | None:
     product = product_of(instruction, target)
     if product is None or product.total not in _TYPES or not is_worth_tiles(product):
         return None
-    scratch = product.scratch_bytes(_way(product)[1])
+    scratch = product.scratch_bytes(best_way(product, ways_of(product))[1])
     return GpuPlan("ffma", lambda: _code(product), scratch)
 
 
-def _way(product: GpuProduct) -> tuple[TileSizes, int]:
-    """The tiles, and the parts of the depth."""
-    return best_way(product, WAYS if product.total.nbytes <= 4 else _WIDE_WAYS)
+def ways_of(product: GpuProduct) -> Sequence[TileWay]:
+    """Return the tiles among which there is a choice."""
+    if product.total.nbytes > 4:
+        return _WIDE_WAYS
+    if _has_arrays(product):
+        return WAYS
+    return [x for x in WAYS if x.sizes.threads >= _MANY_THREADS]
+
+
+def _has_arrays(product: GpuProduct) -> bool:
+    """Whether both operands are arrays, which lie as they are taken."""
+    is_made = any(x.opcode is not Opcode.PARAMETER for x in product.hero.operands)
+    return isinstance(product.layout, DotLayout) and (
+        product.hero is product.instruction or not is_made
+    )
 
 
 def is_worth_tiles(product: GpuProduct) -> bool:
@@ -87,7 +110,7 @@ def _code(product: GpuProduct) -> GpuCode:
 class _FfmaWriter:
     def __init__(self, product: GpuProduct) -> None:
         self.product = product
-        self.sizes, parts = _way(product)
+        self.sizes, parts = best_way(product, ways_of(product))
         self.counts = _COUNTS[self.sizes.rows * self.sizes.columns // self.sizes.threads]
         lanes = lanes_of(product, _STEP)
         self.kernel = TileKernel(product, self.sizes, lanes, parts=parts)
