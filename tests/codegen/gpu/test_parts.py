@@ -39,7 +39,7 @@ CASES = {
     "bf16": (laid_out("bf16", "f32", (1, 1), (40, 70, 1280)), 4, 1e-5),
     "bytes": (laid_out("s8", "s32", (0, 0), (40, 36, 2048)), 2, 0.0),
     "one number": (laid_out("f32", "f32", (1, 0), (1, 1, 1 << 17)), 2, 1e-5),
-    "what is made of them": (EPILOGUE, 20, 1e-5),
+    "what is made of them": (EPILOGUE, 10, 1e-5),
     "batches": (BATCHED, 6, 1e-2),
     "gradient of a kernel": (KERNEL_GRADIENT, 32, 1e-5),
 }
