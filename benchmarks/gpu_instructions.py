@@ -216,7 +216,7 @@ def rows(name: str, text: str, target: str) -> Iterator[str]:
         file.flush()
         command = [disassembler(), "-c", file.name]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-    kernels = [x for x in program.kernels if x.template in ("ffma", "mma", "dmma", "wgmma")]
+    kernels = [x for x in program.kernels if x.template in ("ffma", "mma", "dmma")]
     for number, kernel in enumerate(kernels):
         launch = kernel.launches[0]
         (code,) = re.findall(
