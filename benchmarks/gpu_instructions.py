@@ -44,12 +44,11 @@ CYCLES = {
     "DMMA": {"sm_80": 16.0, "sm_90a": 32.0, "sm_100": 16.0},
     "IMMA": {"sm_80": 8.0, "sm_90a": 4.0, "sm_100": 4.0},
     "IMAD": {"sm_80": 2.0, "sm_90a": 2.0, "sm_100": 2.0},
-    **{f"HGMMA.64x{columns}x16": {"sm_90a": columns / 2} for columns in (64, 128, 256)},
 }
 """Cycles that a scheduler's unit is busy with one product of a warp.
 
 By the makers' peaks of dense arithmetic: 1,024, 2,048 and 2,048 products of bf16 a cycle and
-multiprocessor by `mma.sync` or `wgmma`, a fourth of which is a scheduler's; 64, 128 and 128 of f32.
+multiprocessor by `mma.sync`, a fourth of which is a scheduler's; 64, 128 and 128 of f32.
 For sm_100 those of sm_90a are taken; its tensor cores reach more by other instructions. Products of
 bytes take as long as those of half as many numbers of 16 bits. Those of f64 are 16x8x8 on sm_90a,
 128 products a cycle and multiprocessor, and 8x8x4 elsewhere, 64.
