@@ -294,6 +294,38 @@ def test_each_byte_that_a_loop_touches_is_waited_for(monkeypatch: pytest.MonkeyP
             device(argument(), np.int32(0))
 
 
+BRANCHES_ALONE = """HloModule alone
+
+up {
+  x = f32[4] parameter(0)
+  ROOT y = f32[4] ceil(x)
+}
+
+down {
+  x = f32[4] parameter(0)
+  ROOT y = f32[4] floor(x)
+}
+
+ENTRY e {
+  x = f32[4] parameter(0)
+  k = s32[] parameter(1)
+  ROOT c = f32[4] conditional(k, x, x), branch_computations={up, down}
+}
+"""
+
+
+def test_branches_that_are_all_of_a_program_are_a_graph(launched: list[int]) -> None:
+    module = parse_hlo(BRANCHES_ALONE)
+    device = LoadedGpuProgram(build(module, GpuBackend("cuda")).program, EmulatedDriver())
+    x = np.linspace(-1.5, 1.5, 4, dtype=np.float32)
+    for number in (0, 1, 0, 1):
+        arguments = [x, np.int32(number)]
+        assert (
+            flat(device(*arguments))[0].tobytes() == flat(evaluate(module, arguments))[0].tobytes()
+        )
+    assert launched
+
+
 def test_a_loop_outside_of_a_capture_is_an_error() -> None:
     driver = EmulatedDriver()
     with pytest.raises(EmulationError, match="a loop outside of a capture"):

@@ -26,12 +26,13 @@ class PlannedSteps:
     """Steps and the streams that they run in; `graph` is 0 until there is one.
 
     Steps that take other addresses of the host in each call make no graph: `is_fixed` says that
-    they do not.
+    they do not. Steps that are nothing but parts of a graph are captured at once: `is_graph`.
     """
 
     steps: tuple[DeviceStep, ...]
     places: tuple[StreamStep, ...]
     is_fixed: bool
+    is_graph: bool = False
     starts: int = 0
     graph: int = 0
 
@@ -53,16 +54,19 @@ class Sequences:
         self._busy: dict[int, None] = {}
         """Streams with work that the host has not waited for."""
 
-    def planned(self, steps: Sequence[DeviceStep], *, is_fixed: bool) -> PlannedSteps:
+    def planned(
+        self, steps: Sequence[DeviceStep], *, is_fixed: bool, is_graph: bool = False
+    ) -> PlannedSteps:
         """Return steps with their streams; they stand in an order that is right one by one."""
         places = in_streams([x.touched for x in steps], len(self.streams))
-        return PlannedSteps(tuple(steps), places, is_fixed)
+        return PlannedSteps(tuple(steps), places, is_fixed, is_graph)
 
     def start(self, planned: PlannedSteps) -> None:
         """Put steps into streams, or the graph of them; raises DriverError."""
         planned.starts += 1
-        if not planned.graph and self.graphs and planned.starts == 2 and len(planned.steps) > 1:
-            planned.graph = self._captured(planned) if planned.is_fixed else 0
+        is_worth = planned.is_fixed and planned.starts == 2 and len(planned.steps) > 1
+        if not planned.graph and self.graphs and (is_worth or planned.is_graph):
+            planned.graph = self._captured(planned)
         if planned.graph:
             first = self.first()
             self.driver.launch_graph(planned.graph, first)

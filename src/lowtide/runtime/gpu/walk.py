@@ -90,8 +90,7 @@ class DeviceWalk:
         """All of a program as one sequence, which is captured when it is started."""
         if self._graph is None:
             steps = [self._decided(x) for x in decided_steps(thunks) or ()]
-            self._graph = self._sequences.planned(steps, is_fixed=True)
-            self._graph.starts = 1
+            self._graph = self._sequences.planned(steps, is_fixed=True, is_graph=True)
         return self._graph
 
     def _decided(self, thunk: Thunk) -> DeviceStep:
