@@ -105,7 +105,8 @@ class RowForms:
                 home = vars(sys.modules[kind.__module__])
                 # An alias that names itself stays a text here, and has a form by it.
                 types = [x.type for x in dataclasses.fields(kind)]
-                forms.extend([self.of(eval(x, home) if isinstance(x, str) else x) for x in types])
+                # Another thread may be here: what both find is the same, and put there at once.
+                forms[:] = [self.of(eval(x, home) if isinstance(x, str) else x) for x in types]
             return forms
 
         def write(x: Any) -> list[Any]:
