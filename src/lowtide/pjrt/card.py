@@ -1,4 +1,4 @@
-"""The graphics processor that the platform's device is, where the environment names one as target.
+"""A graphics processor that the platform's device is.
 
 Every array of the platform then lies there. It is copied to it when it comes from the host, and
 back when its elements are asked for.
@@ -8,32 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from threading import RLock
-from typing import Any, Final, Protocol, cast, final
+from typing import Any, Protocol, cast, final
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from lowtide.backends.kept import kept
-from lowtide.ir.gpu_names import EMULATED, GPU_PREFIX, is_gpu_target
+from lowtide.ir.gpu_names import EMULATED, GPU_PREFIX
 from lowtide.ir.literal import ELEMENT_TYPES, Array
 from lowtide.ir.shape import Layout, array_shape
-from lowtide.options import Options, options_text
+from lowtide.options import Options
 from lowtide.pjrt.card_memory import CardMemory
 from lowtide.pjrt.errors import RESOURCE_EXHAUSTED, PluginError
 from lowtide.pjrt.layouts import order_of
 from lowtide.runtime.gpu.device_array import DeviceArray
 from lowtide.runtime.gpu.driver import DeviceMemoryError, Driver
-
-_OPTION: Final = "target="
-
-
-def card_target() -> str:
-    """Return the graphics processor that the environment names as target, "" for none."""
-    parts = ["".join(x.split()) for x in options_text().split(",")]
-    names = [x.removeprefix(_OPTION) for x in parts if x.startswith(_OPTION)]
-    return next((x for x in names if is_gpu_target(x)), "")
 
 
 class CardUser(Protocol):
@@ -144,13 +134,3 @@ def _driver(target: str) -> Driver:
     from lowtide.runtime.gpu.cuda import CudaDriver
 
     return CudaDriver(kept("cubins", Options()))
-
-
-@cache
-def card() -> Card | None:
-    """Return the card that the device of this process is, None where that is the processor.
-
-    Raises DriverError where the one that is asked for is not there.
-    """
-    target = card_target()
-    return Card(target) if target else None

@@ -11,7 +11,8 @@ from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.gpu_names import is_gpu_target
 from lowtide.options import Options
 from lowtide.pjrt.buffers import dense_copy
-from lowtide.pjrt.card import Card, card, card_target
+from lowtide.pjrt.card import Card
+from lowtide.pjrt.chosen_card import CARD_MARK, card, card_target
 from lowtide.pjrt.errors import (
     INTERNAL,
     INVALID_ARGUMENT,
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from lowtide.runtime.gpu.program import GpuProgram
 
 _logger: Final = logging.getLogger(__name__)
-
-MARK: Final = b"lowtide module of a GPU 1\n"
-"""What the bytes of such a program begin with; its scheduled module follows as protobuf."""
 
 
 @final
@@ -117,7 +115,7 @@ class CardExecutable:
         """Return the program as bytes, for `read_card_program`: no machine code is in them."""
         from lowtide.frontend.hlo_proto import write_hlo_module_proto
 
-        return MARK + write_hlo_module_proto(self.module)
+        return CARD_MARK + write_hlo_module_proto(self.module)
 
 
 def compile_for_card(module: Module, options: Options) -> CardExecutable | Executable:
@@ -165,4 +163,4 @@ def read_card_program(data: bytes, options: Options) -> CardExecutable | Executa
         raise PluginError(
             INVALID_ARGUMENT, "the program is one of a GPU, and target names none: compile it again"
         )
-    return compile_for_card(read_hlo_proto(data[len(MARK) :]), options)
+    return compile_for_card(read_hlo_proto(data[len(CARD_MARK) :]), options)

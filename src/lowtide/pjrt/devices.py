@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from lowtide.options import DEVICES_VARIABLE, device_count, variables_of
 from lowtide.pjrt import PLATFORM
-from lowtide.pjrt.card import card, card_target
+from lowtide.pjrt.chosen_card import card, card_target
 from lowtide.pjrt.compile_options import checks_contracts
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
 from lowtide.pjrt.getters import COUNTED, LIST, NUMBER, POINTER, TEXT, reads

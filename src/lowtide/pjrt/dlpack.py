@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import c_char_p, c_int32, c_int64, c_uint8, c_uint16, c_void_p
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from lowtide.ir.errors import InputError
 from lowtide.pjrt import PLATFORM
-from lowtide.pjrt.card import Card, card
+from lowtide.pjrt.chosen_card import card
+
+if TYPE_CHECKING:
+    from lowtide.pjrt.card import Card
 
 _PROCESSOR: Final = 1
 """The kind of device in DLPack: ordinary memory."""

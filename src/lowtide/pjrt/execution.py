@@ -15,7 +15,6 @@ from lowtide.client.executable.executable import Executable
 from lowtide.native import view
 from lowtide.pjrt import PLATFORM
 from lowtide.pjrt.blocks import BufferStorage, Launch, QueuedCall, read_words
-from lowtide.pjrt.card_programs import CardExecutable
 from lowtide.pjrt.element_types import dtype_of
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError, code_of, error_at, new_error, text_of
 from lowtide.pjrt.exhaustion import exhausted
@@ -225,7 +224,7 @@ def _told(program: PluginProgram, error: BaseException) -> PluginError:
 
 def _run_in_python(queue: DeviceQueue, job: Any, program: PluginProgram) -> None:
     executable = program.alive()
-    if isinstance(executable, CardExecutable):
+    if not isinstance(executable, Executable):
         sweep()
         arrays = [value_of(x) for x in read_words(job.inputs, job.argument_count)]
         results = executable(*without_tokens(arrays, program.tokens))

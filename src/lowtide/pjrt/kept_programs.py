@@ -11,8 +11,7 @@ from typing import Any, Final
 from lowtide.client.errors import UntrustedProgramError
 from lowtide.ir.errors import InputError
 from lowtide.options import Options
-from lowtide.pjrt.card_programs import MARK as MODULE_MARK
-from lowtide.pjrt.card_programs import read_card_program
+from lowtide.pjrt.chosen_card import CARD_MARK
 from lowtide.pjrt.compile_options import lowtide_options
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
 from lowtide.pjrt.getters import HELD_TEXT, TEXT, reads
@@ -53,7 +52,9 @@ reads("Executable_Fingerprint LoadedExecutable_Fingerprint", TEXT, _fingerprint)
 
 
 def _read(data: bytes) -> AnyExecutable:
-    if data.startswith(MODULE_MARK):
+    if data.startswith(CARD_MARK):
+        from lowtide.pjrt.card_programs import read_card_program
+
         return read_card_program(data, lowtide_options(()))
     from lowtide.client.executable import deserialize_executable
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ctypes import c_char_p, c_size_t, c_void_p
 from typing import Any, Final
 
-from lowtide.pjrt.card_programs import CardExecutable
+from lowtide.client.executable.executable import Executable
 from lowtide.pjrt.getters import (
     COUNTED,
     COUNTED_PAIR,
@@ -48,7 +48,7 @@ def held(text: bytes) -> tuple[int, int, None, int | None]:
 def generated_bytes(program: PluginProgram) -> int:
     """Return the bytes of machine code of a program, for a card those of its text."""
     executable = program.alive()
-    if isinstance(executable, CardExecutable):
+    if not isinstance(executable, Executable):
         return executable.code_bytes
     return sum([len(x) for x in executable.program.objects])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import c_int, c_int64, c_size_t, c_void_p
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lowtide.backends.kept import kept
 from lowtide.client.executable.executable import Executable
@@ -14,8 +14,7 @@ from lowtide.ir.garbage_collection import without_collection
 from lowtide.native import make
 from lowtide.options import Options
 from lowtide.pjrt.blocks import HandleCell
-from lowtide.pjrt.card import card
-from lowtide.pjrt.card_programs import CardExecutable, compile_for_card
+from lowtide.pjrt.chosen_card import card
 from lowtide.pjrt.compile_options import lowtide_options
 from lowtide.pjrt.devices import MEMORY_KIND, PluginDevice, client
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
@@ -26,6 +25,10 @@ from lowtide.pjrt.program_options import CompileOptions, read_options
 from lowtide.pjrt.queues import all_queues
 from lowtide.pjrt.signatures import ProgramSignature, signature_of
 from lowtide.pjrt.table import serves
+
+if TYPE_CHECKING:
+    from lowtide.ir.module import Module
+    from lowtide.pjrt.card_programs import CardExecutable
 
 AnyExecutable: TypeAlias = "Executable | CardExecutable"
 """A program of the processor, or of a card."""
@@ -163,6 +166,16 @@ def _compiled(
 
     module = module_of(form, code, options, cached)
     functions = held_functions(module)
-    executable = compile_for_card(module, chosen)
+    executable = _executable_of(module, chosen)
     del functions  # The executable holds them from now on.
     return signature_of(module), executable
+
+
+def _executable_of(module: Module, options: Options) -> AnyExecutable:
+    if card() is not None:
+        from lowtide.pjrt.card_programs import compile_for_card
+
+        return compile_for_card(module, options)
+    from lowtide.client.executable.compiling import compile_module
+
+    return compile_module(module, options)

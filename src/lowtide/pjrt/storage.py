@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ctypes import c_int64
 from functools import cache
 from itertools import count
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import finalize
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from lowtide.ir.literal import Array
 from lowtide.native import view
 from lowtide.pjrt.blocks import HELD_STORAGE, BufferStorage, read_words
-from lowtide.pjrt.card import card
+from lowtide.pjrt.chosen_card import card
 from lowtide.pjrt.devices import PluginMemory
 from lowtide.pjrt.element_types import dtype_of
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError, error_at, new_error
@@ -23,7 +23,9 @@ from lowtide.pjrt.handles import cell_of, hold, stand_in, value_of
 from lowtide.pjrt.layouts import Order, order_behind, sizes_at
 from lowtide.pjrt.native_code import immortal, native_code
 from lowtide.records import dataclass
-from lowtide.runtime.gpu.device_array import DeviceArray
+
+if TYPE_CHECKING:
+    from lowtide.runtime.gpu.device_array import DeviceArray
 
 
 class Buffer:
@@ -133,7 +135,7 @@ def array_in(storage: int, dtype: np.dtype[Any], sizes: tuple[int, ...]) -> Arra
     block = view(BufferStorage, storage)
     if block.held == HELD_STORAGE:
         found: Array | DeviceArray = value_of(storage)
-        if isinstance(found, DeviceArray):
+        if not isinstance(found, np.ndarray):
             place = card()
             assert place is not None
             return place.fetched(found)
@@ -172,7 +174,7 @@ def fill(storage: int, array: Array | DeviceArray) -> None:
         block.data = there.address
         code.account(block.queue, block.nbytes)
         return
-    assert not isinstance(array, DeviceArray)
+    assert isinstance(array, np.ndarray)
     block.is_odd = not array.flags.c_contiguous
     block.held = HELD_STORAGE
     hold(storage, array)
