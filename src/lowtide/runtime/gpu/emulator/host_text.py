@@ -93,6 +93,12 @@ fault:
   call void @gpu_fault(i64 {int(WatchedFault.MISALIGNED)}, i64 %address, i64 %align)
   br label %log
 log:
+  %bytes = shl i64 %nbytes, 1
+  %what = or i64 %bytes, %is_write
+  call void @gpu_log(ptr %at, i64 %what)
+  ret void
+}}
+define internal void @gpu_log(ptr %at, i64 %what) {{
   %count = load i64, ptr {field(StateField.LOGGED)}
   %next = add i64 %count, 1
   store i64 %next, ptr {field(StateField.LOGGED)}
@@ -105,11 +111,9 @@ note:
   %second = getelementptr i64, ptr %entry, i64 1
   %t = load i64, ptr {field(StateField.THREAD)}
   %thread = shl i64 %t, 16
-  %bytes = shl i64 %nbytes, 1
-  %with = or i64 %thread, %bytes
-  %what = or i64 %with, %is_write
+  %whole = or i64 %thread, %what
   store ptr %at, ptr %entry
-  store i64 %what, ptr %second
+  store i64 %whole, ptr %second
   br label %done
 done:
   ret void
