@@ -12,13 +12,15 @@ from lowtide.ir.gpu_names import is_gpu_target
 from lowtide.options import Options
 from lowtide.pjrt.buffers import dense_copy
 from lowtide.pjrt.card import Card
-from lowtide.pjrt.chosen_card import CARD_MARK, card, card_target
+from lowtide.pjrt.compile_options import card_target
+from lowtide.pjrt.devices import card
 from lowtide.pjrt.errors import (
     INTERNAL,
     INVALID_ARGUMENT,
     RESOURCE_EXHAUSTED,
     PluginError,
 )
+from lowtide.pjrt.kept_programs import CARD_MARK
 from lowtide.runtime.cpu.arguments import Argument
 from lowtide.runtime.gpu.device_array import DeviceArray, strides_of
 from lowtide.runtime.gpu.driver import DeviceMemoryError, DriverError

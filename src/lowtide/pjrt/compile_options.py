@@ -8,10 +8,13 @@ from functools import cache
 from typing import Final
 
 from lowtide.client.option_texts import OptionError, environment_options, options_from_texts
+from lowtide.ir.gpu_names import is_gpu_target
 from lowtide.ir.suggestions import nearest
 from lowtide.options import CHECKS, OPTIONS_VARIABLE, Options, options_text
 
 _XLA = "xla_"
+
+_TARGET: Final = "target="
 
 _CHECK: Final = "check"
 CONTRACTS: Final = "contracts"
@@ -21,6 +24,13 @@ CONTRACTS: Final = "contracts"
 def checks_contracts() -> bool:
     """Whether the environment asks for that check."""
     return f"{_CHECK}={CONTRACTS}" in [x.strip() for x in options_text().split(",")]
+
+
+def card_target() -> str:
+    """Return the graphics processor that the environment names as target, "" for none."""
+    parts = ["".join(x.split()) for x in options_text().split(",")]
+    names = [x.removeprefix(_TARGET) for x in parts if x.startswith(_TARGET)]
+    return next((x for x in names if is_gpu_target(x)), "")
 
 
 def lowtide_options(pairs: Iterable[tuple[str, str | bool | int | float]]) -> Options:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from ctypes import c_int, c_size_t, c_void_p
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lowtide.options import DEVICES_VARIABLE, device_count, variables_of
 from lowtide.pjrt import PLATFORM
-from lowtide.pjrt.chosen_card import card, card_target
-from lowtide.pjrt.compile_options import checks_contracts
+from lowtide.pjrt.compile_options import card_target, checks_contracts
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
 from lowtide.pjrt.getters import COUNTED, LIST, NUMBER, POINTER, TEXT, reads
 from lowtide.pjrt.handles import KeptLists, handle, kept_text, value_of
@@ -18,10 +17,27 @@ from lowtide.pjrt.native_code import immortal
 from lowtide.pjrt.table import serves
 from lowtide.records import dataclass
 
+if TYPE_CHECKING:
+    from lowtide.pjrt.card import Card
+
 MEMORY_KINDS: Final = ("device", "pinned_host", "unpinned_host")
 """The kinds of memory of each device, the default one first: all are ordinary memory here."""
 
 MEMORY_KIND: Final = MEMORY_KINDS[0]
+
+
+@cache
+def card() -> Card | None:
+    """Return the graphics processor that the device of this process is, None for a processor.
+
+    Nothing of what it takes is loaded without one. Raises DriverError where it is not there.
+    """
+    target = card_target()
+    if not target:
+        return None
+    from lowtide.pjrt.card import Card
+
+    return Card(target)
 
 
 @dataclass(eq=False)

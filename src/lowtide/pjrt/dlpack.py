@@ -16,7 +16,7 @@ import numpy as np
 
 from lowtide.ir.errors import InputError
 from lowtide.pjrt import PLATFORM
-from lowtide.pjrt.chosen_card import card
+from lowtide.pjrt.devices import card
 
 if TYPE_CHECKING:
     from lowtide.pjrt.card import Card

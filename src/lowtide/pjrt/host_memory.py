@@ -14,8 +14,7 @@ import numpy as np
 from lowtide.ir.literal import Array
 from lowtide.native import make
 from lowtide.pjrt.buffers import LINE, dense_copy, happened, new_buffer, numbers
-from lowtide.pjrt.chosen_card import card
-from lowtide.pjrt.devices import PluginMemory, memory_at
+from lowtide.pjrt.devices import PluginMemory, card, memory_at
 from lowtide.pjrt.element_types import dtype_of
 from lowtide.pjrt.layouts import Order, order_at, row_major, sizes_at
 from lowtide.pjrt.native_code import immortal, native_code

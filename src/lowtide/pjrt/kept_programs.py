@@ -11,7 +11,6 @@ from typing import Any, Final
 from lowtide.client.errors import UntrustedProgramError
 from lowtide.ir.errors import InputError
 from lowtide.options import Options
-from lowtide.pjrt.chosen_card import CARD_MARK
 from lowtide.pjrt.compile_options import lowtide_options
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
 from lowtide.pjrt.getters import HELD_TEXT, TEXT, reads
@@ -24,6 +23,9 @@ from lowtide.pjrt.table import serves
 
 _MARK: Final = b"lowtide program of JAX 1\n"
 """What these bytes begin with; then come the options' length, the options, and the executable."""
+
+CARD_MARK: Final = b"lowtide module of a GPU 1\n"
+"""What the bytes of a program of a card begin with; its module follows as protobuf."""
 
 _LENGTH: Final = 8
 

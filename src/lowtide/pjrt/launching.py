@@ -19,7 +19,7 @@ from lowtide.pjrt.blocks import (
     Launch,
     ResultRecord,
 )
-from lowtide.pjrt.chosen_card import card
+from lowtide.pjrt.devices import card
 from lowtide.pjrt.handles import hold
 from lowtide.pjrt.layouts import row_major, sizes_at
 from lowtide.pjrt.native_code import native_code

@@ -6,7 +6,7 @@ import os
 from ctypes import c_bool, c_int64, c_void_p
 from typing import Any, Final
 
-from lowtide.pjrt.chosen_card import card
+from lowtide.pjrt.devices import card
 from lowtide.pjrt.handles import sweep, value_of
 from lowtide.pjrt.queues import queue_of
 from lowtide.pjrt.table import serves

@@ -14,9 +14,8 @@ from lowtide.ir.garbage_collection import without_collection
 from lowtide.native import make
 from lowtide.options import Options
 from lowtide.pjrt.blocks import HandleCell
-from lowtide.pjrt.chosen_card import card
 from lowtide.pjrt.compile_options import lowtide_options
-from lowtide.pjrt.devices import MEMORY_KIND, PluginDevice, client
+from lowtide.pjrt.devices import MEMORY_KIND, PluginDevice, card, client
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
 from lowtide.pjrt.handles import KeptLists, handle
 from lowtide.pjrt.known_programs import keep_program, keys_of, known_program

@@ -11,8 +11,7 @@ from lowtide.client.jit.foreign_targets import know_targets_of_jax
 from lowtide.client.jit.host_rules import host_rules
 from lowtide.pjrt import PLATFORM
 from lowtide.pjrt.algorithms import take_any_algorithm
-from lowtide.pjrt.chosen_card import card_target
-from lowtide.pjrt.compile_options import checks_contracts
+from lowtide.pjrt.compile_options import card_target, checks_contracts
 from lowtide.pjrt.dlpack import register_dlpack
 from lowtide.pjrt.family import join_family
 from lowtide.pjrt.inspections import register_inspections

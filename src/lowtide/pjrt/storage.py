@@ -15,8 +15,7 @@ import numpy as np
 from lowtide.ir.literal import Array
 from lowtide.native import view
 from lowtide.pjrt.blocks import HELD_STORAGE, BufferStorage, read_words
-from lowtide.pjrt.chosen_card import card
-from lowtide.pjrt.devices import PluginMemory
+from lowtide.pjrt.devices import PluginMemory, card
 from lowtide.pjrt.element_types import dtype_of
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError, error_at, new_error
 from lowtide.pjrt.handles import cell_of, hold, stand_in, value_of

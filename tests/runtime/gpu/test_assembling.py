@@ -43,8 +43,7 @@ def test_a_product_is_within_its_limits_and_spills_nothing(tmp_path: Path) -> No
     assert function == program.kernels[0].launches[0].function
     assert cubin.image.startswith(b"\x7fELF")
     assert 16 < found.registers <= 255
-    assert found.shared % (2 * 4) == 0, "both operands with the next tile, four bytes a number"
-    assert 8 << 10 < found.shared <= 48 << 10
+    assert found.shared == 2 * (64 + 4) * 16 * 4 * 2, "two operands, each with the next tile"
     assert (found.stack, found.spilled) == (0, 0)
 
 
