@@ -1,6 +1,7 @@
 """Diffs: parts that add up, the line to blame, and programs that have nothing in common."""
 
 import json
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -142,6 +143,22 @@ ENTRY e {
   ROOT r = f32[4000,4] add(p, a), metadata={op_name="jit(step)/add" source_file="b.py"}
 }
 """
+
+
+@pytest.mark.parametrize("wider", [False, True])
+def test_a_program_is_known_again_where_one_text_has_no_metadata(wider):
+    """The names of arguments stand in metadata, too, which JAX leaves out of `as_text("hlo")`."""
+    bare = re.sub(r", metadata=\{[^}]*\}", "", LARGE_STEP)
+    for name, number in (("p", 0), ("q", 1)):
+        bare = re.sub(rf"\b{name}\b", f"Arg_{number}.{number}", bare)
+    bare = bare.replace("4000,", "4008,") if wider else bare
+    for before, after in ((LARGE_STEP, bare), (bare, LARGE_STEP)):
+        diff = lowtide.diff(parse_hlo(before), parse_hlo(after))
+        check_parts(diff)
+        if wider:
+            assert "2 arguments" in str(diff)
+        else:
+            assert diff.is_related and not diff.nbytes and not diff.parts
 
 
 def test_two_programs_of_one_name_that_take_nothing_alike_are_unrelated():

@@ -91,6 +91,8 @@ def _lines(module: Module, result: SideBySide) -> list[str]:
     ]
     lines.append(_row("ratio", *ratios))
     lines.append(f"largest difference of results, relative: {result.difference:.2g}")
+    if result.sensitive:
+        lines.append("XLA's own move as far when arguments move by their last bit")
     return lines
 
 
@@ -118,6 +120,7 @@ def _document(module: Module, result: SideBySide) -> dict[str, object]:
         "speedup": None if theirs is None else theirs.least / result.ours.least,
         "largest_difference": None if theirs is None else result.difference,
         "wrong": result.wrong or None,
+        "sensitive": result.sensitive,
     }
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
-from lowtide.checking.tolerances import Difference, worst_difference
 from lowtide.client.errors import SanitizerError
 from lowtide.evaluator import TOKEN, Interpreter, Value, array_leaves, evaluate
 from lowtide.evaluator.device_groups import GroupDevice
@@ -15,7 +14,8 @@ from lowtide.evaluator.on_devices import evaluate_on_devices
 from lowtide.evaluator.registry import handlers
 from lowtide.evaluator.values import from_leaves
 from lowtide.inspection.reducer_order import depends_on_order
-from lowtide.ir import Instruction, Module, Opcode, Shape
+from lowtide.inspection.roundings import beyond_noise, first_difference, moved_by_roundings
+from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import CustomCall
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.literal import Array
@@ -26,9 +26,6 @@ MOST_FACTOR: Final = 64.0
 
 WHOLE_FACTOR: Final = 256.0
 """The same for a whole program."""
-
-NOISE_FACTOR: Final = 16.0
-"""An error may be so many times the change of a result when operands move by their last bit."""
 
 _STATEFUL: Final = frozenset({Opcode.RNG, Opcode.RNG_GET_AND_UPDATE_STATE})
 """Operations whose results differ from run to run."""
@@ -54,7 +51,7 @@ class Expected:
         """
         expected = self._evaluated(instruction, operands)[-len(found) :]
         shapes = [leaf for _, leaf in instruction.shape.leaves() if leaf.is_array][-len(found) :]
-        wrong = _first_difference(tuple_shape(shapes), found, expected, _factor(instruction))
+        wrong = first_difference(tuple_shape(shapes), found, expected, _factor(instruction))
         return "" if wrong is None else f"result {wrong[0]}: {wrong[1]}"
 
     def difference(
@@ -72,14 +69,14 @@ class Expected:
         except UnsupportedOpError:
             self.not_compared.add(instruction.name)
             return ""
-        wrong = _first_difference(instruction.shape, found, expected, _factor(instruction))
+        wrong = first_difference(instruction.shape, found, expected, _factor(instruction))
         if wrong is None:
             return ""
         if depends_on_order(self._interpreter, instruction):
             self.not_compared.add(instruction.name)
             return ""
-        noises = [self._evaluated(instruction, moved) for moved in _moved(operands)]
-        return _beyond_noise(instruction.shape, found, expected, noises, _factor(instruction))
+        noises = [self._evaluated(instruction, moved) for moved in moved_by_roundings(operands)]
+        return beyond_noise(instruction.shape, found, expected, noises, _factor(instruction))
 
     def _evaluated(self, instruction: Instruction, operands: Sequence[Array]) -> list[Array]:
         """The arrays of an instruction's result for the arrays of its operands."""
@@ -114,10 +111,10 @@ def whole_difference(module: Module, arguments: Sequence[Array], found: Sequence
     """Return how results differ from what the evaluator makes of a module, or ""."""
     shape = module.entry.root.shape
     expected = _arrays(evaluate(module, arguments))
-    if _first_difference(shape, found, expected, WHOLE_FACTOR) is None:
+    if first_difference(shape, found, expected, WHOLE_FACTOR) is None:
         return ""
-    noises = [_arrays(evaluate(module, moved)) for moved in _moved(arguments)]
-    return _beyond_noise(shape, found, expected, noises, WHOLE_FACTOR)
+    noises = [_arrays(evaluate(module, moved)) for moved in moved_by_roundings(arguments)]
+    return beyond_noise(shape, found, expected, noises, WHOLE_FACTOR)
 
 
 def difference_on_devices(
@@ -127,14 +124,14 @@ def difference_on_devices(
     shape = module.entry.root.shape
     expected = [_arrays(x) for x in evaluate_on_devices(module, arguments)]
     pairs = list(zip(found, expected, strict=True))
-    if all(_first_difference(shape, *pair, WHOLE_FACTOR) is None for pair in pairs):
+    if all(first_difference(shape, *pair, WHOLE_FACTOR) is None for pair in pairs):
         return ""
     runs = [
         [_arrays(x) for x in evaluate_on_devices(module, moved)]
-        for moved in zip(*[_moved(one) for one in arguments], strict=True)
+        for moved in zip(*[moved_by_roundings(one) for one in arguments], strict=True)
     ]
     for number, pair in enumerate(pairs):
-        wrong = _beyond_noise(shape, *pair, [run[number] for run in runs], WHOLE_FACTOR)
+        wrong = beyond_noise(shape, *pair, [run[number] for run in runs], WHOLE_FACTOR)
         if wrong:
             return f"on device {number} {wrong}"
     return ""
@@ -186,88 +183,3 @@ def _factor(instruction: Instruction) -> float:
 
 def _arrays(value: Value) -> list[Array]:
     return [np.asarray(x) for x in array_leaves(value)]
-
-
-def _leaves(shape: Shape) -> list[Shape]:
-    return [leaf for _, leaf in shape.leaves() if leaf.is_array]
-
-
-def _first_difference(
-    shape: Shape, found: Sequence[Array], expected: Sequence[Array], factor: float
-) -> tuple[int, Difference] | None:
-    for number, leaf in enumerate(_leaves(shape)):
-        got = found[number]
-        if got.dtype == np.bool_ and got.size and int(np.max(got.view(np.uint8))) > 1:
-            byte = str(int(np.max(got.view(np.uint8))))
-            return number, Difference((), byte, "0 or 1", 1.0, 0.0, 1)
-        wrong = worst_difference(got, expected[number], leaf.element_type, factor=factor)
-        if wrong is not None:
-            return number, wrong
-    return None
-
-
-def _moved(operands: Sequence[Array]) -> Iterator[list[Array]]:
-    """Yield operands whose numbers are a little larger, a little smaller, and either at random."""
-    yield [_moved_array(x, np.ones(x.size, np.int8)) for x in operands]
-    yield [_moved_array(x, -np.ones(x.size, np.int8)) for x in operands]
-    for seed in range(2):
-        random = np.random.default_rng(seed)
-        yield [_moved_array(x, random.choice(np.array([-1, 1], np.int8), x.size)) for x in operands]
-
-
-def _moved_array(array: Array, steps: Array) -> Array:
-    """Return an array whose numbers are further from 0 by so many units of their last place."""
-    dtype = array.dtype
-    if dtype.kind == "c":
-        parts = np.ascontiguousarray(array).reshape(-1).view(array.real.dtype)
-        moved = _moved_array(parts, np.repeat(steps, 2))
-        return moved.view(dtype).reshape(array.shape)
-    if dtype.kind in "biu" or "int" in dtype.name:
-        return array
-    flat = np.ascontiguousarray(array).reshape(-1)
-    bits = flat.view(f"i{dtype.itemsize}")
-    further = (bits + steps.astype(bits.dtype)).view(dtype)
-    wide = flat.astype(np.float64)
-    kept = ~np.isfinite(further.astype(np.float64)) | ~np.isfinite(wide) | (wide == 0)
-    return np.where(kept, flat, further).reshape(array.shape)
-
-
-def _beyond_noise(
-    shape: Shape,
-    found: Sequence[Array],
-    expected: Sequence[Array],
-    noises: Sequence[Sequence[Array]],
-    factor: float,
-) -> str:
-    """Return which result differs by more than its noise, and where most, or ""."""
-    for number, leaf in enumerate(_leaves(shape)):
-        pair = [found[number].copy(), expected[number]]
-        for noise in noises:
-            pair[0] = _within(pair[0], expected[number], noise[number])
-        one = _first_difference(leaf, pair[:1], pair[1:], factor)
-        if one is not None:
-            wide = _first_difference(leaf, found[number : number + 1], pair[1:], factor)
-            assert wide is not None
-            return f"result {number}, {leaf.text(layout=False)}: {wide[1]}"
-    return ""
-
-
-def _plain(array: Array) -> Array:
-    """Integers that NumPy can compare: those of fewer bits than a byte as bytes."""
-    return array if array.dtype.kind in "biu" else array.astype(np.int8)
-
-
-def _within(found: Array, expected: Array, noise: Array) -> Array:
-    """What is found, replaced by what is expected where the difference is no more than noise."""
-    if found.dtype.kind in "biu" or "int" in found.dtype.name:
-        x, y, z = (_plain(v) for v in (found, expected, noise))
-        between = (np.minimum(y, z) <= x) & (x <= np.maximum(y, z))
-        return np.where(between, expected, found)
-    wide = np.complex128 if found.dtype.kind == "c" else np.float64
-    with np.errstate(all="ignore"):
-        a, b, c = (x.astype(wide) for x in (found, expected, noise))
-        change = np.abs(c - b)
-        most = np.max(change[np.isfinite(change)], initial=0.0)
-        close = np.abs(a - b) <= NOISE_FACTOR * most
-        odd = np.isfinite(b) != np.isfinite(c)
-    return np.where(close | odd, expected, found)

@@ -24,13 +24,15 @@ class ProgramContents:
     """What a program takes, gives and does, as texts with how often each occurs.
 
     Arguments are names with shapes, results shapes, operations opcodes with the shapes of their
-    results. `kinds` are arguments without their sizes: names, element types and ranks.
+    results. `kinds` are arguments without their sizes: names, element types and ranks. `is_named`
+    is whether names are those of the source, and not what a compiler counted.
     """
 
     arguments: Mapping[str, int]
     results: Mapping[str, int]
     operations: Mapping[str, int]
     kinds: Mapping[str, int]
+    is_named: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +76,14 @@ def contents_of(module: Module) -> ProgramContents:
             if x.opcode not in _CARRIERS
         ]
     )
-    return ProgramContents(arguments, results, operations, kinds)
+    is_named = any(x.metadata.op_name for x in module.entry.parameters)
+    return ProgramContents(arguments, results, operations, kinds, is_named)
 
 
 def in_common(before: ProgramContents, after: ProgramContents) -> tuple[CommonPart, ...]:
     """Return how many arguments, results and operations two programs have in common."""
     rows = (
-        ("arguments", before.arguments, after.arguments),
+        ("arguments", *_comparable(before, after, before.arguments, after.arguments)),
         ("results", before.results, after.results),
         ("operations", before.operations, after.operations),
     )
@@ -91,7 +94,26 @@ def share_arguments(before: ProgramContents, after: ProgramContents) -> bool:
     """Whether an argument of one is one of the other, of any sizes; so are programs without any."""
     if not before.kinds and not after.kinds:
         return True
-    return bool(_part("", before.kinds, after.kinds).shared)
+    return bool(_part("", *_comparable(before, after, before.kinds, after.kinds)).shared)
+
+
+def _comparable(
+    before: ProgramContents,
+    after: ProgramContents,
+    first: Mapping[str, int],
+    second: Mapping[str, int],
+) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    """Texts of arguments of two programs, without names where only one has those of its source."""
+    if before.is_named == after.is_named:
+        return first, second
+    return _without_names(first), _without_names(second)
+
+
+def _without_names(arguments: Mapping[str, int]) -> Mapping[str, int]:
+    found = Counter[str]()
+    for text, count in arguments.items():
+        found[text.rpartition(": ")[2]] += count
+    return found
 
 
 def _part(what: str, before: Mapping[str, int], after: Mapping[str, int]) -> CommonPart:

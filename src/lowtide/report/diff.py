@@ -193,7 +193,9 @@ _LEAST_OF_STRANGERS: Final = 2
 
 
 def _are_related(before: DiffSide, after: DiffSide) -> bool:
-    first, second = _marks(before), _marks(after)
+    first, second = _names(before), _names(after)
+    if not first or not second:
+        first, second = _operations(before), _operations(after)
     smaller = min(len(first), len(second))
     shared, is_one = len(first & second), before.module == after.module
     if not smaller:
@@ -213,13 +215,19 @@ def _take_alike(before: DiffSide, after: DiffSide) -> bool:
     return first is None or second is None or share_arguments(first, second)
 
 
-def _marks(side: DiffSide) -> set[str]:
-    """The names in a program; without any, the operations and shapes at its peak."""
+def _names(side: DiffSide) -> set[str]:
+    """The names in a program."""
     found = {program_name(x.op_name) for x in side.buffers}
     if side.names is not None:
         found |= side.names.stored | side.names.joined
-    found.discard("")
-    return found or {f"{x.opcode} {x.shape}" for x in side.buffers}
+    return found - {""}
+
+
+def _operations(side: DiffSide) -> set[str]:
+    """The operations in a program with their shapes; else those at its peak."""
+    if side.contents is not None:
+        return set(side.contents.operations)
+    return {f"{x.opcode} {x.shape}" for x in side.buffers}
 
 
 # -- buffers -------------------------------------------------------------------------------------

@@ -24,11 +24,13 @@ def match_buffers(before: Sequence[PeakBuffer], after: Sequence[PeakBuffer]) -> 
     """Return the pairs of buffers that are one thing in two programs.
 
     What agrees in most is paired first: name and shape, then name, then the function with the
-    shape; buffers without a name by operation and shape. Each buffer is in at most one pair.
+    shape; buffers without a name by operation and shape, and so all where only one program has
+    names. Each buffer is in at most one pair.
     """
+    keys = _KEYS if _is_named(before) == _is_named(after) else (_operation_and_shape,)
     pairs: list[tuple[PeakBuffer, PeakBuffer]] = []
     left, right = list(before), list(after)
-    for key in _KEYS:
+    for key in keys:
         waiting: dict[Hashable, deque[PeakBuffer]] = {}
         for buffer in left:
             waiting.setdefault(key(buffer), deque()).append(buffer)
@@ -77,7 +79,16 @@ def _function_and_shape(buffer: PeakBuffer) -> Hashable:
 
 
 def _structure(buffer: PeakBuffer) -> Hashable:
-    return None if buffer.op_name or buffer.source else (buffer.opcode, buffer.shape)
+    return None if buffer.op_name or buffer.source else _operation_and_shape(buffer)
+
+
+def _operation_and_shape(buffer: PeakBuffer) -> Hashable:
+    return buffer.opcode, buffer.shape
+
+
+def _is_named(buffers: Sequence[PeakBuffer]) -> bool:
+    """Whether a program says where anything in it comes from; any program does that has nothing."""
+    return not buffers or any(x.op_name or x.source for x in buffers)
 
 
 _KEYS: Final[tuple[Callable[[PeakBuffer], Hashable], ...]] = (
