@@ -17,6 +17,7 @@ from lowtide.codegen.cpu.library.fft_form import (
     FftPass,
     Lines,
     LinesPlace,
+    PassLimits,
     factors_of,
     passes_of,
 )
@@ -69,7 +70,9 @@ def plan_gpu_fft(instruction: Instruction, target: Target) -> GpuPlan | None:
         return None
     type_ = _COMPLEX[operand.element_type]
     longest = _LONGEST[type_]
-    passes = [replace(x, halved=False) for x in passes_of(instruction, 1, longest)]
+    limits = PassLimits(1, longest, longest // 2, folds=False)
+    found = [x for x in passes_of(instruction, limits) if isinstance(x, FftPass)]
+    passes = [replace(x, halved=False) for x in found]
     if any(x.n > longest or factors_of(x.n) is None for x in passes):
         return None
     starts, nbytes = _arrays(passes, type_, operand)

@@ -1,10 +1,20 @@
 """Fourier transforms natively and by the evaluator."""
 
+from functools import partial
+
 import numpy as np
 import pytest
-from tests.codegen.cpu.library.running import TARGETS, check, run
+from tests.codegen.cpu.library.running import TARGETS, check, run, target_of
 
-from lowtide.codegen.cpu.library.fft_form import factors_of, halves_of
+from lowtide.codegen.cpu.library import fft
+from lowtide.codegen.cpu.library.fft_form import (
+    FoldPass,
+    PassLimits,
+    factors_of,
+    halves_of,
+    passes_of,
+)
+from lowtide.frontend.hlo_text import parse_hlo
 
 CASES = [
     # shape, dimensions that are transformed
@@ -19,6 +29,10 @@ CASES = [
     ((4, 6, 10), 2),
     ((3, 5, 7), 3),
     ((64, 20), 2),
+    ((1, 1024), 1),  # real lines by pairs of neighbours
+    ((2, 4100), 1),
+    ((1, 2022), 1),  # of which the half has no such factors
+    ((2, 3, 2048), 2),
     ((0, 4), 1),
 ]
 
@@ -48,6 +62,47 @@ ENTRY main {{
 """
         inputs = [values.real.copy() if kind == "RFFT" else values]
         check(text, inputs, target, tolerance=tolerance)
+
+
+@pytest.mark.parametrize("kind", ["RFFT", "IRFFT"])
+@pytest.mark.parametrize("lines", [1, 40])
+def test_long_real_lines_are_half_as_many_complex_ones(kind, lines, monkeypatch):
+    """Where they are few or too long for one pass, another one puts halves together or apart."""
+    monkeypatch.setattr(fft, "PassLimits", partial(PassLimits, longest=32, longest_halved=32))
+    half, given = f"c64[{lines},1051]", f"f32[{lines},2100]"
+    operand, result = (given, half) if kind == "RFFT" else (half, given)
+    text = f"""
+HloModule m
+
+ENTRY main {{
+  x = {operand} parameter(0)
+  ROOT y = {result} fft(x), fft_type={kind}, fft_length={{2100}}
+}}
+"""
+    random = np.random.default_rng(13)
+    values = random.standard_normal((lines, 2100)).astype(np.float32)
+    spectrum = random.standard_normal((2, lines, 1051)).astype(np.float32)
+    inputs = values if kind == "RFFT" else (spectrum[0] + 1j * spectrum[1]).astype(np.complex64)
+    check(text, [inputs], tolerance=2e-6)
+    passes = passes_of(parse_hlo(text).entry.root, PassLimits(16, 32, 32))
+    assert [type(x) for x in passes].count(FoldPass) == 1 and len(passes) == 3
+    assert all(x.length <= 35 for x in passes if not isinstance(x, FoldPass))
+
+
+def test_scratch_of_real_lines_is_no_more_than_their_spectrum():
+    """Lines of up to 65,536 numbers need what one vector of them takes."""
+    text = """
+HloModule m
+
+ENTRY main {
+  x = f32[512,16384] parameter(0)
+  ROOT y = c64[512,8193] fft(x), fft_type=RFFT, fft_length={16384}
+}
+"""
+    root = parse_hlo(text).entry.root
+    plan = fft.plan_fft(root, target_of("avx2"))
+    assert plan is not None
+    assert plan.shared_bytes == 0 and plan.thread_bytes < root.shape.nbytes / 8
 
 
 def test_factors():

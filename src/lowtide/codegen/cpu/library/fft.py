@@ -8,7 +8,14 @@ from typing import Final
 from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.cost import seconds
 from lowtide.codegen.cpu.library.copies import Copy, copies_code
-from lowtide.codegen.cpu.library.fft_form import FftPass, LinesPlace, passes_of
+from lowtide.codegen.cpu.library.fft_fold import FoldFunction
+from lowtide.codegen.cpu.library.fft_form import (
+    FftPass,
+    FoldPass,
+    LinesPlace,
+    PassLimits,
+    passes_of,
+)
 from lowtide.codegen.cpu.library.fft_pass import PassFunction, Setting, grid_of
 from lowtide.codegen.kernel import KernelCode, KernelPlan, rounded
 from lowtide.ir import ElementType, Instruction, Shape, array_shape
@@ -34,9 +41,10 @@ def plan_fft(instruction: Instruction, target: Target) -> KernelPlan | None:
         return KernelPlan(lambda: copies_code([Copy(None, None, 1, shape)]))
     type_ = _COMPLEX[operand.element_type]
     lanes = target.vector_bytes // (8 if type_ is ElementType.C128 else 4)
-    passes = passes_of(instruction, lanes)
+    passes = passes_of(instruction, PassLimits(lanes))
     starts, shared = _arrays(passes, type_, operand)
-    thread = max([2 * grid_of(type_, x, lanes).nbytes for x in passes])
+    grids = [grid_of(type_, x, lanes) for x in passes if isinstance(x, FftPass)]
+    thread = 2 * max([x.nbytes for x in grids])
     setting = Setting(
         type_, operand.element_type, shape.element_type, lanes, target, starts, shared, thread
     )
@@ -48,30 +56,43 @@ def _is_row_major(shape: Shape) -> bool:
 
 
 def _arrays(
-    passes: tuple[FftPass, ...], type_: ElementType, operand: Shape
+    passes: tuple[FftPass | FoldPass, ...], type_: ElementType, operand: Shape
 ) -> tuple[dict[LinesPlace, int], int]:
     """Where arrays between passes lie in scratch, and how many bytes they take."""
+    counts: dict[LinesPlace, int] = {}
+    for x in passes:
+        place, count = _stored(x)
+        if place is LinesPlace.INPUT:
+            count = max(count, operand.element_count)
+        if place in (LinesPlace.INPUT, LinesPlace.HALF_WAY):
+            counts[place] = max(counts.get(place, 0), count)
     starts: dict[LinesPlace, int] = {}
     size = 0
-    for place in dict.fromkeys([x.target.place for x in passes]):
-        if place not in (LinesPlace.INPUT, LinesPlace.HALF_WAY):
-            continue
+    for place, count in counts.items():
         starts[place] = size
-        counts = [x.groups * x.count * x.kept for x in passes if x.target.place is place]
-        if place is LinesPlace.INPUT:
-            counts.append(operand.element_count)
-        size += rounded(max(counts) * type_.nbytes)
+        size += rounded(count * type_.nbytes)
     return starts, size
 
 
-def _code(passes: tuple[FftPass, ...], setting: Setting) -> KernelCode:
+def _stored(one: FftPass | FoldPass) -> tuple[LinesPlace, int]:
+    """Where a pass stores, and how many elements."""
+    if isinstance(one, FoldPass):
+        return one.target, one.groups * (one.half + 1)
+    return one.target.place, one.groups * one.count * one.kept
+
+
+def _code(passes: tuple[FftPass | FoldPass, ...], setting: Setting) -> KernelCode:
     functions, phases = [], []
     texts: dict[str, str] = {}
     for number, one in enumerate(passes):
-        writer = PassFunction(one, setting, f"pass{number}")
+        writer: PassFunction | FoldFunction
+        if isinstance(one, FoldPass):
+            writer, cycles = FoldFunction(one, setting, f"pass{number}"), 64.0
+        else:
+            writer = PassFunction(one, setting, f"pass{number}")
+            cycles = 2 * one.n * (4 + 3 * log2(max(one.n, 2))) + 20 * one.n
         writer.write()
         functions.append(writer.fn)
         texts |= writer.elements.globals
-        steps = one.n * (4 + 3 * log2(max(one.n, 2)))
-        phases.append(Phase(writer.fn.name, writer.units, seconds(0, 2 * steps + 20 * one.n)))
+        phases.append(Phase(writer.fn.name, writer.units, seconds(0, cycles)))
     return KernelCode(tuple(functions), tuple(phases), "\n".join(texts.values()))

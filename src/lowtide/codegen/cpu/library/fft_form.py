@@ -22,12 +22,37 @@ RADICES: Final = (4, 2, 3, 5, 7, 11, 13)
 LONGEST: Final = 4096
 """The longest transform that stays in the caches for a vector of lines."""
 
+LONGEST_HALVED: Final = 32768
+"""The same for lines of real numbers: two passes of complex ones cost more up to there."""
+
+LEAST_FOLDED: Final = 1024
+"""The least length of a few real lines whose halves are transformed in two passes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassLimits:
+    """What a target transforms at once: so many lines, of lengths up to `longest`.
+
+    Lines of real numbers, as complex ones of two neighbours each, are up to `longest_halved` long.
+    `folds` is whether a pass of their own may put the halves of real lines together.
+    """
+
+    lanes: int
+    longest: int = LONGEST
+    longest_halved: int = LONGEST_HALVED
+    folds: bool = True
+
 
 class LinesPlace(Enum):
-    """Where the lines of a pass lie: the operand, the result, or one of two arrays in scratch."""
+    """Where the lines of a pass lie: the operand, the result, or one of two arrays in scratch.
+
+    The operand or the result may be complex numbers that are pairs of neighbours.
+    """
 
     OPERAND = auto()
+    OPERAND_PAIRS = auto()
     RESULT = auto()
+    RESULT_PAIRS = auto()
     INPUT = auto()
     HALF_WAY = auto()
 
@@ -79,6 +104,26 @@ class FftPass:
         return self.n // 2 if self.halved else self.n
 
 
+@dataclass(frozen=True, slots=True)
+class FoldPass:
+    """Transforms of 2 `half` real numbers from or to those of `half` complex ones, in `groups`.
+
+    Each group has half + 1 places in both arrays. With `extended` the numbers to transform back are
+    made of half a transform; else half a transform is made, in place, of the complex one.
+    """
+
+    half: int
+    groups: int
+    source: LinesPlace
+    target: LinesPlace
+    extended: bool
+
+    @property
+    def pairs(self) -> int:
+        """The number of pairs of opposite places; in the middle one may be opposite to itself."""
+        return self.half // 2 + 1
+
+
 def factors_of(n: int) -> list[int] | None:
     """Return radices whose product is n, None where a prime among them is too large."""
     found = []
@@ -97,10 +142,10 @@ def halves_of(n: int) -> tuple[int, int] | None:
     return None
 
 
-def passes_of(instruction: Instruction, lanes: int, longest: int = LONGEST) -> tuple[FftPass, ...]:
-    """Return the passes of an fft in turn; lines are transformed `lanes` at a time.
+def passes_of(instruction: Instruction, limits: PassLimits) -> tuple[FftPass | FoldPass, ...]:
+    """Return the passes of an fft in turn.
 
-    Those that are longer than `longest` are split in two where they can be.
+    Those that are longer than the limits say are split in two where they can be.
     """
     attributes = instruction.attributes_as(Fft)
     kind, lengths = attributes.kind, attributes.length
@@ -110,7 +155,7 @@ def passes_of(instruction: Instruction, lanes: int, longest: int = LONGEST) -> t
     axes = list(range(rank - len(lengths), rank))
     inverse = kind in ("IFFT", "IRFFT")
     ordered = axes if kind == "IRFFT" else axes[::-1]
-    found: list[FftPass] = []
+    found: list[FftPass | FoldPass] = []
     sizes = given
     place = LinesPlace.OPERAND
     for number, axis in enumerate(ordered):
@@ -123,8 +168,8 @@ def passes_of(instruction: Instruction, lanes: int, longest: int = LONGEST) -> t
             else sizes
         )
         extended = kind == "IRFFT" and is_last
-        one = _whole(sizes, after, axis, n, (place, to), inverse, extended, lanes)
-        found += _split(one, sizes, after, axis, lanes, longest)
+        one = _whole(sizes, after, axis, n, (place, to), inverse, extended, limits.lanes)
+        found += _split(one, sizes, after, axis, limits)
         sizes, place = after, to
     return tuple(found)
 
@@ -175,42 +220,77 @@ def _split(
     sizes: Sequence[int],
     after: Sequence[int],
     axis: int,
-    lanes: int,
-    longest: int,
-) -> list[FftPass]:
-    """The pass, or two where there are few lines, or long ones."""
+    limits: PassLimits,
+) -> list[FftPass | FoldPass]:
+    """The pass, or several where there are few lines, or long ones."""
     n = whole.n
-    few = 2 * whole.groups * whole.count <= lanes and n >= 64
-    halves = halves_of(n) if (few or n > longest) and not whole.extended else None
+    few = 2 * whole.groups * whole.count <= limits.lanes and n >= 64
+    most = limits.longest_halved if whole.halved else limits.longest
+    if not few and whole.length <= most:
+        return [whole]
+    if whole.halved and limits.folds and n >= LEAST_FOLDED and (halves := halves_of(n // 2)):
+        return _folded(whole, halves, prod(sizes[:axis]))
+    halves = None if whole.extended else halves_of(n)
     if halves is None:
         return [whole]
-    first, second = halves
-    before, behind = prod(sizes[:axis]), prod(sizes[axis + 1 :])
-    columns, rows = second * behind, first * behind
+    before, behind, kept = prod(sizes[:axis]), prod(sizes[axis + 1 :]), after[axis]
+    source = (whole.source.place, n * behind)
+    one, two = _in_two(whole, halves, (before, behind), source, (whole.target.place, kept * behind))
+    if kept < n:
+        two = replace(two, limit=kept, limit_step=halves[0] * behind)
+    return [one, two]
+
+
+def _folded(whole: FftPass, halves: tuple[int, int], groups: int) -> list[FftPass | FoldPass]:
+    """Two passes along pairs of neighbours, and one that puts real lines together or apart."""
+    half = whole.n // 2
+    if whole.extended:
+        place = whole.source.place
+        target = (LinesPlace.RESULT_PAIRS, half)
+        apart = FoldPass(half, groups, place, LinesPlace.INPUT, extended=True)
+        return [apart, *_in_two(whole, halves, (groups, 1), (LinesPlace.INPUT, half + 1), target)]
+    source, target = (LinesPlace.OPERAND_PAIRS, half), (LinesPlace.RESULT, half + 1)
+    together = FoldPass(half, groups, LinesPlace.RESULT, LinesPlace.RESULT, extended=False)
+    return [*_in_two(whole, halves, (groups, 1), source, target), together]
+
+
+def _in_two(
+    whole: FftPass,
+    halves: tuple[int, int],
+    around: tuple[int, int],
+    source: tuple[LinesPlace, int],
+    target: tuple[LinesPlace, int],
+) -> tuple[FftPass, FftPass]:
+    """Two passes in the place of one along a dimension, of the product of two lengths.
+
+    `around` are the numbers of elements before and behind the dimension; source and target are
+    where lines lie, and how far groups are apart.
+    """
+    (first, second), (before, behind) = halves, around
+    n, columns, rows = first * second, second * behind, first * behind
     one = replace(
         whole,
         n=first,
         groups=before,
         count=columns,
-        source=Lines(whole.source.place, n * behind, columns, 0, columns),
+        source=Lines(*source, columns, 0, columns),
         target=Lines(LinesPlace.HALF_WAY, n * behind, columns, 0, columns),
         kept=first,
         scale=1.0,
+        extended=False,
         twiddle=n,
         twiddle_inner=behind,
         halved=False,
     )
-    kept = after[axis]
     two = replace(
         whole,
         n=second,
         groups=before,
         count=rows,
         source=Lines(LinesPlace.HALF_WAY, n * behind, behind, second * behind, behind),
-        target=Lines(whole.target.place, kept * behind, rows, 0, rows),
+        target=Lines(*target, rows, 0, rows),
         kept=second,
-        limit=kept if kept < n else 0,
-        limit_step=rows,
+        extended=False,
         halved=False,
     )
-    return [one, two]
+    return one, two

@@ -10,7 +10,12 @@ import numpy as np
 from lowtide.codegen.cpu.library.fft_form import FftPass, Lines, LinesPlace, factors_of
 from lowtide.codegen.cpu.library.fft_lines import Block, Port
 from lowtide.codegen.cpu.library.fft_real import RealSide
-from lowtide.codegen.cpu.library.fft_stages import Complexes, ComplexTable, write_stages
+from lowtide.codegen.cpu.library.fft_stages import (
+    Complexes,
+    ComplexTable,
+    RootsOfUnity,
+    write_stages,
+)
 from lowtide.codegen.cpu.library.field import (
     Matrix,
     Parts,
@@ -56,6 +61,18 @@ class Setting:
             place, self.type
         )
 
+    def arrays(self, fn: Function) -> dict[LinesPlace, str]:
+        """Return the pointers to all arrays in a function."""
+        operand = fn.load("ptr", "%buffers", 8)
+        result = fn.load("ptr", fn.gep("%buffers", 1, "ptr"), 8)
+        return {
+            LinesPlace.OPERAND: operand,
+            LinesPlace.OPERAND_PAIRS: operand,
+            LinesPlace.RESULT: result,
+            LinesPlace.RESULT_PAIRS: result,
+            **{x: fn.gep("%scratch", start) for x, start in self.starts.items()},
+        }
+
 
 def length_of(n: int) -> int:
     """Return the length of the transform in scratch: n, or what a convolution needs."""
@@ -84,11 +101,7 @@ class PassFunction:
         self.is_folded = factors_of(pass_.length) is None
         self.a = fn.gep("%scratch", own)
         self.b = fn.gep(self.a, self.grid.nbytes)
-        self.arrays = {
-            LinesPlace.OPERAND: fn.load("ptr", "%buffers", 8),
-            LinesPlace.RESULT: fn.load("ptr", fn.gep("%buffers", 1, "ptr"), 8),
-            **{x: fn.gep("%scratch", start) for x, start in setting.starts.items()},
-        }
+        self.arrays = setting.arrays(fn)
 
     @property
     def units(self) -> int:
@@ -227,20 +240,13 @@ class PassFunction:
     def _turns(self) -> Turn:
         """A function of the number of a result and of the lines: the factors by which to turn."""
         form = self.form
-        part = 1 << (form.twiddle.bit_length() + 1) // 2
-        roots = np.arange(part) / form.twiddle
-        fine = ComplexTable.of(self.elements, self.grid, np.exp(-2j * np.pi * roots))
-        coarse_count = -(-form.twiddle // part)
-        coarse_roots = np.arange(coarse_count) * part / form.twiddle
-        coarse = ComplexTable.of(self.elements, self.grid, np.exp(-2j * np.pi * coarse_roots))
-        shift = part.bit_length() - 1
+        roots = RootsOfUnity(self.elements, self.grid, form.twiddle)
 
         def turn(k: Integer, lines: Number) -> Parts:
             column = lines.op("udiv", form.twiddle_inner) if form.twiddle_inner > 1 else lines
             column = column.where(~column.compare("slt", form.count // form.twiddle_inner), 0)
             factor = column.named("i64", self.fn.splat("i64", str(k), self.lanes))
-            at = column * factor
-            return times(coarse.gather(at >> shift), fine.gather(at & (part - 1)))
+            return roots.at(column * factor)
 
         return turn
 

@@ -83,6 +83,21 @@ class ComplexTable:
         return tuple(found)
 
 
+class RootsOfUnity:
+    """The roots exp(-2 pi i k / n), 0 <= k < n, as products of two tables of about sqrt(n)."""
+
+    def __init__(self, elements: Elements, grid: PlanarGrid, n: int) -> None:
+        part = 1 << (n.bit_length() + 1) // 2
+        coarse = np.arange(-(-n // part)) * part / n
+        self._fine = ComplexTable.of(elements, grid, np.exp(-2j * np.pi * np.arange(part) / n))
+        self._coarse = ComplexTable.of(elements, grid, np.exp(-2j * np.pi * coarse))
+        self._shift, self._below = part.bit_length() - 1, part - 1
+
+    def at(self, k: Number) -> Parts:
+        """Return the roots of a vector of i64."""
+        return times(self._coarse.gather(k >> self._shift), self._fine.gather(k & self._below))
+
+
 def write_stages(elements: Elements, grid: PlanarGrid, n: int, lanes: int, a: str, b: str) -> str:
     """Transform n rows of `a`; return which of `a` and `b` has the result then."""
     fn, target = elements.function, elements.target

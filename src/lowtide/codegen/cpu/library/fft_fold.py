@@ -1,0 +1,121 @@
+"""The pass that puts transforms of real lines together, or takes them apart, for a few long lines.
+
+Source: J. Cooley, P. Lewis and P. Welch (1970), "The fast Fourier transform algorithm: programming
+considerations in the calculation of sine, cosine and Laplace transforms".
+"""
+
+from __future__ import annotations
+
+from lowtide.codegen.cpu.library.fft_form import FoldPass
+from lowtide.codegen.cpu.library.fft_pass import Setting
+from lowtide.codegen.cpu.library.fft_stages import RootsOfUnity
+from lowtide.codegen.cpu.library.field import (
+    Parts,
+    PlanarGrid,
+    added,
+    conjugate,
+    scaled,
+    subtracted,
+    times,
+    value_of,
+)
+from lowtide.codegen.cpu.vector_elements import vector_elements
+from lowtide.codegen.elementwise import memory
+from lowtide.codegen.elementwise.number import Number
+from lowtide.codegen.kernel import ARGUMENTS
+from lowtide.llvm.function import Function, Integer
+
+
+class FoldFunction:
+    """Writes the function of such a pass; a unit is a vector of pairs of opposite places."""
+
+    def __init__(self, pass_: FoldPass, setting: Setting, name: str) -> None:
+        self.form, self.setting, self.lanes = pass_, setting, setting.lanes
+        self.fn = Function(name, ARGUMENTS)
+        self.elements = vector_elements(self.fn, setting.target, setting.lanes)
+        self._blocks = -(-pass_.pairs // setting.lanes)
+        self._roots = RootsOfUnity(
+            self.elements, PlanarGrid(setting.type, 1, setting.lanes), 2 * pass_.half
+        )
+
+    @property
+    def units(self) -> int:
+        """The number of pieces of work."""
+        return self.form.groups * self._blocks
+
+    def write(self) -> None:
+        """Write the function.
+
+        All of a vector of pairs is read before any of it is stored, so that it may be in place.
+        """
+        fn, form, lanes = self.fn, self.form, self.lanes
+        arrays = self.setting.arrays(fn)
+        with self.elements.scopes.loop("%begin", "%end") as loop:
+            first = fn.mul(fn.rem(loop.index, self._blocks), lanes)
+            here = self._numbers(first)
+            inside = here.compare("slt", form.pairs)
+            here = here.where(~inside, 0)
+            there = here.constant(form.half) - here
+            start = fn.mul(fn.div(loop.index, self._blocks), (form.half + 1) * self._size)
+            source, target = (fn.gep(arrays[x], start) for x in (form.source, form.target))
+            one, opposite = self._pair(source, here, there, inside)
+            root = self._roots.at(here)
+            if form.extended:
+                near, far = self._apart(one, opposite, conjugate(root))
+            else:
+                near, far = self._together(one, opposite, root)
+            self._store(target, here, near, inside)
+            self._store(target, there, far, inside)
+
+    @property
+    def _size(self) -> int:
+        return self.setting.type.nbytes
+
+    def _numbers(self, first: Integer) -> Number:
+        fn, lanes = self.fn, self.lanes
+        start = fn.splat("i64", str(first), lanes)
+        name = fn.op(f"add <{lanes} x i64> {start}, {memory.lane_numbers(lanes)}")
+        return Number(fn, self.setting.target, "i64", lanes, name)
+
+    def _pair(
+        self, source: str, here: Number, there: Number, inside: Number
+    ) -> tuple[Parts, Parts]:
+        """The elements of a pair of places; the first complex number is opposite to itself."""
+        if not self.form.extended:
+            return self._load(source, here, inside), self._load(
+                source, there.where(here.compare("eq", 0), 0), inside
+            )
+        one, opposite = self._load(source, here, inside), self._load(source, there, inside)
+        is_end = here.compare("eq", 0)
+        return self._real_at(one, is_end), self._real_at(opposite, is_end)
+
+    def _real_at(self, value: Parts, ends: Number) -> Parts:
+        """A value without the imaginary parts of the first and the last number."""
+        return value[0], value[1].where(ends, 0.0)
+
+    def _load(self, array: str, at: Number, inside: Number) -> Parts:
+        fn, setting = self.fn, self.setting
+        found = memory.gather(
+            fn, setting.target, setting.type, array, at.name, self.lanes, inside.name
+        )
+        return memory.numbers(fn, setting.target, found)
+
+    def _store(self, array: str, at: Number, value: Parts, inside: Number) -> None:
+        element = value_of(value, self.setting.type)
+        memory.scatter_store(self.fn, self.setting.target, element, array, at.name, inside.name)
+
+    def _together(self, one: Parts, opposite: Parts, root: Parts) -> tuple[Parts, Parts]:
+        """Results k and half - k of the real line from those of the complex one."""
+        other = conjugate(opposite)
+        even = scaled(added(one, other), 0.5)
+        real, imaginary = scaled(subtracted(one, other), 0.5)
+        odd = times((imaginary, -real), root)
+        return added(even, odd), conjugate(subtracted(even, odd))
+
+    def _apart(self, one: Parts, opposite: Parts, root: Parts) -> tuple[Parts, Parts]:
+        """Numbers k and half - k to transform back, of which the line is the parts in turn."""
+        other = conjugate(opposite)
+        even = added(one, other)
+        real, imaginary = times(subtracted(one, other), root)
+        odd = (-imaginary, real)
+        return added(even, odd), conjugate(subtracted(even, odd))
