@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.codegen.cpu.library.running import TARGETS, check, run
 
-from lowtide.codegen.cpu.library.fft_form import factors_of, halves_of
+from lowtide.codegen.library.fft_form import factors_of, halves_of
 
 CASES = [
     # shape, dimensions that are transformed

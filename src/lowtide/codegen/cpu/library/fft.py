@@ -8,9 +8,9 @@ from typing import Final
 from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.cost import seconds
 from lowtide.codegen.cpu.library.copies import Copy, copies_code
-from lowtide.codegen.cpu.library.fft_form import FftPass, LinesPlace, passes_of
 from lowtide.codegen.cpu.library.fft_pass import PassFunction, Setting, grid_of
 from lowtide.codegen.kernel import KernelCode, KernelPlan, rounded
+from lowtide.codegen.library.fft_form import FftPass, LinesPlace, passes_of
 from lowtide.ir import ElementType, Instruction, Shape, array_shape
 from lowtide.ir.attributes import Fft
 from lowtide.ir.errors import unsupported
@@ -24,6 +24,9 @@ _COMPLEX: Final = {
     ElementType.C128: ElementType.C128,
 }
 
+_LONGEST: Final = 4096
+"""The longest transform that stays in the caches for a vector of lines."""
+
 
 def plan_fft(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Return the plan of an fft whose operand is an array in row-major order."""
@@ -34,7 +37,7 @@ def plan_fft(instruction: Instruction, target: Target) -> KernelPlan | None:
         return KernelPlan(lambda: copies_code([Copy(None, None, 1, shape)]))
     type_ = _COMPLEX[operand.element_type]
     lanes = target.vector_bytes // (8 if type_ is ElementType.C128 else 4)
-    passes = passes_of(instruction, lanes)
+    passes = passes_of(instruction, lanes, _LONGEST)
     starts, shared = _arrays(passes, type_, operand)
     thread = max([2 * grid_of(type_, x, lanes).nbytes for x in passes])
     setting = Setting(

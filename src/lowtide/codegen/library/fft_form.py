@@ -19,9 +19,6 @@ from lowtide.records import dataclass
 RADICES: Final = (4, 2, 3, 5, 7, 11, 13)
 """The lengths of transforms that are written out; greater primes go by convolution."""
 
-LONGEST: Final = 4096
-"""The longest transform that stays in the caches for a vector of lines."""
-
 
 class LinesPlace(Enum):
     """Where the lines of a pass lie: the operand, the result, or one of two arrays in scratch."""
@@ -97,7 +94,7 @@ def halves_of(n: int) -> tuple[int, int] | None:
     return None
 
 
-def passes_of(instruction: Instruction, lanes: int, longest: int = LONGEST) -> tuple[FftPass, ...]:
+def passes_of(instruction: Instruction, lanes: int, longest: int) -> tuple[FftPass, ...]:
     """Return the passes of an fft in turn; lines are transformed `lanes` at a time.
 
     Those that are longer than `longest` are split in two where they can be.
