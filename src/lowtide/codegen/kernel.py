@@ -21,6 +21,11 @@ ARGUMENTS = parameters(buffers="ptr", scratch="ptr", begin="i64", end="i64", thr
 """
 
 
+def thread_scratch(fn: Function, thread_bytes: int) -> str:
+    """Return the address of the scratch of this thread, of a kernel without shared scratch."""
+    return fn.gep("%scratch", fn.mul("%thread", thread_bytes))
+
+
 @dataclass(frozen=True, slots=True)
 class KernelCode:
     """The functions of a kernel, and the phases that run them; `globals` are constants in IR.

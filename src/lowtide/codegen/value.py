@@ -38,6 +38,12 @@ def register_type(type_: ElementType) -> str:
     return "float" if type_.is_floating else f"i{max(8, type_.bits)}"
 
 
+def register_bytes(type_: ElementType) -> int:
+    """Return the bytes of an element in a register, of each part of a complex one."""
+    kind = register_type(type_)
+    return {"i1": 1, "float": 4, "double": 8}.get(kind) or int(kind[1:]) // 8
+
+
 def memory_type(type_: ElementType) -> str:
     """Return the LLVM type of an element in memory; of a complex one, that of each part.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from lowtide.codegen.value import register_type
+from lowtide.codegen.value import register_bytes
 from lowtide.cost.machine import X86_SERVER
 from lowtide.ir import ElementType, Instruction, Opcode
 
@@ -51,12 +51,6 @@ def vector_cycles(members: Iterable[Instruction]) -> float:
     return sum([_CYCLES.get(x.opcode, 1.0) for x in members if x.opcode not in _FREE])
 
 
-def element_bytes(type_: ElementType) -> int:
-    """Return the bytes of an element in a register, of each part of a complex one."""
-    kind = register_type(type_)
-    return {"i1": 1, "float": 4, "double": 8}.get(kind) or int(kind[1:]) // 8
-
-
 def widest(
     members: Iterable[Instruction], raw: Mapping[ElementType, ElementType] | None = None
 ) -> int:
@@ -70,7 +64,7 @@ def widest(
         for shape in (member.shape, *[x.shape for x in member.operands]):
             if shape.is_array and (shape.rank or member.shape.rank == 0):
                 type_ = instead.get(shape.element_type, shape.element_type)
-                found = max(found, element_bytes(type_))
+                found = max(found, register_bytes(type_))
     return found
 
 

@@ -58,3 +58,15 @@ class Vectors:
             ("mask", mask.name), mask.level, lambda: self.function.splat("i1", mask.name, lanes)
         )
         return name
+
+
+def tail_mask(lanes: int, count: int) -> Mask | None:
+    """Return the mask of the first `count` lanes, None for all of them."""
+    if count >= lanes:
+        return None
+    return Mask(mask_text(lanes, count), lanes, 0)
+
+
+def mask_text(lanes: int, count: int) -> str:
+    """Return a constant of `lanes` i1, the first `count` of which are set."""
+    return "<" + ", ".join([f"i1 {int(i < count)}" for i in range(lanes)]) + ">"

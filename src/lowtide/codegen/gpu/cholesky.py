@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from math import prod
 
-from lowtide.codegen.cpu.library.field import (
+from lowtide.codegen.elementwise.number import Number
+from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan, buffer_names, kernel_function
+from lowtide.codegen.gpu.threads import barrier, block_number, thread_in_block
+from lowtide.codegen.gpu.vectors import thread_elements
+from lowtide.codegen.indexing import Affine
+from lowtide.codegen.library.field import (
     Matrix,
     Parts,
     PlanarGrid,
@@ -16,13 +21,7 @@ from lowtide.codegen.cpu.library.field import (
     minus_product,
     restored,
 )
-from lowtide.codegen.cpu.library.matrices import BatchFunction
-from lowtide.codegen.elements.operands import bind
-from lowtide.codegen.elementwise.number import Number
-from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan, buffer_names, kernel_function
-from lowtide.codegen.gpu.threads import barrier, block_number, thread_in_block
-from lowtide.codegen.gpu.vectors import thread_elements
-from lowtide.codegen.indexing import Affine
+from lowtide.codegen.library.matrices import BatchFunction
 from lowtide.codegen.space import decomposed
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Cholesky
@@ -51,24 +50,10 @@ def _code(instruction: Instruction, target: Target, grid: PlanarGrid) -> GpuCode
     kernel = _Kernel(instruction, target, grid)
     kernel.write()
     batch = prod(instruction.shape.dimensions[:-2])
-    launch = GridLaunch("cholesky", batch, kernel.work.threads)
+    launch = GridLaunch("cholesky", batch, kernel.threads)
     return GpuCode(
         (kernel.work.function,), (launch,), "\n".join(kernel.work.elements.globals.values())
     )
-
-
-class BlockFunction(BatchFunction):
-    """The kernel of an instruction in which blocks of `threads` threads work on matrices."""
-
-    def __init__(self, instruction: Instruction, target: Target, name: str, threads: int) -> None:
-        self.target = target
-        self.threads = threads
-        self.function = kernel_function(name, instruction, threads)
-        self.elements = thread_elements(self.function, target, 0)
-        bound = bind(self.function, instruction, buffer_names(instruction))
-        self.results = bound.results
-        self.operands = [bound.frame.arrays[x] for x in instruction.operands]
-        self.thread = thread_in_block(self.function)
 
 
 class _Kernel:
@@ -77,9 +62,11 @@ class _Kernel:
     def __init__(self, instruction: Instruction, target: Target, grid: PlanarGrid) -> None:
         self.size = grid.rows
         self.lower = instruction.attributes_as(Cholesky).lower
-        threads = min(-(-self.size // 32) * 32, _MOST_THREADS)
-        self.work = work = BlockFunction(instruction, target, "cholesky", threads)
-        fn = self.fn = work.function
+        self.threads = min(-(-self.size // 32) * 32, _MOST_THREADS)
+        fn = self.fn = kernel_function("cholesky", instruction, self.threads)
+        elements = thread_elements(fn, target, 0)
+        self.work = work = BatchFunction(instruction, elements, buffer_names(instruction))
+        self.thread = thread_in_block(fn)
         block = block_number(fn)
         base = fn.gep("%scratch", fn.mul(block, grid.nbytes))
         self.matrix = Matrix(fn, target, grid, base)
@@ -99,7 +86,7 @@ class _Kernel:
         work, scopes, fn = self.work, self.work.elements.scopes, self.fn
         with (
             scopes.loop(0, self.size) as row,
-            scopes.loop(work.thread, self.size, work.threads) as column,
+            scopes.loop(self.thread, self.size, self.threads) as column,
             scopes.when(fn.compare("sle", row.index, column.index)),
         ):
             places = row.index, column.index
@@ -111,9 +98,9 @@ class _Kernel:
 
     def _row(self, row: Integer) -> None:
         """Compute a row of the factor from those above it; each thread has seen them."""
-        fn, work, scopes, matrix = self.fn, self.work, self.work.elements.scopes, self.matrix
+        fn, scopes, matrix = self.fn, self.work.elements.scopes, self.matrix
         with (
-            scopes.loop(work.thread, self.size, work.threads) as column,
+            scopes.loop(self.thread, self.size, self.threads) as column,
             scopes.when(fn.compare("sle", row, column.index)),
         ):
             total = matrix.load(row, column.index)
@@ -130,7 +117,7 @@ class _Kernel:
         root = pivot.sqrt().where(~(pivot > 0.0), float("nan"))
         barrier(fn)
         with (
-            scopes.loop(work.thread, self.size, work.threads) as column,
+            scopes.loop(self.thread, self.size, self.threads) as column,
             scopes.when(fn.compare("sle", row, column.index)),
         ):
             value = tuple([x / root for x in matrix.load(row, column.index)])
@@ -146,7 +133,7 @@ class _Kernel:
         failed = self._is_lost()
         with (
             scopes.loop(0, self.size) as row,
-            scopes.loop(work.thread, self.size, work.threads) as column,
+            scopes.loop(self.thread, self.size, self.threads) as column,
         ):
             low, high = fn.min(row.index, column.index), fn.max(row.index, column.index)
             inside = fn.compare("sle", *self._given(row.index, column.index))

@@ -13,16 +13,6 @@ from typing import Final
 import numpy as np
 
 from lowtide.codegen.arrays import strides
-from lowtide.codegen.cpu.library.fft_form import (
-    FftPass,
-    Lines,
-    LinesPlace,
-    PassLimits,
-    factors_of,
-    passes_of,
-)
-from lowtide.codegen.cpu.library.fft_stages import ComplexTable, butterfly, roots_of_unity
-from lowtide.codegen.cpu.library.field import Parts, PlanarGrid, scaled, times, value_of
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.elementwise.number import Number
@@ -30,6 +20,16 @@ from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan, kernel_function
 from lowtide.codegen.gpu.threads import SharedArray, barrier, block_number, thread_in_block
 from lowtide.codegen.gpu.vectors import thread_elements
 from lowtide.codegen.kernel import rounded
+from lowtide.codegen.library.fft_form import (
+    FftPass,
+    Lines,
+    LinesPlace,
+    PassLimits,
+    factors_of,
+    passes_of,
+)
+from lowtide.codegen.library.fft_stages import ComplexTable, butterfly, roots_of_unity
+from lowtide.codegen.library.field import Parts, PlanarGrid, scaled, times, value_of
 from lowtide.codegen.value import register_type
 from lowtide.ir import ElementType, Instruction, Opcode, Shape, array_shape
 from lowtide.ir.attributes import Fft

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from lowtide.codegen.cpu.library.records import Fields, Records
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.gpu.networks import (
     SharedRecords,
@@ -18,6 +17,7 @@ from lowtide.codegen.gpu.networks import (
     selected,
 )
 from lowtide.codegen.gpu.threads import WARP, barrier, block_number, exchanged, thread_in_block
+from lowtide.codegen.library.records import Fields, Records
 from lowtide.llvm.function import Integer
 
 MERGED: Final = 8

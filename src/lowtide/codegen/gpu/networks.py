@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Final
 
-from lowtide.codegen.cpu.library.records import Fields, Records
 from lowtide.codegen.elements.scopes import Scopes
 from lowtide.codegen.gpu.threads import SharedArray, barrier, block_number, thread_in_block
+from lowtide.codegen.library.records import Fields, Records
 from lowtide.llvm.function import Function, Integer
 from lowtide.records import dataclass
 

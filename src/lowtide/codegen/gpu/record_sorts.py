@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 
-from lowtide.codegen.cpu.library.records import Fields, Records, records_of
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound, bind
 from lowtide.codegen.gpu.kernel import buffer_names, kernel_function
@@ -23,6 +22,7 @@ from lowtide.codegen.gpu.register_networks import write_key_network
 from lowtide.codegen.gpu.threads import block_number
 from lowtide.codegen.gpu.vectors import thread_elements
 from lowtide.codegen.kernel import rounded
+from lowtide.codegen.library.records import Fields, Records, records_of
 from lowtide.ir import Instruction
 from lowtide.ir.thunk import GridLaunch
 from lowtide.llvm.function import Function

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from lowtide.codegen.cpu.library.records import Fields
 from lowtide.codegen.gpu.networks import EACH, SharedRecords, SortTiling, key_before, selected
 from lowtide.codegen.gpu.threads import WARP, barrier, exchanged, thread_in_block
+from lowtide.codegen.library.records import Fields
 from lowtide.llvm.function import Function
 
 _WITHIN: Final = EACH * WARP

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from lowtide.codegen.cpu.reduction.steps import Carry, ScanSteps, added, combined, split_carries
 from lowtide.codegen.elements.operands import roots_of
 from lowtide.codegen.elements.values import CallFrame, Element
 from lowtide.codegen.gpu.threads import SharedArray, barrier
 from lowtide.codegen.indexing import Affine, Index
+from lowtide.codegen.library.scan_steps import Carry, ScanSteps, added, combined, split_carries
 from lowtide.codegen.value import Value, register_type
 from lowtide.ir import Instruction
 from lowtide.ir.attributes import Scan

@@ -13,9 +13,6 @@ from functools import cached_property
 from math import prod
 from typing import Final
 
-from lowtide.codegen.cpu.reduction.scratch import ScratchArray
-from lowtide.codegen.cpu.reduction.steps import ScanSteps
-from lowtide.codegen.cpu.reduction.totals import stored_bytes
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import bind
 from lowtide.codegen.elements.reducers import carried, renamed
@@ -26,6 +23,8 @@ from lowtide.codegen.gpu.threads import block_number, thread_in_block
 from lowtide.codegen.gpu.vectors import thread_elements
 from lowtide.codegen.indexing import Index
 from lowtide.codegen.kernel import rounded
+from lowtide.codegen.library.scan_steps import ScanSteps
+from lowtide.codegen.library.scratch import ScratchArray, stored_bytes
 from lowtide.codegen.space import decomposed
 from lowtide.codegen.value import Value
 from lowtide.ir import Instruction, Opcode

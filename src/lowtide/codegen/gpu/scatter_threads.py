@@ -7,8 +7,6 @@ from contextlib import contextmanager
 
 from lowtide.codegen import indexing
 from lowtide.codegen.arrays import Array, offset
-from lowtide.codegen.cpu.library.scatter import as_index
-from lowtide.codegen.cpu.library.scatter_form import ScatterForm
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound, bind
 from lowtide.codegen.elements.parts import chosen
@@ -18,6 +16,7 @@ from lowtide.codegen.gpu.kernel import buffer_names, kernel_function
 from lowtide.codegen.gpu.threads import thread_number
 from lowtide.codegen.gpu.vectors import thread_elements
 from lowtide.codegen.indexing import Affine, Index
+from lowtide.codegen.library.scatter_form import ScatterForm, as_index
 from lowtide.codegen.space import decomposed
 from lowtide.codegen.value import Value
 from lowtide.ir import Instruction

@@ -12,9 +12,6 @@ from functools import partial
 from math import prod
 
 from lowtide.codegen.arrays import strides
-from lowtide.codegen.cpu.library.records import Fields
-from lowtide.codegen.cpu.library.scatter import combine_reads
-from lowtide.codegen.cpu.library.scatter_form import ScatterForm
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound
 from lowtide.codegen.elements.reducers import carried, renamed
@@ -22,6 +19,8 @@ from lowtide.codegen.gpu.networks import SortTiling, TilePlace
 from lowtide.codegen.gpu.record_sorts import RecordSort
 from lowtide.codegen.gpu.scatter_threads import ScatterThread, ScatterThreads
 from lowtide.codegen.indexing import Affine
+from lowtide.codegen.library.records import Fields
+from lowtide.codegen.library.scatter_form import ScatterForm, combine_reads
 from lowtide.codegen.space import decomposed
 from lowtide.codegen.value import Value
 from lowtide.ir import Instruction

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from lowtide.codegen.cpu.library.scatter_form import ScatterForm
-from lowtide.codegen.cpu.library.updates import UpdatedResults, updated_results
 from lowtide.codegen.elements.operands import members
 from lowtide.codegen.elements.outputs import KernelOutput
 from lowtide.codegen.elements.table import has_rule
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan
 from lowtide.codegen.gpu.points import PointGroup, point_kernel
 from lowtide.codegen.gpu.scatter_ways import GpuScatter, Part
+from lowtide.codegen.library.scatter_form import ScatterForm
+from lowtide.codegen.library.updates import UpdatedResults, updated_results
 from lowtide.ir import Instruction, Opcode
 from lowtide.llvm.target import Target
 from lowtide.ops.in_place import in_place_pairs

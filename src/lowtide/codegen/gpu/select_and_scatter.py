@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from math import prod
 
-from lowtide.codegen.cpu.convolution.select_and_scatter import SelectScheme, SelectWriter
 from lowtide.codegen.elements.operands import bind
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan, buffer_names, kernel_function
 from lowtide.codegen.gpu.threads import thread_number
 from lowtide.codegen.gpu.vectors import thread_elements
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.kernel import rounded
+from lowtide.codegen.library.selection import SelectWriter, WindowSelection
 from lowtide.codegen.space import decomposed
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import ReduceWindow
@@ -37,15 +37,15 @@ def plan_gpu_select_and_scatter(instruction: Instruction, target: Target) -> Gpu
     return GpuPlan("selections", lambda: _code(instruction, target, scheme), nbytes)
 
 
-def _scheme(instruction: Instruction) -> SelectScheme:
+def _scheme(instruction: Instruction) -> WindowSelection:
     operand, source = (x.shape.dimensions for x in instruction.operands[:2])
     windows = instruction.attributes_as(ReduceWindow).window.dimensions if operand else ()
     over = tuple(range(len(operand)))
-    return SelectScheme(operand, source, windows, 0, (), over, operand[0] if operand else 1)
+    return WindowSelection(operand, source, windows, 0, over)
 
 
 class _Writer(SelectWriter):
-    """Keeps the numbers of all windows in one array."""
+    """Keeps the numbers of all windows in one array in scratch."""
 
     def slot(self, at: dict[int, Affine]) -> str:
         """Return the address of the number of a window."""
@@ -53,10 +53,10 @@ class _Writer(SelectWriter):
         place: Integer = total
         for d, size in enumerate(self.scheme.places):
             place = fn.add(fn.mul(place, size), self.elements.indices.scalar(at[d]))
-        return fn.gep(self.numbers, place, "i32")
+        return fn.gep("%scratch", place, "i32")
 
 
-def _code(instruction: Instruction, target: Target, scheme: SelectScheme) -> GpuCode:
+def _code(instruction: Instruction, target: Target, scheme: WindowSelection) -> GpuCode:
     functions, launches, texts = [], [], dict[str, None]()
     for name, sizes in (("select", scheme.places), ("scatter", scheme.sizes)):
         if 0 in sizes:
@@ -64,7 +64,7 @@ def _code(instruction: Instruction, target: Target, scheme: SelectScheme) -> Gpu
         fn = kernel_function(name, instruction, _THREADS)
         elements = thread_elements(fn, target, 0)
         bound = bind(fn, instruction, buffer_names(instruction))
-        writer = _Writer(elements, instruction, scheme, bound, "%scratch")
+        writer = _Writer(elements, instruction, scheme, bound)
         number = thread_number(fn, _THREADS, prod(sizes))
         with elements.scopes.when(fn.compare("slt", number, prod(sizes))):
             at = dict(enumerate(decomposed(elements, number, sizes)))

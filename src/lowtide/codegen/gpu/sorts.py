@@ -9,9 +9,6 @@ from __future__ import annotations
 from functools import partial
 
 from lowtide.codegen.arrays import Array, offset
-from lowtide.codegen.cpu.library.order import joined, ordered
-from lowtide.codegen.cpu.library.records import Fields, records_of
-from lowtide.codegen.cpu.library.sort_form import SortForm
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound, bind
 from lowtide.codegen.elements.values import CallFrame, Element
@@ -32,6 +29,9 @@ from lowtide.codegen.gpu.threads import barrier, thread_in_block, thread_number
 from lowtide.codegen.gpu.vectors import thread_elements
 from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.kernel import rounded
+from lowtide.codegen.library.order import joined, ordered
+from lowtide.codegen.library.records import Fields, records_of
+from lowtide.codegen.library.sort_form import SortForm
 from lowtide.codegen.space import decomposed
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.thunk import GridLaunch

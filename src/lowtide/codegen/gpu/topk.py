@@ -8,9 +8,6 @@ from __future__ import annotations
 from functools import partial
 
 from lowtide.codegen.arrays import Array, offset
-from lowtide.codegen.cpu.library.order import joined, ordered
-from lowtide.codegen.cpu.library.records import Fields, Records, records_of
-from lowtide.codegen.cpu.library.topk import TopKForm
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound, bind
 from lowtide.codegen.elementwise.memory import element_bytes
@@ -28,6 +25,9 @@ from lowtide.codegen.gpu.threads import block_number, thread_number
 from lowtide.codegen.gpu.vectors import thread_elements
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.kernel import rounded
+from lowtide.codegen.library.order import joined, ordered
+from lowtide.codegen.library.records import Fields, Records, records_of
+from lowtide.codegen.library.topk_form import TopKForm
 from lowtide.codegen.space import decomposed
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.thunk import GridLaunch

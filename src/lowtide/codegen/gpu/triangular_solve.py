@@ -8,7 +8,12 @@ from __future__ import annotations
 from math import prod
 from typing import Final
 
-from lowtide.codegen.cpu.library.field import (
+from lowtide.codegen.elementwise.number import Number
+from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan, buffer_names, kernel_function
+from lowtide.codegen.gpu.threads import SharedArray, barrier, block_number, thread_in_block
+from lowtide.codegen.gpu.vectors import thread_elements
+from lowtide.codegen.indexing import Affine
+from lowtide.codegen.library.field import (
     Parts,
     PlanarGrid,
     added,
@@ -19,11 +24,7 @@ from lowtide.codegen.cpu.library.field import (
     restored,
     subtracted,
 )
-from lowtide.codegen.elementwise.number import Number
-from lowtide.codegen.gpu.cholesky import BlockFunction
-from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan
-from lowtide.codegen.gpu.threads import SharedArray, barrier, block_number
-from lowtide.codegen.indexing import Affine
+from lowtide.codegen.library.matrices import BatchFunction
 from lowtide.codegen.space import decomposed
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import TriangularSolve
@@ -72,8 +73,10 @@ class _Kernel:
         self.beside = min(1 << (self.m - 1).bit_length(), _BESIDE)
         self.parts = _THREADS // self.beside
         self.blocks = -(-self.m // self.beside)
-        self.work = work = BlockFunction(instruction, target, "solve", _THREADS)
-        fn = self.fn = work.function
+        fn = self.fn = kernel_function("solve", instruction, _THREADS)
+        elements = thread_elements(fn, target, 0)
+        self.work = work = BatchFunction(instruction, elements, buffer_names(instruction))
+        self.thread = thread_in_block(fn)
         grid = PlanarGrid(instruction.shape.element_type, 1, 1)
         self.element = grid.element
         self.shared = [
@@ -83,11 +86,11 @@ class _Kernel:
         block = block_number(fn)
         self.batch: list[Affine] = decomposed(work.elements, fn.div(block, self.blocks), batch)
         column = fn.add(
-            fn.mul(fn.rem(block, self.blocks), self.beside), fn.rem(work.thread, self.beside)
+            fn.mul(fn.rem(block, self.blocks), self.beside), fn.rem(self.thread, self.beside)
         )
         self.is_column = fn.compare("slt", column, self.m)
         self.column = fn.min(column, self.m - 1)
-        self.part = fn.div(work.thread, self.beside)
+        self.part = fn.div(self.thread, self.beside)
 
     def write(self) -> None:
         """Write the body."""
@@ -124,8 +127,8 @@ class _Kernel:
         barrier(fn)
         while half:
             with scopes.when(fn.compare("slt", self.part, half)):
-                other = self._get(fn.add(self.work.thread, half * self.beside))
-                self._put(added(self._get(self.work.thread), other))
+                other = self._get(fn.add(self.thread, half * self.beside))
+                self._put(added(self._get(self.thread), other))
             barrier(fn)
             half //= 2
 
@@ -133,7 +136,7 @@ class _Kernel:
         work = self.work
         place = self._place(row)
         given = work.read(self.batch, work.operands[1], *place)
-        total = subtracted(given, self._get(work.thread))
+        total = subtracted(given, self._get(self.thread))
         if not self.options.unit_diagonal:
             total = divided(total, self._coefficient(row, row))
         work.write(self.batch, work.results[0], total, *place)
@@ -148,7 +151,7 @@ class _Kernel:
 
     def _put(self, value: Parts) -> None:
         for array, part in zip(self.shared, value, strict=True):
-            array.store(self.fn, self.work.thread, part.name)
+            array.store(self.fn, self.thread, part.name)
 
     def _get(self, place: Integer) -> Parts:
         names = [x.load(self.fn, place) for x in self.shared]

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tests.codegen.cpu.library.running import TARGETS, check
 
 from lowtide.codegen.cpu.library.scatter import split_of
-from lowtide.codegen.cpu.library.scatter_form import ScatterForm
 from lowtide.codegen.cpu.select import kernel_plan
+from lowtide.codegen.library.scatter_form import ScatterForm
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Opcode
 from lowtide.ir.literal import DTYPES

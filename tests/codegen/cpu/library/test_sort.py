@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.codegen.cpu.library.running import TARGETS, check, run
 
-from lowtide.codegen.cpu.library.sort_form import PART, SortForm
-from lowtide.codegen.cpu.library.sort_keys import keys_of
+from lowtide.codegen.cpu.library.sort_parts import PART, SortParts
+from lowtide.codegen.library.sort_keys import keys_of
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.inspection.sanitizer import sanitize
 from lowtide.ir.literal import DTYPES
@@ -75,7 +75,7 @@ def test_shapes_and_orders_of_floats(shape, dimension, target, total):
 @pytest.mark.parametrize(("type_", "shape"), [("f32", (1, PART + 9000)), ("s64", (5, PART + 1))])
 def test_long_rows_are_merged_of_parts(type_, shape):
     text = text_of(type_, shape, 1, plain("GT"))
-    assert SortForm(parse_hlo(text).entry.root).shared == (shape[0] == 1)
+    assert SortParts(parse_hlo(text).entry.root).shared == (shape[0] == 1)
     check(text, [numbers(type_, shape)])
 
 

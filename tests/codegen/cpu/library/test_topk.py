@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.codegen.cpu.library.running import TARGETS, check
 
-from lowtide.codegen.cpu.library.topk import TopKForm
+from lowtide.codegen.cpu.library.topk import TopKScan
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.literal import DTYPES
 
@@ -51,7 +51,7 @@ def test_floats(case, target):
     shape, k, scans = case
     for largest in (True, False):
         text = text_of("f32", shape, k, largest)
-        assert TopKForm(parse_hlo(text).entry.root).scans == scans
+        assert TopKScan(parse_hlo(text).entry.root).scans == scans
         for kind in ("random", "ascending", "descending", "special"):
             check(text, [rows(kind, shape, np.float32)], target)
 

@@ -30,7 +30,7 @@ from lowtide.codegen.elements.operands import bind
 from lowtide.codegen.elements.parts import converted
 from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.indexing import Affine, Index, linear
-from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan
+from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan, thread_scratch
 from lowtide.codegen.space import decomposed
 from lowtide.codegen.value import Value
 from lowtide.cost.machine import X86_SERVER
@@ -76,7 +76,7 @@ class _Kernel:
         fn, elements, blocks, form = self.function, self.elements, self.blocks, self.form
         self.bound = bind(fn, form.instruction)
         self.weights = WeightRows(blocks, elements, self.bound.frame)
-        self.scratch = fn.gep("%scratch", fn.mul("%thread", blocks.nbytes))
+        self.scratch = thread_scratch(fn, blocks.nbytes)
         elements.provide(form.dot, self._sum)
         with elements.scopes.loop("%begin", "%end") as unit:
             sizes = form.sizes(form.fixed)

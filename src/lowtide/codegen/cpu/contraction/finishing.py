@@ -10,9 +10,9 @@ from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
 from lowtide.codegen.cpu.contraction.behind import SAME, forms_behind, index_of
 from lowtide.codegen.cpu.contraction.geometry import Geometry, runs
 from lowtide.codegen.cpu.contraction.operands import LanePosition, digits
-from lowtide.codegen.cpu.contraction.packing import tail_mask
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.lanes import tail_mask
 from lowtide.codegen.elements.operands import Bound, bind
 from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.elementwise import memory

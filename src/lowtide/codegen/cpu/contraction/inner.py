@@ -15,7 +15,7 @@ from lowtide.codegen.cpu.contraction.finishing import Sums
 from lowtide.codegen.cpu.contraction.geometry import Geometry
 from lowtide.codegen.cpu.contraction.micro import TileOperands, Vectors, accumulate, zeros
 from lowtide.codegen.cpu.contraction.operands import LanePosition, OperandReader, OperandSide
-from lowtide.codegen.cpu.contraction.packing import as_bits, or_zero, pack_rows, tail_mask
+from lowtide.codegen.cpu.contraction.packing import as_bits, or_zero, pack_rows
 from lowtide.codegen.cpu.contraction.prefetching import LINE, columns_ahead
 from lowtide.codegen.cpu.contraction.product import ContractionProduct
 from lowtide.codegen.cpu.contraction.scheme import share_count, wanted_units
@@ -23,6 +23,7 @@ from lowtide.codegen.cpu.contraction.tiles import EvenParts
 from lowtide.codegen.cpu.contraction.transposing import totals
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.lanes import tail_mask
 from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.kernel import ARGUMENTS, KernelCode, rounded

@@ -15,6 +15,7 @@ from lowtide.codegen.cpu.contraction.prefetching import ahead_of, lines_ahead
 from lowtide.codegen.cpu.contraction.transposing import transposed
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.lanes import tail_mask
 from lowtide.codegen.elements.parts import within
 from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.elementwise import memory
@@ -216,18 +217,6 @@ def or_zero(elements: Elements, value: Value, mask: Mask) -> Value:
         fn.op(f"select {kind} {where}, {type_} {x}, {type_} zeroinitializer") for x in value.names
     ]
     return Value(tuple(names), value.type, value.lanes)
-
-
-def tail_mask(lanes: int, count: int) -> Mask | None:
-    """Return the mask of the first `count` lanes, None for all of them."""
-    if count >= lanes:
-        return None
-    return Mask(mask_text(lanes, count), lanes, 0)
-
-
-def mask_text(lanes: int, count: int) -> str:
-    """Return a constant of `lanes` i1, the first `count` of which are set."""
-    return "<" + ", ".join([f"i1 {int(i < count)}" for i in range(lanes)]) + ">"
 
 
 # -- columns that lie along k --------------------------------------------------------------------

@@ -12,12 +12,12 @@ from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, MultiplyMetho
 from lowtide.codegen.cpu.contraction.finishing import Sums
 from lowtide.codegen.cpu.contraction.geometry import Geometry
 from lowtide.codegen.cpu.contraction.operands import LanePosition, OperandSide
-from lowtide.codegen.cpu.contraction.packing import tail_mask
 from lowtide.codegen.cpu.contraction.prefetching import LINE, Part, strip_ahead
 from lowtide.codegen.cpu.contraction.product import ContractionProduct
 from lowtide.codegen.cpu.contraction.scheme import share_count, wanted_units
 from lowtide.codegen.cpu.contraction.tiles import EvenParts
 from lowtide.codegen.cpu.vector_elements import vector_elements
+from lowtide.codegen.elements.lanes import tail_mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.kernel import ARGUMENTS, KernelCode, rounded

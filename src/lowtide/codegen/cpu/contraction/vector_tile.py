@@ -16,11 +16,11 @@ from lowtide.codegen.cpu.contraction.micro import (
     zeros,
 )
 from lowtide.codegen.cpu.contraction.operands import LanePosition
-from lowtide.codegen.cpu.contraction.packing import tail_mask
 from lowtide.codegen.cpu.contraction.prefetching import ahead_of
 from lowtide.codegen.cpu.contraction.scheme import NEAR_LONGEST, ColumnUnits, seconds_of
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.lanes import tail_mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.value import Value
 from lowtide.llvm.callee import parameters

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from lowtide.codegen.cpu.contraction.finishing import Epilogue, store_results, total_of
-from lowtide.codegen.cpu.contraction.packing import tail_mask
 from lowtide.codegen.cpu.convolution.scheme import BATCH, ConvolutionScheme
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.lanes import tail_mask
 from lowtide.codegen.elements.operands import Bound, bind
 from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.indexing import ZERO, Affine, Index

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from lowtide.codegen import elementwise
 from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.contraction.arithmetic import MultiplyMethod
-from lowtide.codegen.cpu.contraction.packing import interleaved, or_zero, tail_mask
+from lowtide.codegen.cpu.contraction.packing import interleaved, or_zero
 from lowtide.codegen.cpu.contraction.transposing import transposed
 from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.lanes import tail_mask
 from lowtide.codegen.elements.operands import Bound, bind
 from lowtide.codegen.elements.parts import within
 from lowtide.codegen.elements.values import Mask

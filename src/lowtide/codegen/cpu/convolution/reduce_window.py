@@ -11,17 +11,17 @@ from dataclasses import field
 from math import prod
 from typing import Final
 
-from lowtide.codegen.cpu.contraction.packing import tail_mask
-from lowtide.codegen.cpu.cost import element_bytes, seconds
+from lowtide.codegen.cpu.cost import seconds
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.lanes import tail_mask
 from lowtide.codegen.elements.operands import Bound, bind
 from lowtide.codegen.elements.reducers import Reducer, carried, renamed
 from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.indexing import Affine, Index, constant
 from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan
 from lowtide.codegen.space import decomposed
-from lowtide.codegen.value import Value
+from lowtide.codegen.value import Value, register_bytes
 from lowtide.ir import Instruction
 from lowtide.ir.attributes import ReduceWindow, WindowDimension
 from lowtide.ir.thunk import Phase
@@ -50,7 +50,7 @@ def plan_reduce_window(instruction: Instruction, target: Target) -> KernelPlan |
     if any(x.base_dilation != 1 or x.reversal for x in windows) or not _is_alone(windows[-1]):
         return None
     types = [x.shape.element_type for x in instruction.operands[:count]]
-    wide = max([element_bytes(x) for x in types])
+    wide = max([register_bytes(x) for x in types])
     lanes = max(2, target.vector_bytes // max(wide, 4))
     while lanes > 2 and lanes // 2 >= places[-1]:
         lanes //= 2

@@ -7,9 +7,9 @@ from typing import Final, TypeAlias
 
 from lowtide.codegen.cpu.contraction.arithmetic import MultiplyMethod
 from lowtide.codegen.cpu.contraction.micro import Vectors, broadcast, zeros
-from lowtide.codegen.cpu.contraction.packing import tail_mask
 from lowtide.codegen.cpu.contraction.transposing import totals
 from lowtide.codegen.cpu.convolution.scheme import FEATURE, ConvolutionScheme, Row, StepLoop
+from lowtide.codegen.elements.lanes import tail_mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.value import Value, vector_type
 from lowtide.ir import ElementType

@@ -8,7 +8,11 @@ from __future__ import annotations
 from math import prod
 
 from lowtide.codegen.cpu.cost import seconds
-from lowtide.codegen.cpu.library.field import (
+from lowtide.codegen.elements.scalar import scalar_elements
+from lowtide.codegen.elementwise.number import Number
+from lowtide.codegen.indexing import Affine
+from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan, thread_scratch
+from lowtide.codegen.library.field import (
     Matrix,
     PlanarGrid,
     carried,
@@ -18,15 +22,12 @@ from lowtide.codegen.cpu.library.field import (
     scaled,
     spread,
 )
-from lowtide.codegen.cpu.library.matrices import BatchFunction
-from lowtide.codegen.elementwise.number import Number
-from lowtide.codegen.indexing import Affine
-from lowtide.codegen.kernel import KernelCode, KernelPlan
+from lowtide.codegen.library.matrices import BatchFunction
 from lowtide.codegen.space import decomposed
 from lowtide.ir import Instruction
 from lowtide.ir.attributes import Cholesky
 from lowtide.ir.thunk import Phase
-from lowtide.llvm.function import Integer
+from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
 
@@ -59,8 +60,10 @@ def plan_cholesky(instruction: Instruction, target: Target) -> KernelPlan | None
 
 
 def _code(instruction: Instruction, form: _Form, target: Target) -> KernelCode:
-    work = BatchFunction(instruction, target, "cholesky")
-    matrix = Matrix(work.function, target, form.grid, work.scratch(0, form.grid.nbytes))
+    work = BatchFunction(instruction, scalar_elements(Function("cholesky", ARGUMENTS), target))
+    matrix = Matrix(
+        work.function, target, form.grid, thread_scratch(work.function, form.grid.nbytes)
+    )
     with work.elements.scopes.loop("%begin", "%end") as loop:
         batch = decomposed(work.elements, loop.index, form.batch)
         _read(work, form, matrix, batch)

@@ -9,15 +9,15 @@ from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.cost import seconds
 from lowtide.codegen.cpu.library.copies import Copy, copies_code
 from lowtide.codegen.cpu.library.fft_fold import FoldFunction
-from lowtide.codegen.cpu.library.fft_form import (
+from lowtide.codegen.cpu.library.fft_pass import PassFunction, Setting, grid_of
+from lowtide.codegen.kernel import KernelCode, KernelPlan, rounded
+from lowtide.codegen.library.fft_form import (
     FftPass,
     FoldPass,
     LinesPlace,
     PassLimits,
     passes_of,
 )
-from lowtide.codegen.cpu.library.fft_pass import PassFunction, Setting, grid_of
-from lowtide.codegen.kernel import KernelCode, KernelPlan, rounded
 from lowtide.ir import ElementType, Instruction, Shape, array_shape
 from lowtide.ir.attributes import Fft
 from lowtide.ir.errors import unsupported
@@ -31,6 +31,12 @@ _COMPLEX: Final = {
     ElementType.C128: ElementType.C128,
 }
 
+_LONGEST: Final = 4096
+"""The longest transform that stays in the caches for a vector of lines."""
+
+_LONGEST_HALVED: Final = 32768
+"""The same for lines of real numbers: two passes of complex ones cost more up to there."""
+
 
 def plan_fft(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Return the plan of an fft whose operand is an array in row-major order."""
@@ -41,7 +47,7 @@ def plan_fft(instruction: Instruction, target: Target) -> KernelPlan | None:
         return KernelPlan(lambda: copies_code([Copy(None, None, 1, shape)]))
     type_ = _COMPLEX[operand.element_type]
     lanes = target.vector_bytes // (8 if type_ is ElementType.C128 else 4)
-    passes = passes_of(instruction, PassLimits(lanes))
+    passes = passes_of(instruction, PassLimits(lanes, _LONGEST, _LONGEST_HALVED))
     starts, shared = _arrays(passes, type_, operand)
     grids = [grid_of(type_, x, lanes) for x in passes if isinstance(x, FftPass)]
     thread = 2 * max([x.nbytes for x in grids])

@@ -6,10 +6,14 @@ considerations in the calculation of sine, cosine and Laplace transforms".
 
 from __future__ import annotations
 
-from lowtide.codegen.cpu.library.fft_form import FoldPass
 from lowtide.codegen.cpu.library.fft_pass import Setting
-from lowtide.codegen.cpu.library.fft_stages import RootsOfUnity
-from lowtide.codegen.cpu.library.field import (
+from lowtide.codegen.cpu.vector_elements import vector_elements
+from lowtide.codegen.elementwise import memory
+from lowtide.codegen.elementwise.number import Number
+from lowtide.codegen.kernel import ARGUMENTS
+from lowtide.codegen.library.fft_form import FoldPass
+from lowtide.codegen.library.fft_stages import RootsOfUnity
+from lowtide.codegen.library.field import (
     Parts,
     PlanarGrid,
     added,
@@ -19,10 +23,6 @@ from lowtide.codegen.cpu.library.field import (
     times,
     value_of,
 )
-from lowtide.codegen.cpu.vector_elements import vector_elements
-from lowtide.codegen.elementwise import memory
-from lowtide.codegen.elementwise.number import Number
-from lowtide.codegen.kernel import ARGUMENTS
 from lowtide.llvm.function import Function, Integer
 
 

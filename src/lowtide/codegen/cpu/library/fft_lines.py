@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 
-from lowtide.codegen.cpu.library.fft_form import Lines
-from lowtide.codegen.cpu.library.field import Parts, value_of
 from lowtide.codegen.cpu.shuffles import transposed
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.elementwise.number import Number
+from lowtide.codegen.library.fft_form import Lines
+from lowtide.codegen.library.field import Parts, value_of
 from lowtide.codegen.value import register_type
 from lowtide.ir import ElementType
 from lowtide.llvm.function import Function, Integer

@@ -7,16 +7,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from lowtide.codegen.cpu.library.fft_form import FftPass, Lines, LinesPlace, factors_of
 from lowtide.codegen.cpu.library.fft_lines import Block, Port
 from lowtide.codegen.cpu.library.fft_real import RealSide
-from lowtide.codegen.cpu.library.fft_stages import (
-    Complexes,
-    ComplexTable,
-    RootsOfUnity,
-    write_stages,
-)
-from lowtide.codegen.cpu.library.field import (
+from lowtide.codegen.cpu.vector_elements import vector_elements
+from lowtide.codegen.elementwise import memory
+from lowtide.codegen.elementwise.number import Number
+from lowtide.codegen.kernel import ARGUMENTS
+from lowtide.codegen.library.fft_form import FftPass, Lines, LinesPlace, factors_of
+from lowtide.codegen.library.fft_stages import Complexes, ComplexTable, RootsOfUnity, write_stages
+from lowtide.codegen.library.field import (
     Matrix,
     Parts,
     PlanarGrid,
@@ -25,10 +24,6 @@ from lowtide.codegen.cpu.library.field import (
     spread,
     times,
 )
-from lowtide.codegen.cpu.vector_elements import vector_elements
-from lowtide.codegen.elementwise import memory
-from lowtide.codegen.elementwise.number import Number
-from lowtide.codegen.kernel import ARGUMENTS
 from lowtide.ir import ElementType
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target

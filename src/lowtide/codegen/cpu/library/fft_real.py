@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from lowtide.codegen.cpu.library.fft_stages import ComplexTable, roots_of_unity
-from lowtide.codegen.cpu.library.field import (
+from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elementwise.number import Number
+from lowtide.codegen.library.fft_stages import ComplexTable, roots_of_unity
+from lowtide.codegen.library.field import (
     Matrix,
     Parts,
     added,
@@ -20,8 +22,6 @@ from lowtide.codegen.cpu.library.field import (
     subtracted,
     times,
 )
-from lowtide.codegen.elements.elements import Elements
-from lowtide.codegen.elementwise.number import Number
 from lowtide.llvm.function import Function, Integer
 from lowtide.records import dataclass
 

@@ -10,11 +10,12 @@ from lowtide.codegen.arrays import Array, offset
 from lowtide.codegen.cpu.cost import seconds
 from lowtide.codegen.cpu.library.copies import Copy, copies_code
 from lowtide.codegen.cpu.library.lapack_routines import Area, One, RoutineCall
-from lowtide.codegen.cpu.library.matrices import BatchFunction
 from lowtide.codegen.elements.operands import leaves
+from lowtide.codegen.elements.scalar import scalar_elements
 from lowtide.codegen.elementwise.memory import element_bytes
 from lowtide.codegen.indexing import Affine
-from lowtide.codegen.kernel import KernelCode, rounded
+from lowtide.codegen.kernel import ARGUMENTS, KernelCode, rounded, thread_scratch
+from lowtide.codegen.library.matrices import BatchFunction
 from lowtide.codegen.space import decomposed
 from lowtide.ir import ElementType, Instruction
 from lowtide.ir.thunk import Phase
@@ -85,10 +86,12 @@ class _Writer:
     """Writes the function of a call."""
 
     def __init__(self, instruction: Instruction, form: LapackForm, target: Target) -> None:
-        self._work = BatchFunction(instruction, target, "lapack")
+        self._work = BatchFunction(
+            instruction, scalar_elements(Function("lapack", ARGUMENTS), target)
+        )
         self._fn = self._work.function
         self._form = form
-        scratch = self._work.scratch(0, form.nbytes)
+        scratch = thread_scratch(self._work.function, form.nbytes)
         self._pointers = [self._fn.gep(scratch, place) for place in form.places]
 
     def written(self) -> Function:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from lowtide.codegen.cpu.library.records import Fields, Less, Records
 from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.library.records import Fields, Less, Records
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, Integer
 

@@ -9,9 +9,8 @@ from typing import Final
 
 from lowtide.codegen import indexing
 from lowtide.codegen.arrays import Array, offset
-from lowtide.codegen.cpu.cost import element_bytes, seconds, vector_cycles, widest
+from lowtide.codegen.cpu.cost import seconds, vector_cycles, widest
 from lowtide.codegen.cpu.library.scatter_blocks import block_lanes, lane_of
-from lowtide.codegen.cpu.library.scatter_form import ScatterForm
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.operands import Bound, bind, members
 from lowtide.codegen.elements.outputs import KernelOutput, stored
@@ -19,7 +18,8 @@ from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan
-from lowtide.codegen.value import Value
+from lowtide.codegen.library.scatter_form import ScatterForm, as_index, combine_reads
+from lowtide.codegen.value import Value, register_bytes
 from lowtide.ir import Computation, Instruction
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Function, Integer
@@ -62,7 +62,7 @@ def split_of(form: ScatterForm) -> Split | None:
         return None
     if form.line is not None:
         extent = form.window_size(form.line)
-        each = max(64, LINE_BYTES // element_bytes(form.inputs[0].shape.element_type))
+        each = max(64, LINE_BYTES // register_bytes(form.inputs[0].shape.element_type))
         size = -(-max(each, -(-extent // MOST_PIECES)) // 64) * 64
         if extent >= 2 * size:
             return Split(form.line, size, -(-extent // size), along_line=True)
@@ -154,7 +154,7 @@ class ScatterKernel:
     def _seconds(self) -> float:
         form = self.form
         count = prod(form.update_sizes)
-        nbytes = sum([3 * element_bytes(x.shape.element_type) for x in form.inputs])
+        nbytes = sum([3 * register_bytes(x.shape.element_type) for x in form.inputs])
         cycles = (2 + vector_cycles(members(self.kernel))) / max(1, self.lanes, self.block)
         windows = prod([form.update_sizes[d] for d in form.batch])
         return count * seconds(nbytes, cycles) + windows * seconds(0, 6)
@@ -352,21 +352,3 @@ class ScatterKernel:
 def _origin(output: KernelOutput) -> Index:
     """The index of the only element of an output."""
     return (indexing.ZERO,) * len(output.dimensions)
-
-
-def combine_reads(combine: Computation) -> frozenset[int]:
-    """Return which of the old values, by number, a computation uses."""
-    half = len(combine.parameters) // 2
-    olds = enumerate(combine.parameters[:half])
-    return frozenset([i for i, x in olds if x.users or x is combine.root])
-
-
-def as_index(fn: Function, value: Value) -> Integer:
-    """Return an integer as an i64: a negative one becomes larger than any size."""
-    if not value.name.startswith("%"):
-        return int(value.name)
-    bits = max(8, value.type.bits)
-    if bits == 64:
-        return value.name
-    how = "sext" if value.type.is_signed else "zext"
-    return fn.op(f"{how} i{bits} {value.name} to i64")

@@ -6,8 +6,8 @@ from math import prod
 from typing import Final
 
 from lowtide.codegen.cpu.cost import widest
-from lowtide.codegen.cpu.library.scatter_form import ScatterForm
 from lowtide.codegen.elements.operands import members
+from lowtide.codegen.library.scatter_form import ScatterForm
 from lowtide.codegen.value import Value
 from lowtide.ir import Instruction, Opcode
 from lowtide.llvm.function import Function

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from typing import Final
 
 from lowtide.codegen.cpu.cost import seconds
-from lowtide.codegen.cpu.library.radix import radix_function
-from lowtide.codegen.cpu.library.records import ranking_function
-from lowtide.codegen.cpu.library.sort_form import BLOCK, PART, SortForm
+from lowtide.codegen.cpu.library.record_order import radix_function, ranking_function
+from lowtide.codegen.cpu.library.sort_parts import BLOCK, PART, SortParts
 from lowtide.codegen.cpu.library.sort_rows import (
     fill_function,
     merge_function,
@@ -29,7 +28,7 @@ from lowtide.llvm.target import Target
 
 def plan_sort(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Return the plan of a sort whose operands are arrays in memory."""
-    form = SortForm(instruction)
+    form = SortParts(instruction)
     if not form.rows * form.size:
         return KernelPlan(lambda: KernelCode((), ()))
     return KernelPlan(lambda: _Writer(form, target).write(), form.shared_bytes, form.thread_bytes)
@@ -49,7 +48,7 @@ _Emit = Callable[[Function, Integer, str, Integer, Integer], None]
 class _Writer:
     """Writes the functions and phases of a sort."""
 
-    def __init__(self, form: SortForm, target: Target) -> None:
+    def __init__(self, form: SortParts, target: Target) -> None:
         self.form = form
         self.target = target
         self.functions: dict[str, Function] = {}

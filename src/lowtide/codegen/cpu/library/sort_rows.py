@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from lowtide.codegen.arrays import Array, offset
 from lowtide.codegen.cpu.library.merging import PARAMETERS, MergeWriter
-from lowtide.codegen.cpu.library.order import joined, ordered
-from lowtide.codegen.cpu.library.records import Fields
-from lowtide.codegen.cpu.library.sort_form import SortForm
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import bind
@@ -14,6 +11,9 @@ from lowtide.codegen.elements.values import CallFrame, Element, Mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.elementwise.number import Number
 from lowtide.codegen.indexing import Affine, Index
+from lowtide.codegen.library.order import joined, ordered
+from lowtide.codegen.library.records import Fields
+from lowtide.codegen.library.sort_form import SortForm
 from lowtide.codegen.space import decomposed
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Instruction

@@ -8,24 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from math import prod
 from typing import Final
 
 from lowtide.codegen.arrays import Array, offset
 from lowtide.codegen.cpu.cost import seconds
-from lowtide.codegen.cpu.library.order import joined, ordered
-from lowtide.codegen.cpu.library.radix import count_bytes, radix_function
-from lowtide.codegen.cpu.library.records import MOST_RANKED, Records, ranking_function, records_of
+from lowtide.codegen.cpu.library.record_order import (
+    MOST_RANKED,
+    count_bytes,
+    radix_function,
+    ranking_function,
+)
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.operands import bind
 from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.elementwise.memory import element_bytes
 from lowtide.codegen.elementwise.number import Number, any_lane
 from lowtide.codegen.indexing import Affine
-from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan, rounded
+from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan, rounded, thread_scratch
+from lowtide.codegen.library.order import joined, ordered
+from lowtide.codegen.library.records import Records, records_of
+from lowtide.codegen.library.topk_form import TopKForm
 from lowtide.codegen.space import decomposed
 from lowtide.ir import Instruction
-from lowtide.ir.attributes import TopK
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.callee import external
 from lowtide.llvm.function import Function, Integer
@@ -40,36 +44,8 @@ FEW: Final = 48
 
 
 @dataclass(frozen=True, eq=False)
-class TopKForm:
-    """A top-k of rows of `size` elements, the last dimension of the operand."""
-
-    instruction: Instruction
-
-    @property
-    def numbers(self) -> TopK:
-        """How many elements, and which."""
-        return self.instruction.attributes_as(TopK)
-
-    @property
-    def dimensions(self) -> tuple[int, ...]:
-        """Those of the operand."""
-        return self.instruction.operands[0].shape.dimensions
-
-    @property
-    def size(self) -> int:
-        """The elements of a row."""
-        return self.dimensions[-1]
-
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return prod(self.dimensions[:-1])
-
-    @property
-    def key_bits(self) -> int:
-        """The bits of the integers in whose order elements are."""
-        type_ = self.instruction.operands[0].shape.element_type
-        return max(32, type_.bits) if type_.is_floating else max(8, type_.bits)
+class TopKScan(TopKForm):
+    """A top-k whose rows are scanned, with the room for what is put aside."""
 
     @cached_property
     def scans(self) -> bool:
@@ -108,7 +84,7 @@ class TopKForm:
 
 def plan_topk(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Return the plan of a topk whose operand is an array in memory."""
-    form = TopKForm(instruction)
+    form = TopKScan(instruction)
     if not form.rows * form.size * form.numbers.k:
         return KernelPlan(lambda: KernelCode((), ()))
     return KernelPlan(lambda: _Writer(form, target).write(), 0, form.thread_bytes)
@@ -120,7 +96,7 @@ _FIRST_SET: Final = external("llvm.cttz.i64", "i64", "i64", "i1")
 class _Writer:
     """Writes the function of a topk: each row by itself."""
 
-    def __init__(self, form: TopKForm, target: Target) -> None:
+    def __init__(self, form: TopKScan, target: Target) -> None:
         self.form = form
         self.target = target
         self.lanes = target.vector_bytes // (4 if form.key_bits <= 32 else 8)
@@ -129,8 +105,7 @@ class _Writer:
         bound = bind(self.fn, form.instruction)
         self.source: Array = bound.frame.arrays[form.instruction.operands[0]]
         self.results = bound.results
-        start = self.fn.mul("%thread", form.thread_bytes)
-        self.a = self.fn.gep("%scratch", start)
+        self.a = thread_scratch(self.fn, form.thread_bytes)
         self.b = self.fn.gep(self.a, form.array_bytes)
         self.counts = self.fn.gep(self.a, 2 * form.array_bytes)
         self.spilled = self.fn.stack("i64", self.lanes)

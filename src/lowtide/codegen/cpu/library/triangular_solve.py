@@ -6,7 +6,10 @@ from math import prod
 from typing import Final
 
 from lowtide.codegen.cpu.cost import seconds
-from lowtide.codegen.cpu.library.field import (
+from lowtide.codegen.elements.scalar import scalar_elements
+from lowtide.codegen.indexing import Affine
+from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan, thread_scratch
+from lowtide.codegen.library.field import (
     Matrix,
     Parts,
     PlanarGrid,
@@ -17,14 +20,12 @@ from lowtide.codegen.cpu.library.field import (
     restored,
     spread,
 )
-from lowtide.codegen.cpu.library.matrices import BatchFunction
-from lowtide.codegen.indexing import Affine
-from lowtide.codegen.kernel import KernelCode, KernelPlan
+from lowtide.codegen.library.matrices import BatchFunction
 from lowtide.codegen.space import decomposed
 from lowtide.ir import Instruction
 from lowtide.ir.attributes import TriangularSolve
 from lowtide.ir.thunk import Phase
-from lowtide.llvm.function import Integer
+from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
 
@@ -77,9 +78,9 @@ def plan_triangular_solve(instruction: Instruction, target: Target) -> KernelPla
 
 
 def _code(instruction: Instruction, form: _Form, target: Target) -> KernelCode:
-    work = BatchFunction(instruction, target, "solve")
+    work = BatchFunction(instruction, scalar_elements(Function("solve", ARGUMENTS), target))
     fn = work.function
-    matrix = Matrix(fn, target, form.grid, work.scratch(0, form.grid.nbytes))
+    matrix = Matrix(fn, target, form.grid, thread_scratch(work.function, form.grid.nbytes))
     with work.elements.scopes.loop("%begin", "%end") as loop:
         block = fn.rem(loop.index, form.blocks)
         batch = decomposed(work.elements, fn.div(loop.index, form.blocks), form.batch)

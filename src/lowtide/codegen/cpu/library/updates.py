@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from lowtide.codegen.cpu.library.scatter import scatter_code, stands_beside
 from lowtide.codegen.cpu.loop import loop_parts
-from lowtide.codegen.elements.operands import members, roots_of
+from lowtide.codegen.elements.operands import members
 from lowtide.codegen.elements.outputs import KernelOutput
 from lowtide.codegen.elements.table import has_rule
 from lowtide.codegen.kernel import KernelCode, KernelPlan
+from lowtide.codegen.library.updates import UpdatedResults, updated_results
 from lowtide.codegen.parts import concatenated
 from lowtide.ir import Instruction, Opcode
-from lowtide.ir.attributes import GetTupleElement
 from lowtide.llvm.target import Target
 from lowtide.ops.in_place import in_place_pairs
-from lowtide.records import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class UpdatedResults:
-    """What makes the results of a fusion: scatters, with the results of each, and plain values."""
-
-    scatters: dict[Instruction, dict[int, int]]
-    plain: dict[int, Instruction]
 
 
 def plan_moving_scatter(scatter: Instruction, target: Target) -> KernelPlan | None:
@@ -49,43 +38,6 @@ def plan_update(fusion: Instruction, target: Target) -> KernelPlan | None:
     if results is None or not all(x in results.scatters or has_rule(x) for x in inner):
         return None
     return KernelPlan(lambda: _code(fusion, results, target))
-
-
-def updated_results(fusion: Instruction) -> UpdatedResults | None:
-    """Return what makes the results, None where more than names is made of what scatters make."""
-    scatters: dict[Instruction, dict[int, int]] = {}
-    plain: dict[int, Instruction] = {}
-    number = 0
-    for root in roots_of(fusion.called_computations[0].root):
-        source, part = root, 0
-        while source.opcode in (Opcode.BITCAST, Opcode.GET_TUPLE_ELEMENT):
-            if source.opcode is Opcode.GET_TUPLE_ELEMENT:
-                part = source.attributes_as(GetTupleElement).index
-            source = source.operands[0]
-        if source.opcode is not Opcode.SCATTER:
-            plain[number] = root
-            number += 1
-            continue
-        parts = range(len(source.operands) // 2) if root.shape.is_tuple else [part]
-        for each in parts:
-            if each in scatters.setdefault(source, {}):
-                return None
-            scatters[source][each] = number
-            number += 1
-    complete = all(len(x.operands) // 2 == len(found) for x, found in scatters.items())
-    return UpdatedResults(scatters, plain) if complete and not _reads_any(scatters) else None
-
-
-def _reads_any(scatters: Iterable[Instruction]) -> bool:
-    """Whether more than names is made of what scatters make."""
-    made = list(scatters)
-    for x in made:
-        for user in x.users:
-            if user.opcode in (Opcode.BITCAST, Opcode.GET_TUPLE_ELEMENT):
-                made.append(user)
-            elif user.opcode is not Opcode.TUPLE:
-                return True
-    return False
 
 
 def _code(fusion: Instruction, results: UpdatedResults, target: Target) -> KernelCode:

@@ -14,7 +14,6 @@ from lowtide.codegen.cpu.cost import vector_cycles
 from lowtide.codegen.cpu.reduction.grid import ReductionGrid
 from lowtide.codegen.cpu.reduction.partials import LEAST_POINTS, Partials
 from lowtide.codegen.cpu.reduction.results import store_points, store_rows
-from lowtide.codegen.cpu.reduction.scratch import ThreadScratch
 from lowtide.codegen.cpu.reduction.strip import first_lanes
 from lowtide.codegen.cpu.reduction.totals import Totals, total_types
 from lowtide.codegen.cpu.vector_elements import vector_elements
@@ -23,6 +22,7 @@ from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine, Index, linear
 from lowtide.codegen.kernel import ARGUMENTS
+from lowtide.codegen.library.scratch import ThreadScratch
 from lowtide.codegen.space import decomposed, lane_variable
 from lowtide.codegen.value import Value
 from lowtide.ir import Instruction

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Final, final
 
 from lowtide.codegen.cpu.reduction.grid import ReductionGrid
-from lowtide.codegen.cpu.reduction.totals import stored_bytes
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.kernel import rounded
+from lowtide.codegen.library.scratch import stored_bytes
 from lowtide.codegen.value import Value, memory_type
 from lowtide.ir import ElementType
 from lowtide.llvm.function import Function, Integer

@@ -17,7 +17,6 @@ from lowtide.codegen.cpu.reduction.caching import Kept, kept_values
 from lowtide.codegen.cpu.reduction.grid import ReductionGrid, all_monoids
 from lowtide.codegen.cpu.reduction.partials import Partials
 from lowtide.codegen.cpu.reduction.results import store_points, store_rows
-from lowtide.codegen.cpu.reduction.scratch import ScratchArray, ThreadScratch
 from lowtide.codegen.cpu.reduction.strip import Strip, StripStep, first_lanes
 from lowtide.codegen.cpu.reduction.totals import Totals
 from lowtide.codegen.cpu.vector_elements import VectorMemory, vector_elements
@@ -26,6 +25,7 @@ from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.kernel import ARGUMENTS
+from lowtide.codegen.library.scratch import ScratchArray, ThreadScratch
 from lowtide.codegen.space import decomposed, lane_variable
 from lowtide.codegen.value import Value
 from lowtide.ir import Instruction

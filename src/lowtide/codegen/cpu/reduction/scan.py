@@ -11,18 +11,9 @@ from collections.abc import Sequence
 from math import prod
 from typing import Final, final
 
-from lowtide.codegen.cpu.cost import element_bytes, seconds, vector_cycles, widest
-from lowtide.codegen.cpu.reduction.scratch import ScratchArray
-from lowtide.codegen.cpu.reduction.steps import (
-    Carry,
-    ScanSteps,
-    added,
-    combined,
-    split_carries,
-    widened,
-)
+from lowtide.codegen.cpu.cost import seconds, vector_cycles, widest
 from lowtide.codegen.cpu.reduction.strip import Strip, StripStep, first_lanes
-from lowtide.codegen.cpu.reduction.totals import folded_lanes, stored_bytes
+from lowtide.codegen.cpu.reduction.totals import folded_lanes
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import bind
@@ -33,8 +24,17 @@ from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan, rounded
+from lowtide.codegen.library.scan_steps import (
+    Carry,
+    ScanSteps,
+    added,
+    combined,
+    split_carries,
+    widened,
+)
+from lowtide.codegen.library.scratch import ScratchArray, stored_bytes
 from lowtide.codegen.space import decomposed, lane_variable
-from lowtide.codegen.value import Value
+from lowtide.codegen.value import Value, register_bytes
 from lowtide.ir import Instruction
 from lowtide.ir.attributes import Scan
 from lowtide.ir.thunk import Phase
@@ -73,7 +73,7 @@ def plan_scan(instruction: Instruction, target: Target) -> KernelPlan | None:
 def _step_seconds(scan: Instruction, lanes: int) -> float:
     """About how long a step of a chain takes, for each of the lanes."""
     body = list(scan.called_computations[0].instructions.values())
-    nbytes = sum([element_bytes(x.shape.element_type) for x in scan.operands])
+    nbytes = sum([register_bytes(x.shape.element_type) for x in scan.operands])
     return seconds(nbytes, vector_cycles(body) / max(lanes, 1))
 
 

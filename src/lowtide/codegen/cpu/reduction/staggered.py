@@ -14,12 +14,12 @@ from lowtide.codegen.cpu.reduction.caching import Kept
 from lowtide.codegen.cpu.reduction.grid import ReductionGrid
 from lowtide.codegen.cpu.reduction.results import store_points, store_rows
 from lowtide.codegen.cpu.reduction.rows import AHEAD_OF_ROWS, RowsKernel, row_bytes
-from lowtide.codegen.cpu.reduction.scratch import ScratchArray
 from lowtide.codegen.cpu.reduction.strip import StripStep
 from lowtide.codegen.cpu.reduction.totals import Totals
 from lowtide.codegen.elements.reducers import carried, renamed
 from lowtide.codegen.elements.values import Element
 from lowtide.codegen.indexing import Affine
+from lowtide.codegen.library.scratch import ScratchArray
 from lowtide.codegen.space import decomposed
 from lowtide.codegen.value import Value
 from lowtide.ir import Instruction

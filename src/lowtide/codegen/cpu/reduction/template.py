@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from lowtide.codegen.cpu.cost import element_bytes, seconds, vector_cycles
+from lowtide.codegen.cpu.cost import seconds, vector_cycles
 from lowtide.codegen.cpu.element_streaming import either, is_large, stored_bytes
 from lowtide.codegen.cpu.reduction.columns import ColumnsKernel, column_block, lines_at_once
 from lowtide.codegen.cpu.reduction.finish import PartialsFinish
@@ -18,6 +18,7 @@ from lowtide.codegen.cpu.reduction.totals import total_types
 from lowtide.codegen.elements.operands import leaves, members
 from lowtide.codegen.elementwise.memory import STREAMED
 from lowtide.codegen.kernel import KernelCode, KernelPlan
+from lowtide.codegen.value import register_bytes
 from lowtide.ir import Instruction
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Function
@@ -125,9 +126,9 @@ class _Way:
 def _point_seconds(form: ReductionForm, lanes: int) -> float:
     """About how long a point takes."""
     instruction = form.instruction
-    nbytes = sum([element_bytes(x.source.shape.element_type) for x in form.results if x.is_full])
+    nbytes = sum([register_bytes(x.source.shape.element_type) for x in form.results if x.is_full])
     for x in instruction.operands:
         if x.shape.is_array and x.shape.dimensions == form.space:
-            nbytes += element_bytes(x.shape.element_type)
+            nbytes += register_bytes(x.shape.element_type)
     cycles = vector_cycles(members(instruction)) / max(lanes, 1)
     return seconds(nbytes, cycles)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import final
 
-from lowtide.codegen.cpu.cost import element_bytes
 from lowtide.codegen.cpu.reduction.form import ReductionForm
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.parts import chosen
@@ -167,11 +166,6 @@ def _first_lane(fn: Function, value: Value) -> Value:
         return value
     names = [fn.op(f"extractelement {value.llvm_type} {x}, i64 0") for x in value.names]
     return Value(tuple(names), value.type)
-
-
-def stored_bytes(type_: ElementType) -> int:
-    """Return the bytes of a total in scratch."""
-    return element_bytes(type_) * (2 if type_.is_complex else 1)
 
 
 def total_types(form: ReductionForm) -> list[ElementType]:

@@ -10,8 +10,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.codegen.cpu.library.fft_form import factors_of
-from lowtide.codegen.cpu.library.field import (
+from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.literals import global_array
+from lowtide.codegen.elementwise.number import Number
+from lowtide.codegen.library.fft_form import factors_of
+from lowtide.codegen.library.field import (
     Matrix,
     Parts,
     PlanarGrid,
@@ -22,9 +25,6 @@ from lowtide.codegen.cpu.library.field import (
     subtracted,
     times,
 )
-from lowtide.codegen.elements.elements import Elements
-from lowtide.codegen.elements.literals import global_array
-from lowtide.codegen.elementwise.number import Number
 from lowtide.llvm.callee import external, suffix
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import final
 
-from lowtide.codegen.cpu.reduction.totals import stored_bytes
 from lowtide.codegen.kernel import rounded
-from lowtide.codegen.value import memory_type
+from lowtide.codegen.value import memory_type, register_bytes
 from lowtide.ir import ElementType
 from lowtide.llvm.function import Function, Integer
 from lowtide.records import dataclass
+
+
+def stored_bytes(type_: ElementType) -> int:
+    """Return the bytes of a total in scratch."""
+    return register_bytes(type_) * (2 if type_.is_complex else 1)
 
 
 @dataclass(eq=False, slots=True)

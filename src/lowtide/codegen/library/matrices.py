@@ -5,32 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lowtide.codegen.arrays import Array, offset
-from lowtide.codegen.cpu.library.field import Parts, parts_of, value_of
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import bind
-from lowtide.codegen.elements.scalar import scalar_elements
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine, Index
-from lowtide.codegen.kernel import ARGUMENTS
+from lowtide.codegen.library.field import Parts, parts_of, value_of
 from lowtide.ir import Instruction
-from lowtide.llvm.function import Function, Integer
-from lowtide.llvm.target import Target
+from lowtide.llvm.function import Integer
 
 
 class BatchFunction:
-    """The function of a phase over matrices; single elements are read and written by index."""
+    """A function over matrices; single elements are read and written by index."""
 
-    def __init__(self, instruction: Instruction, target: Target, name: str) -> None:
-        self.target = target
-        self.function = Function(name, ARGUMENTS)
-        self.elements = scalar_elements(self.function, target)
-        bound = bind(self.function, instruction)
+    def __init__(
+        self, instruction: Instruction, elements: Elements, pointers: Sequence[str] = ()
+    ) -> None:
+        bound = bind(elements.function, instruction, pointers)
+        self.function = elements.function
+        self.target = elements.target
+        self.elements = elements
         self.results = bound.results
         self.operands = [bound.frame.arrays[x] for x in instruction.operands]
-
-    def scratch(self, shared_bytes: int, thread_bytes: int) -> str:
-        """Return the address of the scratch of this thread."""
-        fn = self.function
-        return fn.gep("%scratch", fn.add(fn.mul("%thread", thread_bytes), shared_bytes))
 
     def place(self, batch: Sequence[Affine], array: Array, at: Sequence[Integer]) -> Index:
         """Return the index of an element, given by the numbers that follow those of the batch."""

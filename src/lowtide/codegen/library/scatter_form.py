@@ -6,8 +6,10 @@ from functools import cached_property
 
 from lowtide.codegen.arrays import strides
 from lowtide.codegen.elements.operands import leaves
-from lowtide.ir import Instruction, Shape
+from lowtide.codegen.value import Value
+from lowtide.ir import Computation, Instruction, Shape
 from lowtide.ir.attributes import Scatter
+from lowtide.llvm.function import Function, Integer
 from lowtide.records import dataclass
 
 
@@ -114,3 +116,21 @@ class ScatterForm:
         if vector == self.indices.shape.rank:
             return batch
         return (*batch[:vector], number, *batch[vector:])
+
+
+def combine_reads(combine: Computation) -> frozenset[int]:
+    """Return which of the old values, by number, a computation uses."""
+    half = len(combine.parameters) // 2
+    olds = enumerate(combine.parameters[:half])
+    return frozenset([i for i, x in olds if x.users or x is combine.root])
+
+
+def as_index(fn: Function, value: Value) -> Integer:
+    """Return an integer as an i64: a negative one becomes larger than any size."""
+    if not value.name.startswith("%"):
+        return int(value.name)
+    bits = max(8, value.type.bits)
+    if bits == 64:
+        return value.name
+    how = "sext" if value.type.is_signed else "zext"
+    return fn.op(f"{how} i{bits} {value.name} to i64")

@@ -19,12 +19,6 @@ from lowtide.records import dataclass
 RADICES: Final = (4, 2, 3, 5, 7, 11, 13)
 """The lengths of transforms that are written out; greater primes go by convolution."""
 
-LONGEST: Final = 4096
-"""The longest transform that stays in the caches for a vector of lines."""
-
-LONGEST_HALVED: Final = 32768
-"""The same for lines of real numbers: two passes of complex ones cost more up to there."""
-
 LEAST_FOLDED: Final = 1024
 """The least length of a few real lines whose halves are transformed in two passes."""
 
@@ -38,8 +32,8 @@ class PassLimits:
     """
 
     lanes: int
-    longest: int = LONGEST
-    longest_halved: int = LONGEST_HALVED
+    longest: int
+    longest_halved: int
     folds: bool = True
 
 

@@ -1,17 +1,13 @@
-"""The form of a sort: the layout of its records, its parts, and its scratch."""
+"""The parts of a sort's rows, which are sorted and then merged, and its scratch."""
 
 from __future__ import annotations
 
 from functools import cached_property
-from math import prod
 from typing import Final
 
-from lowtide.codegen.cpu.library.radix import count_bytes
-from lowtide.codegen.cpu.library.records import MOST_RANKED, Records, records_of
-from lowtide.codegen.cpu.library.sort_keys import NativeSortKey, keys_of
+from lowtide.codegen.cpu.library.record_order import MOST_RANKED, count_bytes
 from lowtide.codegen.kernel import rounded
-from lowtide.ir import Instruction
-from lowtide.ir.attributes import Sort
+from lowtide.codegen.library.sort_form import SortForm
 from lowtide.records import dataclass
 
 PART: Final = 1 << 15
@@ -25,50 +21,12 @@ FEW_ROWS: Final = 4
 
 
 @dataclass(frozen=True, eq=False)
-class SortForm:
-    """A sort of rows of `size` elements along a dimension.
+class SortParts(SortForm):
+    """A sort with the division of its rows.
 
     Scratch of a row is two arrays of records, a and b; b also holds elements of any operand. They
     belong to a thread, or to each row where threads share rows (`shared`).
     """
-
-    sort: Instruction
-
-    @property
-    def dimension(self) -> int:
-        """The dimension along which rows lie."""
-        return self.sort.attributes_as(Sort).dimension
-
-    @cached_property
-    def dimensions(self) -> tuple[int, ...]:
-        """Those of the operands."""
-        return self.sort.operands[0].shape.dimensions
-
-    @cached_property
-    def size(self) -> int:
-        """The elements of a row."""
-        return self.dimensions[self.dimension]
-
-    @cached_property
-    def others(self) -> tuple[int, ...]:
-        """The dimensions that number the rows."""
-        return tuple([x for d, x in enumerate(self.dimensions) if d != self.dimension])
-
-    @cached_property
-    def rows(self) -> int:
-        """The number of rows."""
-        return prod(self.others)
-
-    @cached_property
-    def keys(self) -> tuple[NativeSortKey, ...]:
-        """The keys of the comparator, none where places are sorted by the comparator itself."""
-        found = keys_of(self.sort.called_computations[0]) or ()
-        return found if sum([x.bits for x in found]) <= 64 else ()
-
-    @cached_property
-    def records(self) -> Records:
-        """The layout of records."""
-        return records_of(sum([x.bits for x in self.keys]), self.size)
 
     @property
     def is_ranked(self) -> bool:

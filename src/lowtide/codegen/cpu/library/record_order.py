@@ -1,16 +1,21 @@
-"""Sorting by the bytes of keys, the lowest first.
+"""Records put in order: many by the bytes of their keys, few by their ranks.
 
 Source: H. Hollerith (1889), "An electric tabulating system"; D. Knuth (1998), "The art of computer
-programming", vol. 3, 5.2.5. One pass counts all bytes; a byte that all keys share costs nothing.
+programming", vol. 3, 5.2.5. One pass counts all bytes of keys, then records are moved by the lowest
+byte first; a byte that all share costs nothing. The rank of a record is the number of those before.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from lowtide.codegen.cpu.library.records import Records
-from lowtide.llvm.callee import parameters
+from lowtide.codegen.library.records import Records
+from lowtide.llvm.callee import external, parameters
 from lowtide.llvm.function import Function
+from lowtide.llvm.target import Target
+
+MOST_RANKED: Final = 96
+"""Records, at most, for which ranks are faster."""
 
 BUCKETS: Final = 256
 
@@ -77,3 +82,27 @@ def _add_up(fn: Function, counts: str) -> None:
         count = fn.load("i32", pointer, 4)
         fn.store("i32", loop.values[0], pointer, 4)
         loop.next = [fn.op(f"add i32 {loop.values[0]}, {count}")]
+
+
+def ranking_function(target: Target) -> Function:
+    """Return a function that sorts `n` packed records of `a`; `b` gets the result.
+
+    Both have room for a vector more; every record differs from every other.
+    """
+    lanes = target.vector_bytes // 8
+    vector = f"<{lanes} x i64>"
+    fn = Function("ranking", parameters(a="ptr", b="ptr", n="i64"), linkage="internal")
+    with fn.loop(0, lanes) as loop:
+        fn.store("i64", "-1", fn.gep("%a", fn.add("%n", loop.index), "i64"), 8)
+    with fn.loop(0, "%n") as each:
+        record = fn.load("i64", fn.gep("%a", each.index, "i64"), 8)
+        mine = fn.splat("i64", record, lanes)
+        with fn.loop(0, "%n", lanes, [(vector, "zeroinitializer")]) as loop:
+            theirs = fn.load(vector, fn.gep("%a", loop.index, "i64"), 8)
+            before = fn.op(f"icmp ult {vector} {theirs}, {mine}")
+            ones = fn.op(f"sext <{lanes} x i1> {before} to {vector}")
+            loop.next = [fn.op(f"sub {vector} {loop.values[0]}, {ones}")]
+        total = external(f"llvm.vector.reduce.add.v{lanes}i64", "i64", vector)
+        rank = fn.call(total, [loop.results[0]])
+        fn.store("i64", record, fn.gep("%b", rank, "i64"), 8)
+    return fn
