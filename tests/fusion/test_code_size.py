@@ -3,7 +3,7 @@
 import pytest
 
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.fusion.code_size import pieces
+from lowtide.fusion.code_size import Needs, needs
 from lowtide.fusion.priority_fusion import fuse_by_priority
 from lowtide.fusion.target_record import CPU_TARGET
 from lowtide.ir import Computation, Instruction, Module, Opcode
@@ -60,7 +60,7 @@ def test_one_index_is_one_piece() -> None:
     (x,) = module.entry.parameters
     assert paths(module.entry.root, x) == 2**levels
     members = dict.fromkeys(module.entry.instructions.values())
-    assert pieces(members, module.entry.root)[x] == 1
+    assert needs(members, module.entry.root)[x] == Needs(1, 1.0)
     fuse_by_priority(module)
     assert len(bodies(module)) == 1
 
@@ -68,4 +68,48 @@ def test_one_index_is_one_piece() -> None:
 def test_slices_are_pieces() -> None:
     entry = halving(3).entry
     members = dict.fromkeys(entry.instructions.values())
-    assert pieces(members, entry.root) == {x: paths(entry.root, x) for x in members}
+    counts = {x: paths(entry.root, x) for x in members}
+    assert needs(members, entry.root) == {x: Needs(n, n) for x, n in counts.items()}
+
+
+def test_of_operands_of_a_concatenate_one_is_computed_for_an_element() -> None:
+    module = parse_hlo(
+        """HloModule m
+        ENTRY main {
+          x = f32[12] parameter(0)
+          y = f32[12] sine(x)
+          low = f32[3] slice(y), slice={[0:3]}
+          high = f32[9] slice(y), slice={[3:12]}
+          rolled = f32[12] concatenate(high, low), dimensions={0}
+          ROOT sum = f32[12] add(y, rolled)
+        }"""
+    )
+    found = needs(dict.fromkeys(module.entry.instructions.values()), module.entry.root)
+    (y,) = [x for x in module.entry.instructions.values() if x.opcode is Opcode.SINE]
+    assert found[y] == Needs(3, 2.0)
+
+
+def chain(levels: int) -> Module:
+    """Each value is the last one beside itself at other indices, which are looked up."""
+    lines = ["x0 = f32[4096] parameter(0)", "at = s32[4096,1] parameter(1)"]
+    for i in range(levels):
+        lines.append(
+            f"g{i} = f32[4096] gather(x{i}, at), offset_dims={{}}, collapsed_slice_dims={{0}}, "
+            "start_index_map={0}, index_vector_dim=1, slice_sizes={1}"
+        )
+        lines.append(f"x{i + 1} = f32[4096] add(x{i}, g{i})")
+    lines[-1] = f"ROOT {lines[-1]}"
+    return parse_hlo("HloModule m\nENTRY main {\n  " + "\n  ".join(lines) + "\n}")
+
+
+def test_what_is_computed_at_several_indices_costs_as_often() -> None:
+    """A chain of gathers in one kernel would look up each element 2 ** levels times."""
+    module = chain(6)
+    original = clone_module(module)
+    fuse_by_priority(module)
+    assert_same_values(original, module, seeds=1)
+    looked_up = [
+        sum([paths(body.root, x) for x in body.instructions.values() if x.opcode is Opcode.GATHER])
+        for body in bodies(module)
+    ]
+    assert sum(looked_up) <= 2 * 6

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from lowtide.fusion.access import Access
-from lowtide.fusion.code_size import pieces
+from lowtide.fusion.code_size import Needs, needs
 from lowtide.ir import Instruction
 from lowtide.records import dataclass
 
@@ -54,7 +54,8 @@ class ClusterRead(NamedTuple):
 
     `access` is relative to the space of the cluster; `nbytes` is how much is read at least.
     A `target` is overwritten in place, an `inner` value is an operand of the contraction. `pieces`
-    is at how many different indices it is read, at most.
+    is at how many different indices it is read, at most, and `times` how often for an element of
+    the space, at most.
     """
 
     access: Access
@@ -62,6 +63,7 @@ class ClusterRead(NamedTuple):
     target: bool = False
     inner: bool = False
     pieces: int = 1
+    times: float = 1.0
 
 
 @dataclass(eq=False, slots=True)
@@ -89,13 +91,13 @@ class Cluster:
     version: int = 0
     most_pieces: int = 1
     """At how many different indices any one value is computed or read, at most."""
-    counted: tuple[int, Mapping[Instruction, int]] = (0, MappingProxyType({}))
-    """A number of members, and at how many indices each value was needed when there were those."""
+    counted: tuple[int, Mapping[Instruction, Needs]] = (0, MappingProxyType({}))
+    """A number of members, and what each value was needed for when there were those."""
 
-    def pieces(self) -> Mapping[Instruction, int]:
-        """Return at how many different indices each value is needed; members are only added."""
+    def needs(self) -> Mapping[Instruction, Needs]:
+        """Return at how many indices each value is needed, how often; members are only added."""
         if self.counted[0] != len(self.members):
-            self.counted = len(self.members), pieces(self.members, self.root)
+            self.counted = len(self.members), needs(self.members, self.root)
         return self.counted[1]
 
     @property

@@ -97,7 +97,8 @@ class ClusterGraph:
         root = producer.root
         readers = self.readers.get(root, {})
         for reader, joint in joints:
-            join(producer, self._changeable(reader), joint)
+            times = evaluations(reader, reader.inputs[root], root)
+            join(producer, self._changeable(reader), joint, times)
             del readers[reader.root]
             for operand in producer.inputs:
                 self.readers.setdefault(operand, {})[reader.root] = None
@@ -167,7 +168,7 @@ class ClusterGraph:
             joint = None if alone is None else joined(alone, cluster, self.target)
             if alone is None or not isinstance(joint, Joint):
                 return None
-            join(alone, cluster, joint)
+            join(alone, cluster, joint, _passes(cluster, cluster.inputs[member], member))
         return cluster
 
     def _seed(self, instruction: Instruction) -> Cluster | None:
@@ -200,8 +201,11 @@ def _reached(
     return found
 
 
-def join(producer: Cluster, reader: Cluster, joint: Joint) -> None:
-    """Make a cluster compute what it reads from another one; what they are together is known."""
+def join(producer: Cluster, reader: Cluster, joint: Joint, times: float) -> None:
+    """Make a cluster compute what it reads from another one; what they are together is known.
+
+    Each element is computed so many times.
+    """
     root = producer.root
     read = reader.inputs.pop(root)
     inputs = {x: _through(joint.consumer, own) for x, own in reader.inputs.items()}
@@ -212,12 +216,19 @@ def join(producer: Cluster, reader: Cluster, joint: Joint) -> None:
         add_read(
             inputs,
             operand,
-            ClusterRead(access, nbytes, own.target, inner, own.pieces * read.pieces),
+            ClusterRead(
+                access,
+                nbytes,
+                own.target,
+                inner,
+                own.pieces * read.pieces,
+                own.times * read.times,
+            ),
         )
     reader.inputs = inputs
     reader.most_pieces += producer.most_pieces * read.pieces
     reader.members |= producer.members
-    reader.seconds += producer.seconds * max(1.0, evaluations(reader, read, root))
+    reader.seconds += producer.seconds * max(1.0, times)
     reader.kind, reader.space, reader.kept = joint.kind, joint.space, joint.kept
     reader.root_access = joint.root_access
     reader.hero = reader.hero or producer.hero
@@ -262,6 +273,18 @@ def scaled(nbytes: int, read: ClusterRead, root: Instruction) -> int:
 
 def evaluations(reader: Cluster, read: ClusterRead, root: Instruction) -> float:
     """Return how often each element of a value would be computed in a reader."""
+    passes = _passes(reader, read, root)
+    if read.inner or read.times < _ONCE or root not in reader.needs():
+        return passes
+    return passes * reader.needs()[root].times
+
+
+_ONCE: Final = 1.001
+"""Shares of a concatenate come to one up to rounding."""
+
+
+def _passes(reader: Cluster, read: ClusterRead, root: Instruction) -> float:
+    """How often each element is met, if every element of the space reads one."""
     if read.inner:
         return _packings(reader, root)
     elements = root.shape.element_count

@@ -1,33 +1,45 @@
 """The number of pieces of code for a value in one kernel: one for each index it is read at.
 
 A slice, a concatenate or a gather makes code of its own for what it reads. Where several of them
-follow each other the pieces multiply, though there are few instructions.
+follow each other the pieces multiply, though there are few instructions, and with them the times
+that the value is computed for one element of the root. Only of the operands of a concatenate, a pad
+and an update one alone is computed for each element.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from lowtide.fusion.access import Access, access_of, composed, identity
-from lowtide.ir import Instruction
+from lowtide.ir import Instruction, Opcode
 
 _Frame: TypeAlias = "tuple[Instruction, int] | None"
 """An operand that is read at an index of its own; None for the root's own index."""
 
 
-def pieces(members: Mapping[Instruction, None], root: Instruction) -> dict[Instruction, int]:
-    """Return at how many different indices members and what they read are needed for a root.
+class Needs(NamedTuple):
+    """At how many different indices a value is needed for a root, and how often it is computed.
+
+    `times` is per element of the root, an average over all of them.
+    """
+
+    pieces: int
+    times: float
+
+
+def needs(members: Mapping[Instruction, None], root: Instruction) -> dict[Instruction, Needs]:
+    """Return what members and what they read are needed for by a root.
 
     Two indices are the same where one operation at one index of its own asks for both along equal
     dimensions.
     """
-    counts: dict[Instruction, int] = {}
+    known: dict[Instruction, Needs] = {}
     frames: dict[Instruction, dict[tuple[_Frame, Access], None]] = {
         root: {(None, identity(root.shape.dimensions)): None}
     }
     for reader in _readers_first(members, root):
-        counts[reader] = _count(frames[reader], counts)
+        known[reader] = _sum(frames[reader], known)
         for number, operand in enumerate(reader.operands):
             access = access_of(reader, number)
             found = frames.setdefault(operand, {})
@@ -36,11 +48,39 @@ def pieces(members: Mapping[Instruction, None], root: Instruction) -> dict[Instr
                 continue
             for frame, outer in frames[reader]:
                 found[frame, composed(outer, access)] = None
-    return {value: _count(found, counts) for value, found in frames.items()}
+    return {value: _sum(found, known) for value, found in frames.items()}
 
 
-def _count(frames: Mapping[tuple[_Frame, Access], None], counts: Mapping[Instruction, int]) -> int:
-    return sum([1 if frame is None else counts[frame[0]] for frame, _ in frames])
+def most_pieces(found: Mapping[Instruction, Needs]) -> int:
+    """Return at how many different indices any one value is needed, at most."""
+    return max([x.pieces for x in found.values()])
+
+
+def _sum(frames: Mapping[tuple[_Frame, Access], None], known: Mapping[Instruction, Needs]) -> Needs:
+    pieces, times = 0, 0.0
+    for frame, _ in frames:
+        if frame is None:
+            pieces, times = pieces + 1, times + 1
+        else:
+            reader = known[frame[0]]
+            pieces, times = pieces + reader.pieces, times + reader.times * share(*frame)
+    return Needs(pieces, times)
+
+
+_BRANCHES: Final[dict[Opcode, int | None]] = {
+    Opcode.CONCATENATE: None,
+    Opcode.PAD: 0,
+    Opcode.DYNAMIC_UPDATE_SLICE: 1,
+}
+"""By opcode the operand that is computed for some of the elements only; None for all of them."""
+
+
+def share(reader: Instruction, number: int) -> float:
+    """Return the part of the elements of an instruction for which an operand is computed."""
+    if _BRANCHES.get(reader.opcode, -1) not in (None, number):
+        return 1.0
+    elements = max(1, reader.shape.element_count)
+    return min(1.0, reader.operands[number].shape.element_count / elements)
 
 
 def _readers_first(members: Mapping[Instruction, None], root: Instruction) -> list[Instruction]:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from lowtide.cost.kernels import compute_seconds
 from lowtide.fusion.access import Access, access_of, composed, identity, inverse
 from lowtide.fusion.cluster import Cluster, ClusterRead, KernelKind
-from lowtide.fusion.code_size import pieces
+from lowtide.fusion.code_size import most_pieces, needs, share
 from lowtide.fusion.refusal import FusionRefusal, RefusalKind
 from lowtide.fusion.target_record import TargetRecord
 from lowtide.ir import Instruction, Opcode, Shape
@@ -132,7 +132,8 @@ def _loop(instruction: Instruction, position: int, target: TargetRecord) -> Clus
         nbytes = operand.shape.nbytes
         if instruction.opcode in _PARTIAL and number == 0:
             nbytes = min(nbytes, instruction.shape.nbytes)
-        add_read(reads, operand, ClusterRead(access, nbytes))
+        times = share(instruction, number)
+        add_read(reads, operand, ClusterRead(access, nbytes, times=times))
     return Cluster(
         KernelKind.LOOP,
         instruction,
@@ -248,10 +249,11 @@ def add_read(
         return
     access = known.access if known.access == read.access else None
     nbytes = max(known.nbytes, read.nbytes)
-    count = max(known.pieces, read.pieces) if access is not None else known.pieces + read.pieces
-    reads[operand] = ClusterRead(
-        access, nbytes, known.target or read.target, known.inner or read.inner, count
-    )
+    pieces, times = known.pieces + read.pieces, known.times + read.times
+    if access is not None:
+        pieces, times = max(known.pieces, read.pieces), max(known.times, read.times)
+    is_target, is_inner = known.target or read.target, known.inner or read.inner
+    reads[operand] = ClusterRead(access, nbytes, is_target, is_inner, pieces, times)
 
 
 class Joint(NamedTuple):
@@ -360,16 +362,17 @@ def _pieces_made(producer: Cluster, consumer: Cluster, read: ClusterRead, most: 
     known = read.pieces * producer.most_pieces + consumer.most_pieces
     if known <= most:
         return known
-    producer.most_pieces = max(producer.pieces().values())
-    counted = consumer.pieces()
-    consumer.most_pieces = max(counted.values())
+    producer.most_pieces = most_pieces(producer.needs())
+    counted = consumer.needs()
+    consumer.most_pieces = most_pieces(counted)
     root = producer.root
-    read = consumer.inputs[root] = read._replace(pieces=counted.get(root, read.pieces))
+    if root in counted:
+        read = consumer.inputs[root] = read._replace(pieces=counted[root].pieces)
     known = read.pieces * producer.most_pieces + consumer.most_pieces
     if known <= most:
         return known
     both = consumer.members | producer.members
-    return max(pieces(both, consumer.root).values())
+    return most_pieces(needs(both, consumer.root))
 
 
 def _behind(producer: Cluster, consumer: Cluster, read: ClusterRead) -> Joint | FusionRefusal:

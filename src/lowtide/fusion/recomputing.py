@@ -114,8 +114,9 @@ class _Recomputing:
             found = next(((x, joint) for x, joint in joints if isinstance(joint, Joint)), None)
             if found is None:
                 break
-            producer = copied(producer)
-            join(found[0], producer, found[1])
+            producer, made = copied(producer), found[0].root
+            times = evaluations(producer, producer.inputs[made], made)
+            join(found[0], producer, found[1], times)
         return producer
 
     def _seconds(self, producer: Cluster, readers: list[Cluster]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, TypeAlias
@@ -164,6 +165,8 @@ def _guarded(
 
     def call(address: int, state: int) -> int | None:
         found = None
+        if not hasattr(_thread, "is_kept"):
+            _keep_thread_state()
         try:
             reached = state_at(state)
             reached.value = _ENTERED
@@ -180,6 +183,20 @@ def _guarded(
         return found
 
     return call
+
+
+_thread: Final = threading.local()
+
+
+def _keep_thread_state() -> None:
+    """Have Python's state of this thread last as long as the process.
+
+    For a thread that C++ made ctypes makes a state at each call, and deletes it behind the call.
+    Libraries in C++ that are imported meanwhile, such as OR-Tools, keep the state that they met
+    first on a thread, and use it in later calls on that thread.
+    """
+    ctypes.pythonapi.PyGILState_Ensure()
+    _thread.is_kept = True
 
 
 _refusals: Final[list[str]] = []
