@@ -273,10 +273,12 @@ def scaled(nbytes: int, read: ClusterRead, root: Instruction) -> int:
 
 def evaluations(reader: Cluster, read: ClusterRead, root: Instruction) -> float:
     """Return how often each element of a value would be computed in a reader."""
-    passes = _passes(reader, read, root)
-    if read.inner or read.times < _ONCE or root not in reader.needs():
+    passes, times = _passes(reader, read, root), read.times
+    if read.inner:
         return passes
-    return passes * reader.needs()[root].times
+    if times > _ONCE and root in reader.needs():
+        times = reader.needs()[root].times
+    return passes * times
 
 
 _ONCE: Final = 1.001
