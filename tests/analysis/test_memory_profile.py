@@ -5,8 +5,10 @@ from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
+import pytest
 from tests.scheduling.small_graphs import SmallGraph, small_graph
 
+from lowtide.analysis import memory_profile
 from lowtide.analysis.memory_profile import peak_bytes, step_bytes
 from lowtide.remat.replay import replay
 
@@ -70,3 +72,20 @@ def _any_order(graph) -> np.ndarray:
             :1
         ]
     return np.array(order, np.int64)
+
+
+def test_few_and_many_nodes_are_reckoned_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = 0
+    for seed in range(200):
+        rnd = random.Random(seed)
+        graph = small_graph(rnd, 1, 9).memory_graph()
+        held = np.array([rnd.randrange(9) for _ in range(graph.node_count)], np.int64)
+        kept = np.array([rnd.random() < 0.3 for _ in graph.live_out], np.bool_)
+        graph = replace(graph, live_out=kept, scratch_bytes=held)
+        order = _any_order(graph)
+        found = step_bytes(graph, order)
+        monkeypatch.setattr(memory_profile, "_FEW", -1)
+        assert step_bytes(graph, order).tolist() == found.tolist(), seed
+        monkeypatch.undo()
+        shared += len(graph.shares)
+    assert shared > 100

@@ -11,7 +11,7 @@ from lowtide.llvm.callee import Callee, external, parameters
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.library import Library
 from lowtide.llvm.machine import KernelCompiler
-from lowtide.llvm.merging import merged
+from lowtide.llvm.merging import inner_text, merged
 from lowtide.llvm.short_vectors import with_short_vectors
 from lowtide.llvm.target import host_target
 
@@ -79,11 +79,11 @@ def test_functions_of_other_modules_are_internal_and_lines_outside_stand_once() 
     g = Function("both", parameters(buffers="ptr"))
     for name in ("first", "second"):
         g.call(Callee(f"@{name}", "void", ("ptr",)), ["%buffers"])
-    text = merged(module_text([g]), others, 100)
+    text = merged(module_text([g]), [inner_text(x, 100)[0] for x in others])
     assert text.count("declare float @llvm.fabs.f32") == 1
     assert text.count("define internal") == 2
     assert text.count("alwaysinline") == 2
-    assert "alwaysinline" not in merged(module_text([g]), others, 1)
+    assert "alwaysinline" not in "".join([inner_text(x, 1)[0] for x in others])
     x = np.array([-3], np.float32)
     run(text, "both", x)
     assert x[0] == 5
@@ -92,7 +92,7 @@ def test_functions_of_other_modules_are_internal_and_lines_outside_stand_once() 
 def phase(name: str) -> tuple[Function, str, str]:
     """A function of units, as kernels are: a loop from %begin to %end, which is open still."""
     f = Function(name, parameters(buffers="ptr", begin="i64", end="i64"))
-    return f, f.load("ptr", "%buffers", 8), f.load("ptr", f.gep("%buffers", 8), 8)
+    return f, f.load("ptr", "%buffers", 8), f.load("ptr", f.gep("%buffers", 1, "ptr"), 8)
 
 
 def test_values_stored_in_parts_in_loops_that_run_once() -> None:
@@ -111,14 +111,13 @@ def test_values_stored_in_parts_in_loops_that_run_once() -> None:
     between = both.stack("i8", 32, 64)
     ends = both.load("ptr", "%buffers", 8), both.load("ptr", both.gep("%buffers", 8), 8)
     for name, places in (("halves", (ends[0], between)), ("whole", (between, ends[1]))):
-        buffers = both.stack("ptr", 2, 8)
-        for number, place in enumerate(places):
-            both.store("ptr", place, both.gep(buffers, number, "ptr"), 8)
-        both.call(Callee(f"@{name}", "void", ("ptr", "i64", "i64")), [buffers, 0, 1])
+        both.call(Callee(f"@{name}", "void", ("ptr", "ptr", "i64", "i64")), [*places, 0, 1])
     outer = Function("outer", parameters(buffers="ptr"))
     outer.call(Callee("@both", "void", ("ptr",)), ["%buffers"])
-    text = merged(module_text([both]), [module_text([x]) for x in (halves, whole)], 100)
-    text = merged(module_text([outer]), [text], 0)
+    inner = [inner_text(module_text([x]), 100) for x in (halves, whole)]
+    assert [x for _, x in inner] == [{"halves": 2}, {"whole": 2}]
+    text = merged(module_text([both]), [x for x, _ in inner])
+    text = merged(module_text([outer]), [inner_text(text, 0)[0]])
     code = KernelCompiler(host_target()).object_code(text, whole=True)
     library = Library([code], ["outer"], host_target())
     x, y = np.arange(4, dtype=np.int32), np.zeros(8, np.int32)

@@ -11,6 +11,8 @@ live          8    8   12   10    the peak is 12; at step 1 the bytes of x count
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +29,8 @@ def step_bytes(graph: MemoryGraph, order: Int64Array) -> Int64Array:
     over in it: each buffer takes over at most one, and each is taken over by at most one.
     """
     count = graph.node_count
-    if not count:
-        return np.zeros(0, np.int64)
+    if count <= _FEW:
+        return np.array(_few_steps(graph, order.tolist()), np.int64)
     position, first, last = lifetimes(graph, order)
     change = np.zeros(count + 1, np.int64)
     np.add.at(change, first, graph.buffer_bytes)
@@ -37,6 +39,40 @@ def step_bytes(graph: MemoryGraph, order: Int64Array) -> Int64Array:
     at, taken = _taken_over(graph, position, last)
     if at:
         live[at] -= taken
+    return live
+
+
+_FEW: Final = 64
+"""Of so few nodes the steps are worked out one by one: to call NumPy takes longer."""
+
+
+def _few_steps(graph: MemoryGraph, order: list[int]) -> list[int]:
+    """The bytes live during each step of an order of few nodes."""
+    place = [0] * len(order)
+    for step, node in enumerate(order):
+        place[node] = step
+    change = [0] * (len(order) + 1)
+    last = []
+    kept = graph.live_out.tolist()
+    rows = zip(
+        graph.buffer_bytes.tolist(), graph.producer.tolist(), graph.consumers.rows(), strict=True
+    )
+    for buffer, (nbytes, producer, consumers) in enumerate(rows):
+        first = place[producer] if producer >= 0 else 0
+        end = len(order) - 1 if kept[buffer] else max([first, *[place[x] for x in consumers]])
+        change[first] += nbytes
+        change[end + 1] -= nbytes
+        last.append(end)
+    held = (graph.scratch_bytes + graph.inner_bytes).tolist()
+    live = [below + held[node] for below, node in zip(accumulate(change), order, strict=False)]
+    pairs: dict[int, list[tuple[int, int]]] = {}
+    for node, read, made in graph.shares.tolist():
+        if last[read] == place[node] and not kept[read]:
+            pairs.setdefault(place[node], []).append((read, made))
+    if pairs:
+        size = graph.buffer_bytes.tolist()
+        for step, found in pairs.items():
+            live[step] -= matched_bytes(found, size)
     return live
 
 

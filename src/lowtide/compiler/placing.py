@@ -7,6 +7,7 @@ from lowtide.analysis.live_range import LiveRanges, live_ranges
 from lowtide.analysis.scratch import ScratchBytes
 from lowtide.buffers.assignment import HostPlaces
 from lowtide.buffers.packing import PackedBuffers, pack_buffers
+from lowtide.compiler.called_ladders import Bounds
 from lowtide.compiler.options import DEFAULT_PACKING
 from lowtide.compiler.state import OrderedModule, PlacedModule
 from lowtide.ir import LowtideError
@@ -28,10 +29,20 @@ def place(ordered: OrderedModule) -> PlacedModule:
             packed = _packed_by(options.packing, ranges, options.search)
         else:
             packed = _smaller(packed, ranges, options.search)
-    if scratch_bytes is not None:
+    if scratch_bytes is not None and (_has_lower(bounds) or _takes_scratch(ordered, scratch_bytes)):
         with clock.stage("bound"):
             bounds = module_bounds(ordered.module, ordered.searches, ordered.flows, scratch_bytes)
     return PlacedModule(ordered, ranges, packed, bounds, _host_places(ordered, ranges))
+
+
+def _has_lower(bounds: Bounds) -> bool:
+    """Whether bounding found lower orders, so that the module may have others than were bounded."""
+    return any(x.found.lower for x in bounds.values())
+
+
+def _takes_scratch(ordered: OrderedModule, scratch_bytes: ScratchBytes) -> bool:
+    """Whether something that a module runs needs memory only while it runs."""
+    return any(scratch_bytes(x) for flow in ordered.flows.values() for x in flow.nodes)
 
 
 def _host_places(ordered: OrderedModule, ranges: LiveRanges) -> HostPlaces | None:

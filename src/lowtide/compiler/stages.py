@@ -6,7 +6,6 @@ from functools import cache
 from typing import Final
 
 from lowtide.analysis.memory_graph import MemoryGraph
-from lowtide.analysis.memory_profile import peak_bytes
 from lowtide.fusion.peak_lowering import Allowance
 from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
 from lowtide.ir import LowtideError
@@ -14,7 +13,7 @@ from lowtide.ir.suggestions import nearest
 from lowtide.passes import Fixpoint, Pass, Step
 from lowtide.passes.registry import late_passes, parse_passes
 from lowtide.scheduling.exact import lower_order
-from lowtide.scheduling.module_scheduler import Int64Array, best_of
+from lowtide.scheduling.module_scheduler import Int64Array, best_and_peak, best_of
 from lowtide.scheduling.proof import plain_bound
 from lowtide.search.effort import Effort
 
@@ -131,8 +130,9 @@ def order_of_kernels(graph: MemoryGraph) -> Int64Array:
     if graph.urgency.any():
         return best_of(graph)
     if graph.node_count <= _SMALL:
-        order = best_of(graph)
-        found = lower_order(graph, peak_bytes(graph, order), plain_bound(graph), _LITTLE_WORK)
+        bound = plain_bound(graph)
+        order, peak = best_and_peak(graph, bound)
+        found = lower_order(graph, peak, bound, _LITTLE_WORK)
         if found is not None:
             return order if found.order is None else found.order
     from lowtide.scheduling.search import search_order  # Most small graphs need no search.

@@ -150,8 +150,9 @@ class Function:
     # -- calls ---------------------------------------------------------------------------------
 
     def define(self, line: str) -> None:
-        """Note a constant that the module has to define, written as in IR."""
+        """Note a constant that the module has to define, written as in IR; it is an address."""
         self.globals[line] = None
+        self._known[line.partition(" ")[0]] = "ptr"
 
     def call(self, callee: Callee | Function, values: Sequence[Integer]) -> str:
         """Call a function; return the name of its result, "" where it has none.

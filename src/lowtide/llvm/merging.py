@@ -6,26 +6,34 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from lowtide.llvm.direct_addresses import with_direct_addresses
 from lowtide.llvm.short_vectors import with_short_vectors
 
 _DEFINITION: Final = re.compile(r"^define (?:internal)? (.*) nounwind \{$", re.MULTILINE)
 
 
-def merged(text: str, others: Sequence[str], inlined_lines: int) -> str:
-    """Return a module with all that is defined in others, whose functions are internal then.
+def inner_text(text: str, inlined_lines: int) -> tuple[str, dict[str, int]]:
+    """Return a module to be put into another one, whose functions are internal then.
 
-    Those of modules of at most so many lines are inlined wherever they are called. Names are
-    unique, as `with_unique_names` makes them.
+    Those of a module of at most so many lines are inlined wherever they are called. Of these, some
+    take the addresses of their buffers one by one: by name, how many.
+    """
+    inlined, direct = "", dict[str, int]()
+    if text.count("\n") <= inlined_lines:
+        inlined = "alwaysinline "
+        text, direct = with_direct_addresses(with_short_vectors(text))
+    return _DEFINITION.sub(rf"define internal \1 nounwind {inlined}{{", text), direct
+
+
+def merged(text: str, others: Sequence[str]) -> str:
+    """Return a module with all that is defined in others, as `inner_text` returns them.
+
+    Names are unique, as `with_unique_names` makes them.
     """
     heads: dict[str, None] = {}
     functions: list[str] = []
     for other in others:
-        inlined = ""
-        if other.count("\n") <= inlined_lines:
-            other, inlined = with_short_vectors(other), "alwaysinline "
-        take_lines(
-            _DEFINITION.sub(rf"define internal \1 nounwind {inlined}{{", other), heads, functions
-        )
+        take_lines(other, heads, functions)
     take_lines(text, heads, functions)
     return "\n".join([*heads, *functions, ""])
 

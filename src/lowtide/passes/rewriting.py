@@ -45,16 +45,20 @@ def rule(*opcodes: Opcode, exact: bool = True) -> Callable[[Apply], Rule]:
 
 
 def rewrite(
-    module: Module, rules: Iterable[Rule], computations: Sequence[Computation] | None = None
+    module: Module,
+    rules: Iterable[Rule] | RuleTable,
+    computations: Sequence[Computation] | None = None,
 ) -> Counter[str]:
     """Apply rules to a module until none fits; return how often each one did, by its name.
+
+    Rules that are used for many modules are given as a table, which remembers what guards said.
 
     Instructions that nobody reads are removed on the way, under the name `DEAD`. `computations` are
     those to look at, by default all of the module. Each instruction is looked at once and again
     where an operand or a user of it changes, so the work is linear where rules settle. Raises
     RuntimeError naming the rule that fired last where they do not.
     """
-    table = _Table(rules)
+    table = rules if isinstance(rules, RuleTable) else RuleTable.of(rules)
     fired: Counter[str] = Counter()
     for computation in computations or list(module.computations.values()):
         Rewriter(computation, table, fired).run()
@@ -72,35 +76,57 @@ _FEW: Final = 8
 
 
 @final
-class _Table:
-    """Rules by what can be told of an instruction at once: opcodes and shapes, also of operands."""
+class RuleTable:
+    """Rules by what can be told of an instruction at once: opcodes and shapes, also of operands.
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
-        self._by_opcode: dict[Opcode, list[Rule]] = {}
-        for each in rules:
-            for opcode in each.opcodes:
-                self._by_opcode.setdefault(opcode, []).append(each)
-        self._guarded = {
-            opcode
-            for opcode, found in self._by_opcode.items()
-            if any(each.guard is not None for each in found)
-        }
+    `find` tells the rules of an opcode in their order, and is asked once for each.
+    """
+
+    def __init__(self, find: Callable[[Opcode], Sequence[Rule]]) -> None:
+        self._find = find
+        self._by_opcode: dict[Opcode, Sequence[Rule]] = {}
+        self._guarded: set[Opcode] = set()
         self._fitting: dict[tuple[object, ...], Sequence[Rule]] = {}
 
+    @classmethod
+    def of(cls, rules: Iterable[Rule]) -> RuleTable:
+        """Return the table of some rules."""
+        found: dict[Opcode, list[Rule]] = {}
+        for each in rules:
+            for opcode in each.opcodes:
+                found.setdefault(opcode, []).append(each)
+        return cls(lambda opcode: found.get(opcode, ()))
+
+    def _of(self, opcode: Opcode) -> Sequence[Rule]:
+        found = self._by_opcode.get(opcode)
+        if found is None:
+            found = self._find(opcode)
+            if any(each.guard is not None for each in found):
+                self._guarded.add(opcode)
+            self._by_opcode[opcode] = found
+        return found
+
     def concerns(self, x: Instruction) -> bool:
-        """Whether there is anything to do for the opcode of an instruction, or it may be dead."""
-        return x.opcode in self._by_opcode or not x.users
+        """Return whether there are rules for the opcode of an instruction, or it may be dead."""
+        return bool(self._of(x.opcode)) or not x.users
 
     def rules(self, x: Instruction) -> Sequence[Rule]:
         """Return the rules whose guards let an instruction pass, in order."""
         opcode = x.opcode
+        all_rules = self._of(opcode)
         if opcode not in self._guarded:
-            return self._by_opcode.get(opcode, ())
+            return all_rules
         key = _signature(x)
         found = self._fitting.get(key)
         if found is None:
-            found = self._fitting[key] = _passing(self._by_opcode[opcode], x)
+            if len(self._fitting) >= _MOST_KNOWN:
+                self._fitting.clear()
+            found = self._fitting[key] = _passing(all_rules, x)
         return found
+
+
+_MOST_KNOWN: Final = 1 << 14
+"""Of so many kinds of instructions a table remembers what fits; then it begins anew."""
 
 
 def _signature(x: Instruction) -> tuple[object, ...]:
@@ -130,7 +156,7 @@ def _passing(rules: Sequence[Rule], x: Instruction) -> list[Rule]:
 class Rewriter:
     """The worklist of one computation, and the making of instructions in it."""
 
-    def __init__(self, computation: Computation, table: _Table, fired: Counter[str]) -> None:
+    def __init__(self, computation: Computation, table: RuleTable, fired: Counter[str]) -> None:
         self.computation = computation
         self._table = table
         self._fired = fired

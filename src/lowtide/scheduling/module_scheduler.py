@@ -33,7 +33,13 @@ SCHEDULERS: Final[Mapping[str, Scheduler]] = {
 
 def best_of(graph: MemoryGraph, schedulers: Mapping[str, Scheduler] = SCHEDULERS) -> Int64Array:
     """Return the order of lowest peak; of equal ones, that of the first scheduler."""
-    bound = plain_bound(graph)
+    return best_and_peak(graph, plain_bound(graph), schedulers)[0]
+
+
+def best_and_peak(
+    graph: MemoryGraph, bound: int, schedulers: Mapping[str, Scheduler] = SCHEDULERS
+) -> tuple[Int64Array, int]:
+    """Return the order of `best_of` and its peak; no peak is below `bound`, both in bytes."""
     best: Int64Array | None = None
     least = 0
     for scheduler in schedulers.values():
@@ -44,7 +50,7 @@ def best_of(graph: MemoryGraph, schedulers: Mapping[str, Scheduler] = SCHEDULERS
         if least <= bound:
             break
     assert best is not None
-    return best
+    return best, least
 
 
 def searched(graph: MemoryGraph, searches: Searches) -> list[Int64Array]:

@@ -124,7 +124,7 @@ class Compiled:
     def __init__(self, bundle: BundleThunk, locals_: Sequence[Local]) -> None:
         target = host_target()
         memory = BundleMemory(locals_, {CONSTANTS: TABLE})
-        text = bundle_text(bundle, [], memory, lambda _: 1e-6)
+        text = bundle_text(bundle, [], memory, {}, lambda _: 1e-6)
         self.library = Library([KernelCompiler(target).object_code(text)], ["bundle"], target)
         kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
         self.function = kind(self.library["bundle"])

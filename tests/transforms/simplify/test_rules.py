@@ -7,8 +7,12 @@ import pytest
 from tests.transforms.simplify import cases
 from tests.transforms.simplify.cases.notation import Case, body, outside
 
+from lowtide.ir import Opcode
 from lowtide.testing.check_rule import check_rule
-from lowtide.transforms.simplify.algebraic_simplifier import rules
+from lowtide.transforms.simplify.algebraic_simplifier import FILES, rules, rules_of
+
+MANY = 50
+"""A file has rules for more opcodes than that, or the table lists them."""
 
 RULES = {rule.name: rule for rule in rules()}
 
@@ -36,3 +40,19 @@ def test_every_rule_has_a_case() -> None:
 
 def test_names_of_rules_are_unique() -> None:
     assert len(RULES) == len(rules()) >= 150
+
+
+def test_the_table_of_files_says_what_each_has() -> None:
+    folder = import_module("lowtide.transforms.simplify")
+    names = sorted([info.name for info in iter_modules(folder.__path__)])
+    modules = {name: import_module(f"{folder.__name__}.{name}") for name in names}
+    found = {name: x.RULES for name, x in modules.items() if hasattr(x, "RULES")}
+    assert list(FILES) == list(found)
+    for name, opcodes in FILES.items():
+        about = {opcode for rule in found[name] for opcode in rule.opcodes}
+        assert len(about) > MANY if opcodes is None else about == opcodes, name
+
+
+def test_rules_of_an_opcode_are_all_rules_for_it_in_their_order() -> None:
+    for opcode in Opcode:
+        assert rules_of(opcode) == [x for x in rules() if opcode in x.opcodes]

@@ -105,9 +105,10 @@ def compile_module(
     from lowtide.client.executable.anew import compile_anew, executable_of
 
     made = executable_of(compile_anew(module, options, progress, tell=tell), options, given)
-    if options.deadline is None and not made.program.python_call:
+    programs = kept("programs", options)
+    if programs.folder is not None and options.deadline is None and not made.program.python_call:
         key = program_key(digest, options, environment_of(options))
-        kept("programs", options).put(key, made.serialize())
+        programs.put(key, made.serialize())
         made.making = Making(made.making.seconds, key=key)
     return _within_memory(made, options)
 

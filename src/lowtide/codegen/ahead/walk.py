@@ -12,7 +12,7 @@ from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.thunk import KernelEntry, KernelThunk, Thunk, WhileThunk, all_thunks
 from lowtide.llvm.callee import COPY, parameters
 from lowtide.llvm.function import Function, module_text
-from lowtide.llvm.merging import merged
+from lowtide.llvm.merging import inner_text, merged
 from lowtide.records import dataclass
 
 
@@ -73,7 +73,7 @@ def walk_text(
     f.ret("i32", "0")
     used = (x.kernel for x in all_thunks(thunks) if isinstance(x, KernelThunk))
     texts = list(dict.fromkeys([kernel_texts[x] for x in used]))
-    return merged(module_text([f]), texts, inlined_lines=0)
+    return merged(module_text([f]), [inner_text(x, inlined_lines=0)[0] for x in texts])
 
 
 @final
@@ -83,7 +83,7 @@ class _Walk(ThunkWriter):
     def __init__(
         self, f: Function, kernels: Sequence[KernelEntry], thunks: Sequence[Thunk]
     ) -> None:
-        super().__init__(f, kernels, lambda _: 0.0)
+        super().__init__(f, kernels, {}, lambda _: 0.0)
         calls = (len(x.buffers) for x in all_thunks(thunks) if isinstance(x, KernelThunk))
         self._table = f.stack("ptr", max(calls, default=1) or 1, 8)
         self._bases: dict[int, str] = {}

@@ -11,7 +11,7 @@ from lowtide.codegen.bundles.function import BundleMemory, bundle_text
 from lowtide.codegen.bundles.locals import locals_of
 from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.thunk import BundleThunk, KernelEntry, KernelThunk, Thunk, WhileThunk, all_thunks
-from lowtide.llvm.merging import merged
+from lowtide.llvm.merging import inner_text, merged
 from lowtide.records import dataclass
 
 _INLINED_LINES: Final = 250
@@ -52,8 +52,10 @@ def bundled(
     for bundle in bundles:
         local = locals_of(bundle, outside, constants, in_loop=bundle in repeated)
         memory = BundleMemory(local, constants)
-        text = bundle_text(bundle, kernels, memory, costs.of)
-        texts.append(merged(text, _texts_of(bundle, kernel_texts), _INLINED_LINES))
+        inner = [inner_text(x, _INLINED_LINES) for x in _texts_of(bundle, kernel_texts)]
+        direct = {name: count for _, counts in inner for name, count in counts.items()}
+        text = bundle_text(bundle, kernels, memory, direct, costs.of)
+        texts.append(merged(text, [x for x, _ in inner]))
     return Bundled(found, tuple(texts))
 
 

@@ -28,6 +28,9 @@ _LINE: Final = 64
 _LOOK_WORK: Final = 200_000
 """Nanoseconds of estimated work in loops after which the walker is asked whether to go on."""
 
+_BEHIND_BUFFERS: Final = ("ptr", "i64", "i64", "i64")
+"""The types of what kernels take behind their buffers: scratch, pieces of work, a thread."""
+
 _LEAST_TRIP: Final = 20
 """The least nanoseconds that a trip of a loop is taken to last."""
 
@@ -44,11 +47,13 @@ def bundle_text(
     bundle: BundleThunk,
     kernels: Sequence[KernelEntry],
     memory: BundleMemory,
+    direct: Mapping[str, int],
     seconds: Callable[[Thunk], float],
 ) -> str:
     """Return a module with the function of a bundle, which calls those of kernels.
 
-    These are not in the module yet. `seconds` says how long a thunk takes.
+    These are not in the module yet. `direct` names those that take so many addresses one by one,
+    where others take a table; `seconds` says how long a thunk takes.
     """
     slices = slices_touched(bundle.parts)
     used = dict.fromkeys([x.allocation for x in slices])
@@ -56,7 +61,7 @@ def bundle_text(
     names = [FunctionParameter("ptr", f"base{x}", "noalias") for x in bases]
     given = (*names, *parameters(bases="ptr", state="ptr"))
     body = Function(f"body.{bundle.function}", given, "i64", linkage="internal")
-    writer = ThunkWriter(body, kernels, seconds)
+    writer = ThunkWriter(body, kernels, direct, seconds)
     writer.begin(slices, memory)
     writer.sequence(bundle.parts)
     writer.end(bundle)
@@ -70,10 +75,15 @@ class ThunkWriter:
     """Writes thunks as code of a function, which calls those of kernels at fixed places."""
 
     def __init__(
-        self, f: Function, kernels: Sequence[KernelEntry], seconds: Callable[[Thunk], float]
+        self,
+        f: Function,
+        kernels: Sequence[KernelEntry],
+        direct: Mapping[str, int],
+        seconds: Callable[[Thunk], float],
     ) -> None:
         self.f = f
         self.kernels = kernels
+        self.direct = direct
         self.seconds = seconds
         self.addresses: dict[BufferSlice, str] = {}
         self.kept: list[tuple[str, str, int]] = []
@@ -139,14 +149,27 @@ class ThunkWriter:
     def kernel(self, thunk: KernelThunk) -> None:
         """Call the phases of a kernel, each with all of its units."""
         f = self.f
-        buffers = self.table(max(len(thunk.buffers), 1))
-        for number, place in enumerate(thunk.buffers):
-            f.store("ptr", self.address(place), f.gep(buffers, number, "ptr"), 8)
+        buffers = [self.address(x) for x in thunk.buffers]
+        table: list[str] = []
         scratch = self.address(thunk.scratch or NO_BYTES)
         for phase in self.kernels[thunk.kernel].phases:
-            if phase.units:
-                callee = Callee(f"@{phase.function}", "void", ("ptr", "ptr", "i64", "i64", "i64"))
-                f.call(callee, [buffers, scratch, 0, phase.units, 0])
+            if not phase.units:
+                continue
+            count = self.direct.get(phase.function)
+            if count is None:
+                table = table or [self.filled_table(buffers)]
+            given = table if count is None else buffers[:count]
+            types = (*["ptr"] * len(given), *_BEHIND_BUFFERS)
+            callee = Callee(f"@{phase.function}", "void", types)
+            f.call(callee, [*given, scratch, 0, phase.units, 0])
+
+    def filled_table(self, buffers: Sequence[str]) -> str:
+        """A table of addresses."""
+        f = self.f
+        table = self.table(max(len(buffers), 1))
+        for number, address in enumerate(buffers):
+            f.store("ptr", address, f.gep(table, number, "ptr"), 8)
+        return table
 
     def copy(self, thunk: CopyThunk) -> None:
         """Copy bytes."""

@@ -52,7 +52,10 @@ class LoopWriter:
     def write(self) -> None:
         """Write the function."""
         fn, pieces = self.function, self.nest.pieces
-        if pieces.outer:
+        if pieces.units == 1:
+            with self.elements.scopes.when(fn.compare("slt", "%begin", "%end")):
+                self._run(0, {}, 0, self.nest.loops[0].size)
+        elif pieces.outer:
             self._pieces()
         else:
             size = self.nest.loops[0].size

@@ -16,7 +16,7 @@ class _Scope:
     """What is known within a loop, or under a condition, where `loop` is None."""
 
     loop: Loop | None
-    known: dict[Any, Any] = field(default_factory=dict)
+    known: dict[int, Any] = field(default_factory=dict)
 
 
 class Scopes:
@@ -25,6 +25,8 @@ class Scopes:
     def __init__(self, function: Function) -> None:
         self.function = function
         self._scopes = [_Scope(None)]
+        self._numbers: dict[Any, int] = {}
+        """Numbers of keys: these are nested, so that to hash one takes longer than all the rest."""
 
     @property
     def level(self) -> int:
@@ -94,15 +96,23 @@ class Scopes:
 
     def known(self, key: Any) -> Any:
         """Return what is known of a key at this place, None where nothing is."""
+        number = self._numbers.get(key)
+        return None if number is None else self._of(number)
+
+    def _of(self, number: int) -> Any:
+        """What is known of the key of a number."""
         for scope in reversed(self._scopes):
-            found = scope.known.get(key)
+            found = scope.known.get(number)
             if found is not None:
                 return found
         return None
 
+    def _number(self, key: Any) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
+
     def remember(self, key: Any, level: int, value: Any) -> None:
         """Know a value of a key from here on, wherever what needs `level` is written."""
-        self._scopes[self.placed(level)].known[key] = value
+        self._scopes[self.placed(level)].known[self._number(key)] = value
 
     def forget(self) -> None:
         """Forget values that are known at this place, since memory that they came from changed."""
@@ -111,10 +121,11 @@ class Scopes:
 
     def once(self, key: Any, level: int, write: Callable[[], Any]) -> Any:
         """Return what `write` returns, called once per place and key, at a level."""
-        found = self.known(key)
+        number = self._number(key)
+        found = self._of(number)
         if found is None:
             place = self.placed(level)
             with self.at_level(place):
                 found = write()
-            self._scopes[place].known[key] = found
+            self._scopes[place].known[number] = found
         return found
