@@ -1,5 +1,7 @@
 """Second factors of products that are kept in panels: what is cut, what stays, equal results."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.onnx import beside
@@ -85,3 +87,29 @@ def test_a_matrix_of_two_products_is_stored_once():
     feeds["u"] = np.random.default_rng(1).normal(size=(5, 96)).astype(np.float32)
     assert [*with_matrices_in_panels(load_model(proto)).initializers] == ["w in panels"]
     beside.check(beside.ours(proto, feeds), beside.reference(proto, feeds))
+
+
+def test_one_array_under_several_names_is_stored_once():
+    proto, _ = product("one row")
+    proto.graph.node.append(helper.make_node("MatMul", ["x", "v"], ["z"]))
+    again = numpy_helper.to_array(proto.graph.initializer[0])
+    proto.graph.initializer.append(numpy_helper.from_array(again, "v"))
+    given = load_model(proto)
+    known = {**given.initializers, "v": given.initializers["w"]}
+    prepared = with_matrices_in_panels(replace(given, initializers=known)).initializers
+    assert prepared["v in panels"] is prepared["w in panels"]
+
+
+def test_one_array_that_products_read_both_ways_is_stored_for_each():
+    weight = np.random.default_rng(3).normal(size=(96, 96)).astype(np.float32)
+    inputs, outputs = [tensor("x", FLOAT, (4, 96))], [tensor(y, FLOAT, None) for y in "yz"]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+        helper.make_node("Gemm", ["x", "v"], ["z"], transB=1),
+    ]
+    given = load_model(model(nodes, inputs, outputs, {"w": weight, "v": weight}))
+    known = {**given.initializers, "v": given.initializers["w"]}
+    prepared = with_matrices_in_panels(replace(given, initializers=known)).initializers
+    for name, wanted in (("w", weight), ("v", weight.T)):
+        panels = prepared[f"{name} in panels"]
+        np.testing.assert_array_equal(panels.swapaxes(0, 1).reshape(96, 96), wanted)

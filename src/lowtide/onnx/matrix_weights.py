@@ -16,7 +16,7 @@ from lowtide.frontend.graphs.graph import GraphNode
 from lowtide.frontend.onnx.model import OnnxModel
 from lowtide.frontend.onnx.panels import COLUMNS, OF_PANELS
 from lowtide.ir.literal import Array
-from lowtide.onnx.prepared_weights import NewNames, weights_read_at
+from lowtide.onnx.prepared_weights import NewNames, each_once, weights_read_at
 
 WIDTH: Final = 16
 """The columns of a panel: a line of memory of f32, which is whole vectors of any processor."""
@@ -48,7 +48,10 @@ def with_matrices_in_panels(model: OnnxModel) -> OnnxModel:
     names = NewNames(model)
     stored = {x: names.new(f"{x} in panels") for x in matrices}
     initializers = {x: y for x, y in known.items() if x not in matrices}
-    initializers.update({stored[x]: panels_of(y) for x, y in matrices.items()})
+    for way in (False, True):
+        alike = {x: known[x] for x in matrices if turned[x] is way}
+        cut = each_once(alike, lambda x: panels_of(matrices[x]))
+        initializers.update({stored[x]: y for x, y in cut.items()})
     nodes = [_reading(node, matrices, stored) for node in model.graph.nodes]
     return replace(model, graph=replace(model.graph, nodes=tuple(nodes)), initializers=initializers)
 

@@ -60,7 +60,7 @@ class _Stored:
         self.names = names
         self.weights = weights
         self.made: dict[str, Array] = {}
-        self._found: dict[tuple[str, str, int], str] = {}
+        self._found: dict[tuple[str, int, int], str] = {}
 
     def reading(self, node: GraphNode) -> GraphNode:
         """Return a layer that reads what is stored: of the second direction behind all else."""
@@ -87,7 +87,7 @@ class _Stored:
         return self._kept(kind, name, direction, part)
 
     def _kept(self, kind: str, name: str, direction: int, value: Array) -> str:
-        key = (kind, name, direction)
+        key = (kind, id(self.weights[name]), direction)
         if key not in self._found:
             self._found[key] = self.names.new(f"{name} {kind} {direction}")
             self.made[self._found[key]] = value
