@@ -35,8 +35,9 @@ def one_node(op, inputs, outputs, domain, **attributes):
     return helper.make_model(graph, opset_imports=imports, ir_version=8), feeds
 
 
-def ours(model, feeds):
-    return InferenceSession(model, effort="fast", cache=False, threads=1).run(None, feeds)
+def ours(model, feeds, **options):
+    options = {"effort": "fast", "cache": False, "threads": 1, **options}
+    return InferenceSession(model, **options).run(None, feeds)
 
 
 def reference(model, feeds):

@@ -13,7 +13,8 @@ import numpy as np
 
 from lowtide.frontend.graphs.graph import GraphNode
 from lowtide.frontend.onnx.model import OnnxModel
-from lowtide.onnx.prepared_weights import NewNames, moved_back, weights_read_at
+from lowtide.ir.literal import Array
+from lowtide.onnx.prepared_weights import NewNames, each_once, moved_back, weights_read_at
 
 _KERNELS: Final = {"Conv": (1,)}
 
@@ -36,11 +37,16 @@ def with_kernels_prepared(model: OnnxModel) -> OnnxModel:
     names = NewNames(model)
     initializers = {x: y for x, y in known.items() if x not in kernels}
     nodes: list[GraphNode] = []
+    moved = each_once(kernels, lambda x: _with_features_last(kernels[x]))
     for name, kernel in kernels.items():
         spatial = range(kernel.ndim - 2)
         stored = names.new(f"{name} by output features")
-        order = [*[x + 2 for x in spatial], 1, 0]
-        initializers[stored] = np.ascontiguousarray(kernel.transpose(order))
+        initializers[stored] = moved[name]
         nodes.append(moved_back(names, stored, name, [len(spatial) + 1, len(spatial), *spatial]))
     graph = replace(model.graph, nodes=(*nodes, *model.graph.nodes))
     return replace(model, graph=graph, initializers=initializers)
+
+
+def _with_features_last(kernel: Array) -> Array:
+    order = [*range(2, kernel.ndim), 1, 0]
+    return np.ascontiguousarray(kernel.transpose(order))

@@ -28,13 +28,13 @@ def can_be_kept(arrays: Mapping[str, Array]) -> bool:
 def written(header: Any, arrays: Mapping[str, Array]) -> bytes:
     """Return what JSON can say, and arrays by name, as bytes."""
     places: list[tuple[str, str, list[int], int]] = []
-    pieces: list[bytes] = []
+    pieces: list[bytes | memoryview] = []
     begins: dict[int, int] = {}
     end = 0
     for name, x in arrays.items():
         if id(x) not in begins:
             begins[id(x)] = end + -end % _ALIGNMENT
-            pieces += [bytes(begins[id(x)] - end), x.tobytes()]
+            pieces += [bytes(begins[id(x)] - end), x.reshape(-1).view(np.uint8).data]
             end = begins[id(x)] + x.nbytes
         places.append((name, ELEMENT_TYPES[x.dtype].value, list(x.shape), begins[id(x)]))
     text = json.dumps([header, places]).encode()

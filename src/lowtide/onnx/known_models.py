@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 KIND: Final = "models"
 
-_MOST_BYTES: Final = 1 << 26
+_MOST_BYTES: Final = 1 << 28
 """As many bytes may have the weights that are kept, those that lie in no file of the model."""
 
 
@@ -75,7 +75,7 @@ def keep_interface(
     """
     own, digest = source.digest(), source.digest(other_files)
     rest = {name: x for name, x in shown.weights.items() if name not in places}
-    is_large = sum([x.nbytes for x in rest.values()]) > _MOST_BYTES
+    is_large = sum({id(x): x.nbytes for x in rest.values()}.values()) > _MOST_BYTES
     if not own or not digest or is_large or not can_be_kept(shown.weights):
         return ""
     header = {

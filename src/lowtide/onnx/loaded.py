@@ -14,7 +14,9 @@ from lowtide.ir.literal import Array
 from lowtide.onnx.convolution_weights import with_kernels_prepared
 from lowtide.onnx.integer_weights import with_integer_weights_prepared
 from lowtide.onnx.known_models import keep_interface
+from lowtide.onnx.matrix_weights import with_matrices_in_panels
 from lowtide.onnx.model_bytes import ModelBytes
+from lowtide.onnx.recurrent_weights import with_recurrent_weights_prepared
 from lowtide.onnx.runner import Compile, GraphRunner
 from lowtide.onnx.weights import with_weights_prepared
 from lowtide.options import Options
@@ -40,7 +42,8 @@ class LoadedModel:
     ) -> None:
         found = load_model(source)
         moved = with_integer_weights_prepared(with_weights_prepared(found))
-        model = with_kernels_prepared(moved)
+        moved = with_recurrent_weights_prepared(with_kernels_prepared(moved))
+        model = with_matrices_in_panels(moved)
         self._raw = _raw_places(found, model)
         same = {name: weights.get(name, x) for name, x in model.initializers.items()}
         self.model = replace(model, initializers=same)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, final
 
 from lowtide.frontend.graphs.graph import GraphNode
 from lowtide.frontend.onnx.model import OnnxModel
 from lowtide.frontend.onnx.stretch import reads_of
+from lowtide.ir.literal import Array
 
 _NONE: Final[Collection[int]] = ()
 
@@ -31,6 +32,15 @@ def weights_read_at(
         other.update(set(reads_of(node)).difference(node.inputs))
     known = model.initializers
     return {x: frozenset(y) for x, y in found.items() if x in known and x not in other}
+
+
+def each_once(given: Mapping[str, Array], made: Callable[[str], Array]) -> dict[str, Array]:
+    """Return what is `made` of each weight by its name, one array for names of the same array."""
+    known: dict[int, Array] = {}
+    for name, x in given.items():
+        if id(x) not in known:
+            known[id(x)] = made(name)
+    return {name: known[id(x)] for name, x in given.items()}
 
 
 @final

@@ -21,6 +21,7 @@ from lowtide.frontend.graphs.shared.contraction import WindowShape, same_padding
 from lowtide.frontend.graphs.shared.elementwise import divide_no_nan
 from lowtide.frontend.graphs.shared.reductions import mean, reduce
 from lowtide.frontend.onnx.node_list import DOMAIN
+from lowtide.frontend.onnx.panels import COLUMNS, OF_PANELS, product_of_panels
 from lowtide.frontend.onnx.reductions import axis_of
 
 _SPATIAL: Final = "XYZ"
@@ -33,17 +34,26 @@ def matmul(context: OpKernelContext) -> None:
     context.set_output(0, contraction.matmul(context.builder, *context.inputs()))
 
 
-@op("Gemm", domain=DOMAIN, inputs=(2, 3))
+@op(OF_PANELS["MatMul"], domain=DOMAIN, inputs=2)
+def matmul_of_panels(context: OpKernelContext) -> None:
+    """Give the product with a matrix in panels."""
+    columns = context.attribute(COLUMNS, integer)
+    x, panels = context.inputs()
+    context.set_output(0, product_of_panels(context.builder, x, panels, columns))
+
+
+@op("Gemm", OF_PANELS["Gemm"], domain=DOMAIN, inputs=(2, 3))
 def gemm(context: OpKernelContext) -> None:
-    """Give alpha A B + beta C, A and B transposed or not."""
+    """Give alpha A B + beta C, A and B transposed or not; one in panels has its columns already."""
     b = context.builder
-    x, y = [
-        contraction.swapped(b, context.input(i))
-        if context.attribute(name, flag, False)
-        else context.input(i)
-        for i, name in enumerate(("transA", "transB"))
-    ]
-    product = b.matmul(x, y)
+    x, y = context.input(0), context.input(1)
+    if context.attribute("transA", flag, False):
+        x = contraction.swapped(b, x)
+    is_turned = context.attribute("transB", flag, False)
+    if context.node.op == OF_PANELS["Gemm"]:
+        product = product_of_panels(b, x, y, context.attribute(COLUMNS, integer))
+    else:
+        product = b.matmul(x, contraction.swapped(b, y) if is_turned else y)
     alpha, beta = [context.attribute(name, real, 1.0) for name in ("alpha", "beta")]
     product = product if alpha == 1 else product * alpha
     bias = context.optional(2)

@@ -14,6 +14,7 @@ from lowtide.frontend.graphs.shared.broadcasting import scalar
 from lowtide.frontend.graphs.shared.loops import part_at, repeat_steps, with_part
 from lowtide.frontend.onnx.dynamic_quantization import dynamic_product
 from lowtide.frontend.onnx.node_list import DOMAIN
+from lowtide.frontend.onnx.panels import product_of_panels
 from lowtide.records import dataclass
 
 LSTM_BY_COLUMNS: Final = "lowtide.DynamicQuantizeLSTM"
@@ -135,24 +136,52 @@ class Layer:
     cell: Cell
 
 
+_RNN_LAYER: Final = Layer(1, 1, ("tanh",), _rnn)
+_GRU_LAYER: Final = Layer(3, 1, ("sigmoid", "tanh"), _gru)
+_LSTM_LAYER: Final = Layer(4, 2, ("sigmoid", "tanh", "tanh"), _lstm)
 _LAYERS: Final = {
-    "RNN": Layer(1, 1, ("tanh",), _rnn),
-    "GRU": Layer(3, 1, ("sigmoid", "tanh"), _gru),
-    "LSTM": Layer(4, 2, ("sigmoid", "tanh", "tanh"), _lstm),
-    "com.microsoft.DynamicQuantizeLSTM": Layer(4, 2, ("sigmoid", "tanh", "tanh"), _lstm),
-    LSTM_BY_COLUMNS: Layer(4, 2, ("sigmoid", "tanh", "tanh"), _lstm),
+    "RNN": _RNN_LAYER,
+    "GRU": _GRU_LAYER,
+    "LSTM": _LSTM_LAYER,
+    "com.microsoft.DynamicQuantizeLSTM": _LSTM_LAYER,
+    LSTM_BY_COLUMNS: _LSTM_LAYER,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class ByDirection:
+    """The operator of a layer with weights by direction, and how many inputs stand before others.
+
+    Inputs 1 and 2 are then the weights of the first direction, without a dimension of directions;
+    those of a second one come behind all `inputs`. Weights of what comes in may lie in panels.
+    """
+
+    op: str
+    inputs: int
+
+
+BY_DIRECTION: Final = {
+    "RNN": ByDirection("lowtide.RNN", 8),
+    "GRU": ByDirection("lowtide.GRU", 8),
+    "LSTM": ByDirection("lowtide.LSTM", 8),
+    LSTM_BY_COLUMNS: ByDirection("lowtide.DynamicQuantizeLSTM by direction", 14),
+}
+"""Recurrent layers whose weights sessions may keep by direction."""
+
+_FORMS: Final = {form.op: op for op, form in BY_DIRECTION.items()}
+_QUANTIZED: Final = frozenset({"com.microsoft.DynamicQuantizeLSTM", LSTM_BY_COLUMNS})
 _INCOMING, _RECURRENT = (8, 9, 12), (10, 11, 13)
 """The inputs that are scales, zero points and sums of columns of weights that are quantized."""
 _DIRECTIONS: Final = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
+@op(*[x.op for x in BY_DIRECTION.values()], domain=DOMAIN, inputs=(8, 16))
 @op(LSTM_BY_COLUMNS, domain=DOMAIN, inputs=14)
 @op("com.microsoft.DynamicQuantizeLSTM", domain=DOMAIN, inputs=12)
 @op("RNN", "GRU", "LSTM", domain=DOMAIN, inputs=(3, 8))
 def recurrent(context: OpKernelContext) -> None:
     """Give the hidden states of all steps, and the last states."""
-    b, layer = context.builder, _LAYERS[context.node.op]
+    b, layer = context.builder, _LAYERS[_kind(context)]
     x = context.input(0)
     batch_first = context.attribute("layout", flag, False)
     if batch_first:
@@ -168,6 +197,21 @@ def recurrent(context: OpKernelContext) -> None:
             *[b.transpose(y, [1, 0, 2]) for y in stacked[1:]],
         ]
     context.set_outputs(stacked)
+
+
+def _kind(context: OpKernelContext) -> str:
+    """The operator, as it is where weights lie for all directions together."""
+    return _FORMS.get(context.node.op, context.node.op)
+
+
+def _weights(context: OpKernelContext, number: int) -> tuple[Op, Op]:
+    """The weights of a direction: of what comes in, and of the state."""
+    if context.node.op not in _FORMS:
+        w, r = [_entry(context.builder, context.input(i), number) for i in (1, 2)]
+        assert w is not None and r is not None
+        return w, r
+    first = BY_DIRECTION[_kind(context)].inputs + 2 * (number - 1) if number else 1
+    return context.input(first), context.input(first + 1)
 
 
 def _stack(b: Builder, values: Sequence[Op], axis: int) -> Op:
@@ -189,17 +233,19 @@ def _direction(
 ) -> list[Op]:
     b = context.builder
     length, batch, _ = x.dimensions
-    w, r = [_entry(b, context.input(i), number) for i in (1, 2)]
-    assert w is not None and r is not None
+    w, r = _weights(context, number)
     flat = b.reshape(x, [length * batch, x.dimensions[2]])
-    by_columns = context.node.op == LSTM_BY_COLUMNS
+    by_columns = _kind(context) == LSTM_BY_COLUMNS
     scales: list[Op] = []
-    if context.input_count > _INCOMING[0]:
+    if _kind(context) in _QUANTIZED:
         given, scales = [_quantization(context, number, x) for x in (_INCOMING, _RECURRENT)]
         incoming = dynamic_product(b, flat, b.transpose(w, [1, 0]) if by_columns else w, *given)
         hidden = r.dimensions[1 if by_columns else 0]
     else:
-        incoming = b.matmul(flat, b.transpose(w, [1, 0]))
+        if w.rank > r.rank:
+            incoming = product_of_panels(b, flat, w, r.dimensions[0])
+        else:
+            incoming = b.matmul(flat, b.transpose(w, [1, 0]))
         r = b.transpose(r, [1, 0])
         hidden = context.attribute("hidden_size", integer, r.dimensions[0])
     biases = _entry(b, context.optional(3), number)
@@ -239,7 +285,10 @@ def _direction(
 
 def _quantization(context: OpKernelContext, number: int, places: Sequence[int]) -> list[Op]:
     """The entries of a direction in those of the inputs that there are."""
-    given = [context.input(i) for i in places if i < context.input_count]
+    count = context.input_count
+    if _kind(context) in BY_DIRECTION:
+        count = BY_DIRECTION[_kind(context)].inputs
+    given = [context.input(i) for i in places if i < count]
     found = [_entry(context.builder, x, number) for x in given]
     return [x for x in found if x is not None]
 

@@ -184,6 +184,47 @@ def test_large_columns_are_read_in_strips(
         assert any(x.name.startswith("strip_") for x in kernel.plan.emit().functions)
 
 
+PANELS = {
+    "one row": (1, 5, 40),
+    "one tile of rows": (5, 3, 70),
+    "several tiles": (29, 4, 33),
+    "blocks of k": (25, 3, 2100),
+    "panels of another processor": (9, 20, 64, 8),
+    "more than a second cache": (20, 40, 900),
+    "rows that are packed": (90, 2, 1100),
+}
+
+
+@pytest.mark.parametrize("target", ["native", "avx2"])
+@pytest.mark.parametrize("name", PANELS)
+@pytest.mark.parametrize("lies", ["mk", "km"])
+def test_columns_that_lie_in_panels_are_read_there(name: str, target: str, lies: str) -> None:
+    m, panels, k, *width = PANELS[name]
+    columns = width[0] if width else 16
+    rows, inner = (f"{m},{k}", 1) if lies == "mk" else (f"{k},{m}", 0)
+    check(
+        "HloModule m\n\nENTRY e {\n"
+        f"  x = f32[{rows}] parameter(0)\n  y = f32[{panels},{k},{columns}] parameter(1)\n"
+        f"  ROOT d = f32[{m},{panels},{columns}] dot(x, y), "
+        f"lhs_contracting_dims={{{inner}}}, rhs_contracting_dims={{1}}\n}}\n",
+        target=TARGETS[target],
+        factor=3,
+    )
+
+
+def test_panels_are_packed_by_no_processor_whose_vectors_they_fill() -> None:
+    module = parse_hlo(
+        "HloModule m\n\nENTRY e {\n  x = f32[20,64] parameter(0)\n"
+        "  y = f32[4,64,16] parameter(1)\n  ROOT d = f32[20,4,16] dot(x, y), "
+        "lhs_contracting_dims={1}, rhs_contracting_dims={1}\n}\n"
+    )
+    for name in ("native", "avx2"):
+        plan = plan_of(module, TARGETS[name])
+        assert plan is not None
+        assert plan.thread_bytes == plan.shared_bytes == 0
+        assert not any(x.name.startswith("pack_") for x in plan.emit().functions)
+
+
 def test_strips_of_several_matrices() -> None:
     kernel = check(text_of(F32, ("bmk", "bkn"), {"b": 3, "m": 2, "n": 600, "k": 500}))
     assert any(x.name.startswith("strip_") for x in kernel.plan.emit().functions)

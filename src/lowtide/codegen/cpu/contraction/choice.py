@@ -89,8 +89,11 @@ def blocked_schemes(
     other = _OTHER_WAY.get(best, best)
     found = [(best, 0, False), (other, 0, False), (best, 1, False), (best, 0, True)]
     for way, rank, packs_rows in dict.fromkeys(found):
-        own = without_pairs(how) if way is ColumnUnits.DIRECT else how
-        tiles = _tiles(shape, own, rows, target, is_packed=way is not ColumnUnits.DIRECT)
+        is_packed = way not in (ColumnUnits.DIRECT, ColumnUnits.PANELS)
+        own = how if is_packed else without_pairs(how)
+        tiles = _tiles(shape, own, rows, target, is_packed=is_packed)
+        if way is ColumnUnits.PANELS:
+            tiles = [x for x in tiles if x.columns % columns.panel == 0]
         rows_way = RowUnits.ALONG_K if packs_rows else _rows_way(own, rows, shape)
         if rank < len(tiles):
             has_finish = not (finish.is_plain(own) and finish.lies_as(shape))
@@ -100,7 +103,14 @@ def blocked_schemes(
 _OTHER_WAY: Final = {
     ColumnUnits.DIRECT: ColumnUnits.ALONG_COLUMNS,
     ColumnUnits.ALONG_COLUMNS: ColumnUnits.DIRECT,
+    ColumnUnits.PANELS: ColumnUnits.DIRECT,
 }
+
+
+def lies_in_panels(how: Arithmetic, columns: OperandSide, target: Target) -> bool:
+    """Whether columns lie in panels of whole vectors, which need no packing."""
+    is_alone = how.group == how.planes == 1 and columns.is_plain(how)
+    return is_alone and columns.panel > 0 and columns.panel % how.lanes(target) == 0
 
 
 def _columns_way(
@@ -109,6 +119,8 @@ def _columns_way(
     """Columns that lie side by side are not packed for few rows, or where they are near anyway."""
     if columns.lies_along_k:
         return ColumnUnits.ALONG_K
+    if lies_in_panels(how, columns, target):
+        return ColumnUnits.PANELS
     direct = _tiles(shape, without_pairs(how), rows, target, is_packed=False)[0]
     if how.group == 1 and shape.m <= direct.rows:
         return ColumnUnits.DIRECT

@@ -12,7 +12,12 @@ from lowtide.codegen.cpu.contraction.arithmetic import (
     quads_of,
     tiled,
 )
-from lowtide.codegen.cpu.contraction.choice import blocked_schemes, is_better_swapped, is_large
+from lowtide.codegen.cpu.contraction.choice import (
+    blocked_schemes,
+    is_better_swapped,
+    is_large,
+    lies_in_panels,
+)
 from lowtide.codegen.cpu.contraction.finishing import Epilogue
 from lowtide.codegen.cpu.contraction.gemm import Gemm
 from lowtide.codegen.cpu.contraction.geometry import Geometry, Roles, geometry_of
@@ -102,7 +107,7 @@ def _ways(
     if inner is not None:
         yield _plan(inner, lambda scheme: Inner(scheme, *given).code())
     strips = strip_scheme(shape, how, columns, target)
-    if strips is not None:
+    if strips is not None and not lies_in_panels(how, columns, target):
         yield _plan(strips, lambda scheme: Strips(scheme, *given).code())
     for found in blocked_schemes(shape, packed, rows, columns, finish, target):
         yield _plan(found, lambda scheme: gemm_code(Gemm(scheme, *given)))

@@ -183,7 +183,10 @@ class Inner(ContractionProduct[InnerScheme]):
         number: Integer,
         columns: int,
     ) -> None:
-        """The tiles of a span of `columns` columns, of a batch and a share, and what follows."""
+        """The tiles of a span of `columns` columns, of a batch and a share, and what follows.
+
+        The sums of one row lie as those of its span do: they are stored there, in whole vectors.
+        """
         scheme, shape = self.scheme, self.scheme.geometry
         batch, share = part
         first, last = scheme.shares.starts(fn, share)
@@ -194,10 +197,15 @@ class Inner(ContractionProduct[InnerScheme]):
             to = fn.gep("%scratch", fn.mul(fn.add(matrix, start), scheme.how.unit_bytes))
             step = shape.n
 
+        is_alone = shape.m == scheme.shares.parts == 1
+
         def tile(at: Integer, width: int) -> None:
-            given = ["%buffers", thread, kept, batch, fn.add(start, at), first, last]
+            there = fn.gep(to, fn.mul(at, scheme.how.unit_bytes))
+            own = there if is_alone else kept
+            given = ["%buffers", thread, own, batch, fn.add(start, at), first, last]
             fn.call(self._tile(width), given)
-            self._keep(fn, kept, fn.gep(to, fn.mul(at, scheme.how.unit_bytes)), step, width)
+            if not is_alone:
+                self._keep(fn, kept, there, step, width)
 
         rest = columns % scheme.width
         with fn.loop(0, columns - rest, scheme.width) as loop:

@@ -104,6 +104,18 @@ class OperandSide:
             return False
         return not free or bool(inner and inner[-1].step == 1)
 
+    @property
+    def panel(self) -> int:
+        """The columns of a panel, 0 where the operand does not lie in panels.
+
+        In a panel the columns of each step of k lie side by side, and the steps behind one another.
+        """
+        if self.view is None:
+            return 0
+        free, along = self.view.runs(self.roles.free), self.view.single(self.roles.inner)
+        is_cut = len(free) == 2 and free[-1].step == 1 and free[-1].size == along
+        return free[-1].size if is_cut else 0
+
     def reader(self, elements: Elements, how: Arithmetic) -> OperandReader:
         """Write the loads of addresses, and return what reads elements of the operand."""
         return OperandReader(self, elements, how, bind(elements.function, self.kernel).frame)

@@ -61,7 +61,7 @@ def _products(gemm: Gemm) -> Function:
             loop.next = [str(packed)]
         if scheme.rows is RowUnits.IN_PLACE:
             piece.rows_base = gemm.rows.address(fn, piece.batch)
-        if gemm.ahead is not None:
+        if gemm.ahead is not None or scheme.columns is ColumnUnits.PANELS:
             piece.columns_base = gemm.columns.address(fn, piece.batch)
         piece.sums_base = _sums_base(fn, gemm, piece)
         _blocks(fn, gemm, piece)
@@ -204,7 +204,7 @@ class _Block:
 
     def _pack_panel(self, panel: Integer, columns: int) -> None:
         scheme = self.gemm.scheme
-        if scheme.columns is ColumnUnits.DIRECT:
+        if not scheme.packs_columns:
             return
         pack = packs_columns(self.gemm, columns)
         where = self.piece.is_new if scheme.rows is RowUnits.IN_PLACE else ""
@@ -214,10 +214,20 @@ class _Block:
     def _packed(self, panel: Integer) -> str:
         """The address of a packed panel."""
         fn, scheme = self.fn, self.gemm.scheme
+        if scheme.columns is ColumnUnits.PANELS:
+            return self._lying(panel, self.first)
         to = self.piece.panel
         if not scheme.keeps_panels:
             return to
         return fn.gep(to, fn.mul(fn.sub(panel, self.panels[0]), scheme.one_panel_bytes))
+
+    def _lying(self, panel: Integer, first: Integer) -> str:
+        """The address of a panel that lies so, from a vector of units of k on."""
+        fn, gemm, scheme = self.fn, self.gemm, self.gemm.scheme
+        size = scheme.how.unit_bytes
+        at = fn.mul(fn.mul(panel, scheme.tile.columns), scheme.geometry.k)
+        at = fn.add(at, fn.mul(first, scheme.tile.lanes * gemm.columns.panel))
+        return fn.gep(self.piece.columns_base, fn.mul(at, size))
 
     def _tile(self, row: Integer, panel: Integer, rows: int, columns: int) -> None:
         fn, gemm, scheme = self.fn, self.gemm, self.gemm.scheme

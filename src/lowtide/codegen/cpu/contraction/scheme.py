@@ -72,6 +72,8 @@ class ColumnUnits(Enum):
 
     DIRECT = auto()
     """Computed where they are multiplied."""
+    PANELS = auto()
+    """Read where they lie, which is in panels."""
     ALONG_COLUMNS = auto()
     """Packed as panels of [k][column], as the columns lie."""
     ALONG_K = auto()
@@ -140,7 +142,7 @@ class ContractionScheme:
             return 0
         if self.rows is not RowUnits.IN_PLACE:
             return self.column_blocks.parts
-        return 0 if self.columns is ColumnUnits.DIRECT else self.row_blocks.parts
+        return self.row_blocks.parts if self.packs_columns else 0
 
     @property
     def is_shared(self) -> bool:
@@ -174,13 +176,18 @@ class ContractionScheme:
         return rounded(self.row_step * count * self.how.unit_bytes)
 
     @property
+    def packs_columns(self) -> bool:
+        """Whether columns are packed."""
+        return self.columns not in (ColumnUnits.DIRECT, ColumnUnits.PANELS)
+
+    @property
     def keeps_panels(self) -> bool:
         """Whether all panels of a piece are packed before the first of them is multiplied.
 
         Rows then come from far once for all of them.
         """
-        is_packed = self.columns is not ColumnUnits.DIRECT
-        return is_packed and self.rows is RowUnits.IN_PLACE and self.column_blocks.longest > 1
+        is_far = self.rows is RowUnits.IN_PLACE and self.column_blocks.longest > 1
+        return self.packs_columns and is_far
 
     @property
     def one_panel_bytes(self) -> int:
@@ -190,7 +197,7 @@ class ContractionScheme:
     @property
     def panel_bytes(self) -> int:
         """Bytes of the packed panels that there are at once."""
-        if self.columns is ColumnUnits.DIRECT:
+        if not self.packs_columns:
             return 0
         return self.one_panel_bytes * (self.column_blocks.longest if self.keeps_panels else 1)
 
@@ -259,7 +266,8 @@ def scheme_of(
     longest = _longest(steps, rows, columns, tiles)
     blocks = cut(vectors, max(1, longest // tile.lanes))
     panels = max(1, -(-shape.n // tile.columns))
-    across = panels if columns is ColumnUnits.DIRECT else _across(how, tile, rows)
+    is_packed = columns not in (ColumnUnits.DIRECT, ColumnUnits.PANELS)
+    across = _across(how, tile, rows) if is_packed else panels
     found = ContractionScheme(
         shape,
         how,
@@ -285,7 +293,7 @@ def _longest(steps: int, rows: RowUnits, columns: ColumnUnits, tiles: EvenParts)
         return NEAR_LONGEST
     if rows is not RowUnits.IN_PLACE:
         return PACKED_LONGEST
-    if columns is ColumnUnits.DIRECT:
+    if columns is ColumnUnits.DIRECT or (columns is ColumnUnits.PANELS and tiles.parts == 1):
         return steps
     return LONGEST
 
@@ -333,7 +341,7 @@ def _finer_columns(scheme: ContractionScheme, factor: int) -> ContractionScheme:
 
 def _finer_rows(scheme: ContractionScheme, factor: int) -> ContractionScheme:
     parts = min(scheme.tiles.parts, scheme.row_blocks.parts * factor)
-    if scheme.columns is not ColumnUnits.DIRECT and scheme.blocks.parts > 1:
+    if scheme.packs_columns and scheme.blocks.parts > 1:
         parts = min(parts, max(scheme.row_blocks.parts, scheme.geometry.m // LEAST_ROWS))
     return replace(scheme, row_blocks=EvenParts(scheme.tiles.parts, parts))
 

@@ -32,6 +32,15 @@ UNROLL: Final = 4
 LEAST_SECONDS: Final = 400e-6
 """How long a product takes for which that is worth its code."""
 
+FAR_BYTES: Final = 512 << 10
+"""Bytes of panels that come from beyond a second cache."""
+
+AHEAD_BYTES: Final = 2048
+"""How far ahead of what it reads a tile asks for a panel that lies so."""
+
+TILES_AHEAD: Final = 3
+"""Tiles of rows from which on the first of them has the next panel come meanwhile."""
+
 TILE = parameters(
     buffers="ptr",
     rows="ptr",
@@ -88,6 +97,8 @@ def _unroll(gemm: Gemm, rows: int, vectors: int) -> int:
 
 def _asking(gemm: Gemm, fn: Function) -> Callable[[Integer, int], None] | None:
     """What asks for the next panel: only in iterations of several steps."""
+    if gemm.scheme.columns is ColumnUnits.PANELS:
+        return _asking_for_panels(gemm, fn)
     ahead = gemm.ahead
     if ahead is None:
         return None
@@ -95,6 +106,29 @@ def _asking(gemm: Gemm, fn: Function) -> Callable[[Integer, int], None] | None:
     def ask(step: Integer, count: int) -> None:
         if count > 1:
             ahead.ask(fn, step, count)
+
+    return ask
+
+
+def _asking_for_panels(gemm: Gemm, fn: Function) -> Callable[[Integer, int], None] | None:
+    """What asks for panels that lie so, which come from beyond a second cache.
+
+    That is for the panels behind these where there is time for it, several tiles of rows. One tile
+    asks for what it reads next: at the end of a panel the next one goes on.
+    """
+    scheme, shape = gemm.scheme, gemm.scheme.geometry
+    row = gemm.columns.panel * scheme.how.unit_bytes
+    if shape.k * shape.n * scheme.how.unit_bytes < FAR_BYTES:
+        return None
+    panels = range(0, scheme.tile.columns, gemm.columns.panel)
+    is_late = scheme.tiles.parts < TILES_AHEAD
+    ahead = AHEAD_BYTES if is_late else len(panels) * shape.k * row
+
+    def ask(step: Integer, count: int) -> None:
+        for number in range(count):
+            at = fn.gep("%columns", fn.mul(fn.add(step, number), row))
+            for panel in range(len(panels)):
+                fn.prefetch(fn.gep(at, panel * shape.k * row + ahead), 1 if is_late else 2)
 
     return ask
 
@@ -161,10 +195,15 @@ def _column_fetch(gemm: Gemm, elements: Elements, columns: int) -> Fetch:
     if scheme.columns is ColumnUnits.DIRECT:
         return _direct_fetch(gemm, elements, columns)
     how = scheme.how
-    row = scheme.tile.columns * how.unit_bytes
+    width = scheme.tile.columns
+    if scheme.columns is ColumnUnits.PANELS:
+        width = gemm.columns.panel
+    row = width * how.unit_bytes
 
     def fetch(step: Integer, vector: int) -> Vectors:
-        there = fn.gep(fn.gep("%columns", fn.mul(step, row)), vector * lanes * how.unit_bytes)
+        panel, column = divmod(vector * lanes, width)
+        behind = (panel * scheme.geometry.k * width + column) * how.unit_bytes
+        there = fn.gep(fn.gep("%columns", fn.mul(step, row)), behind)
         if how.group == 1:
             return memory.load(fn, gemm.target, how.total, there, lanes).names
         return (fn.load(f"<{lanes} x {how.unit}>", there, how.unit_bytes),)
