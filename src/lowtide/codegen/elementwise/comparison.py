@@ -73,7 +73,7 @@ def select(operation: Operation) -> Value:
 def clamp(operation: Operation) -> Value:
     """Return operand 1 between the bounds operand 0 and operand 2; NaN wins.
 
-    Complex numbers are ordered by their real parts, and by the imaginary ones where these are equal.
+    Complex numbers are ordered by their real parts, equal ones by their imaginary parts.
     """
     type_ = operation.operand_type
     if type_.is_complex:
