@@ -342,3 +342,10 @@ def test_no_name_changes_when_printed_text_is_read() -> None:
         before=other + inner,
     )
     line_of(text, "y")
+
+
+@pytest.mark.parametrize("levels", ["", "D(D,C)"])
+def test_no_layout_has_a_physical_shape(levels: str) -> None:
+    layout = f"{{1,0:{levels}P((s32[4]{{0}},s32[2]{{0}}))}}"
+    with pytest.raises(HloTextError, match="a physical shape belongs to sparse layouts only"):
+        parse_hlo(entry(f"ROOT p = f32[4,8]{layout} parameter(0)"))

@@ -61,6 +61,8 @@ SHARDINGS = [
     "{devices=[2,2]<=[2,1,2]T(2,1,0)}",
     "{mesh['x'=2,'y'=2], [{'x'}, {'y', ?}]}",
     "{mesh['x'=4], [{'x':(1)2}, {}], replicated={'x':(2)2}}",
+    """{mesh['x'=2], [{'x'}, {}], metadata={op_name="a"}}""",
+    """{mesh['x'=2], [{'x'}, {}], metadata={{op_name="a"}, {op_name="b"}}}""",
 ]  # fmt: skip
 SHAPES = [
     "f32[]", "f32[2,3]{0,1}", "bf16[8,128]{1,0:T(8,128)(2,1)}", "s4[7]{0:E(4)}", "f32[]{:S(5)}",
@@ -76,6 +78,31 @@ def same(text: str) -> None:
 @pytest.mark.parametrize(("shape", "literal"), LITERALS)
 def test_literals(shape: str, literal: str) -> None:
     same(f"HloModule m\nENTRY e {{\n  ROOT c = {shape} constant({literal})\n}}\n")
+
+
+@pytest.mark.parametrize(
+    "value", ["1.5", "1.49", "3", "6", "12", "1e-40", "5e-324", "2e-39", "9e-39", "2.5e38", "nan"]
+)
+def test_exponents(value: str) -> None:
+    same(f"HloModule m\nENTRY e {{\n  ROOT c = f8e8m0fnu[] constant({value})\n}}\n")
+
+
+@pytest.mark.parametrize("value", ["(nan(0x123), 1)", "(-nan(0x5), -nan(0x7))", "(1, -nan)"])
+def test_bits_of_complex_nans(value: str) -> None:
+    same(f"HloModule m\nENTRY e {{\n  ROOT c = c64[] constant({value})\n}}\n")
+
+
+def test_a_dot_without_an_algorithm_may_say_so() -> None:
+    dimensions = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    same(
+        "HloModule m\nENTRY e {\n  p = f32[2,2] parameter(0)\n"
+        f"  ROOT c = f32[2,2] dot(p, p), {dimensions}, algorithm=unset\n}}\n"
+    )
+
+
+def test_a_key_that_stands_twice() -> None:
+    attributes = 'frontend_attributes={b="1",a="2",b="3"}'
+    same(f"HloModule m\nENTRY e {{\n  ROOT p = f32[] parameter(0), {attributes}\n}}\n")
 
 
 @pytest.mark.parametrize("sharding", SHARDINGS)

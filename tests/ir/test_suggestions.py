@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lowtide.ir import Opcode
+from lowtide.ir.attributes import DotAlgorithm
 from lowtide.ir.suggestions import nearest, nearest_name
 
 OPCODES = [x.value for x in Opcode]
@@ -53,3 +54,7 @@ def test_equally_near_names_go_by_the_alphabet() -> None:
 
 def test_no_names_have_no_nearest() -> None:
     assert nearest("x", []) == ""
+
+
+def test_a_name_of_a_table_of_words_is_told_as_its_word() -> None:
+    assert nearest("dot_f32_f32_f23", DotAlgorithm) == "; did you mean 'dot_f32_f32_f32'?"

@@ -116,7 +116,8 @@ class NamedSharding:
         if self.manual:
             parts.append(f"manual={_axes_text(self.manual)}")
         if self.metadata:
-            parts.append(metadata_list_text(self.metadata))
+            entries = [f"{{{x.text()}}}" for x in self.metadata]
+            parts.append(f"metadata={{{', '.join(entries)}}}")
         return "{" + ", ".join(parts) + "}"
 
 

@@ -24,7 +24,7 @@ _BEGUN_SCORE: Final = 0.9
 def nearest(value: str, known: Iterable[str], like: float = _LIKE) -> str:
     """Return `; did you mean 'x'?` for the known name that is nearest, or nothing."""
     found = nearest_name(value, known, like)
-    return f"; did you mean {found!r}?" if found else ""
+    return f"; did you mean {str(found)!r}?" if found else ""
 
 
 def nearest_name(value: str, known: Iterable[str], like: float = _LIKE) -> str:

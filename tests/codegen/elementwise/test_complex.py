@@ -85,3 +85,18 @@ def test_complex_numbers_keep_infinities_of_exp_sqrt_and_division():
         (got,) = run(*[np.array([x]) for x in given])
         for a, b in ((got.real, want.real), (got.imag, want.imag)):
             assert a == b or abs(a - b) <= 1e-3 * abs(b) + 1e-300, (opcode, given, got)
+
+
+@pytest.mark.parametrize("type_", [ElementType.C64, ElementType.C128])
+@pytest.mark.parametrize("opcode", [Opcode.TAN, Opcode.TANH])
+def test_tangents_at_infinity_are_those_of_numpy(type_, opcode):
+    inf, nan = np.inf, np.nan
+    parts = [(inf, inf), (inf, -inf), (-inf, inf), (inf, nan), (-inf, 2), (inf, -0.0), (nan, 0)]
+    given = np.array([complex(*x) for x in parts], DTYPES[type_])
+    of = np.tanh
+    if opcode is Opcode.TAN:
+        given, of = np.array([complex(z.imag, z.real) for z in given], given.dtype), np.tan
+    (run,) = compiled([Case(opcode, (type_,), type_)], TARGETS["native"], 0)
+    got, want = run(given), of(given)
+    for a, b in ((got.real, want.real), (got.imag, want.imag)):
+        assert np.array_equal(a, b, equal_nan=True), (given, got, want)

@@ -147,7 +147,8 @@ class _Draft:
         self._node(name, [], self.sizes, f0=self.random.choice((1.0, 0.5)))
 
     def _mean(self, name: str) -> None:
-        axes = self.random.sample(range(len(self.sizes)), self.random.randint(1, 2))
+        count = min(self.random.randint(1, 2), len(self.sizes))
+        axes = self.random.sample(range(len(self.sizes)), count)
         keep = self.random.randrange(2)
         if len(axes) == len(self.sizes):
             keep = 1

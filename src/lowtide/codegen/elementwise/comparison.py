@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from lowtide.codegen.elementwise.formats import encoded
@@ -70,9 +71,15 @@ def select(operation: Operation) -> Value:
 
 
 def clamp(operation: Operation) -> Value:
-    """Return operand 1 between the bounds operand 0 and operand 2; NaN wins."""
-    low, x, high = (operation.number(i) for i in range(3))
+    """Return operand 1 between the bounds operand 0 and operand 2; NaN wins.
+
+    Complex numbers are ordered by their real parts, equal ones by their imaginary parts.
+    """
     type_ = operation.operand_type
+    if type_.is_complex:
+        bottom, middle, top = (operation.numbers(i) for i in range(3))
+        return operation.result(*_chosen(_chosen(middle, bottom, "ogt"), top, "olt"))
+    low, x, high = (operation.number(i) for i in range(3))
     if type_.is_floating:
         low, x, high = widest((low, x, high))
         up = ((x < low) | low.is_nan()).select(low, x).where(x.is_nan(), x)
@@ -80,3 +87,11 @@ def clamp(operation: Operation) -> Value:
         return operation.rounded(down)
     kind = "s" if type_.is_signed else "u"
     return operation.result(x.intrinsic(f"{kind}max", low).intrinsic(f"{kind}min", high))
+
+
+def _chosen(kept: Sequence[Number], other: Sequence[Number], beyond: str) -> list[Number]:
+    """Return a complex number, or the other one where that is beyond it or alone has a NaN."""
+    (kr, ki), (tr, ti) = kept, other
+    is_beyond = tr.compare(beyond, kr) | (tr.equals(kr) & ti.compare(beyond, ki))
+    takes = (is_beyond | tr.is_nan() | ti.is_nan()) & ~(kr.is_nan() | ki.is_nan())
+    return [takes.select(t, k) for k, t in zip(kept, other, strict=True)]

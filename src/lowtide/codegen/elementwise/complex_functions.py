@@ -157,7 +157,10 @@ def cosh(z: Complex) -> Complex:
 
 
 def tanh(z: Complex) -> Complex:
-    """Return the hyperbolic tangent, by the tangent of the imaginary part."""
+    """Return the hyperbolic tangent, by the tangent of the imaginary part.
+
+    An infinite real part leaves nothing of the imaginary one, whatever that is.
+    """
     sine, cosine = sine_and_cosine(z.imag)
     far = z.real.abs() > 20.0
     x = z.real.where(far, 0.0)
@@ -166,8 +169,13 @@ def tanh(z: Complex) -> Complex:
     below = fma(slope * s, s, 1.0)
     near = Complex(slope * exponential.cosh(x) * s / below, t / below)
     decay = exponential.exp(z.real.abs() * -2.0)
-    away = Complex(z.real.constant(1.0).copysign(z.real), sine * cosine * 4.0 * decay)
-    return near.where(far, away)
+    turn = sine * cosine
+    turn = turn.where(
+        turn.is_nan() & z.real.abs().equals(math.inf), z.real.constant(0.0).copysign(z.imag)
+    )
+    away = Complex(z.real.constant(1.0).copysign(z.real), turn * 4.0 * decay)
+    found = near.where(far, away)
+    return Complex(found.real, found.imag.where(z.imag.equals(0.0), z.imag))
 
 
 def sin(z: Complex) -> Complex:

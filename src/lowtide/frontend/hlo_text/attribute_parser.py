@@ -352,18 +352,18 @@ def integer_groups(lexer: Lexer) -> tuple[tuple[int, ...], ...]:
 
 
 def frontend_attributes(lexer: Lexer) -> tuple[tuple[str, str], ...]:
-    """Take `{key="value",other={"json":1}}`; the result is sorted by key."""
+    """Take `{key="value",other={"json":1}}`; the result is sorted by key.
+
+    As in XLA the last value of a key that stands twice counts.
+    """
     lexer.expect("{")
     values: dict[str, str] = {}
     for _ in lexer.elements("}"):
-        start = lexer.start
         if lexer.kind is TokenKind.STRING:
             key = lexer.string()
             lexer.expect("=")
         else:
             key = lexer.attribute_name()
-        if key in values:
-            lexer.fail(f"the key {key!r} stands twice", start)
         values[key] = lexer.json_dictionary() if lexer.at("{") else lexer.string()
     lexer.expect("}")
     return tuple(sorted(values.items()))

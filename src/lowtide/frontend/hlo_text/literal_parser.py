@@ -340,12 +340,15 @@ def _to_float(text: str, element_type: ElementType) -> Any:
 
 
 def _to_exponent(value: float) -> Any:
-    """Return the nearest power of two as f8e8m0fnu, whose only field is the exponent."""
+    """Return the nearest power of two as f8e8m0fnu, whose only field is the exponent.
+
+    Halfway is up, and what is less than the least power becomes that.
+    """
     if value <= 0:
         raise _BadElementError("f8e8m0fnu has positive values only")
     mantissa, exponent = math.frexp(value)
-    biased = exponent + 126 + (mantissa > 0.75)
-    if not 0 <= biased < 255:
+    biased = max(0, exponent + 126 + (mantissa >= 0.75))
+    if biased > 254:
         raise _BadElementError(f"{value:g} is out of the range of f8e8m0fnu")
     return np.uint8(biased).view(DTYPES[ElementType.F8E8M0FNU])
 
@@ -370,14 +373,18 @@ def _to_nan(text: str, element_type: ElementType) -> Any:
     return np.frombuffer(raw.to_bytes(dtype.itemsize, "little"), dtype)[0]
 
 
-def _to_complex(text: str, element_type: ElementType) -> complex:
+def _to_complex(text: str, element_type: ElementType) -> Any:
     part = ElementType.F32 if element_type is ElementType.C64 else ElementType.F64
     match = _COMPLEX.fullmatch(text)
     if match is None:
         raise _BadElementError(f"expected a complex number (re, im), found {text[:40]!r}")
-    real, imaginary = float(_to_float(match[1], part)), float(_to_float(match[2], part))
-    # XLA's parser makes both parts the NaN that the real one is.
-    return complex(real, real if math.isnan(real) else imaginary)
+    real, imaginary = _to_float(match[1], part), _to_float(match[2], part)
+    if math.isnan(real) or math.isnan(imaginary):
+        # XLA's parser makes both parts the NaN that the real one is. Python's complex numbers are
+        # of doubles, and a conversion changes the bits of a signalling NaN.
+        parts = [real, real if math.isnan(real) else imaginary]
+        return np.array(parts, DTYPES[part]).view(DTYPES[element_type])[0]
+    return complex(real, imaginary)
 
 
 def _to_array(values: list[Any], shape: Shape) -> Array:

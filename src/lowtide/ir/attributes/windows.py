@@ -51,7 +51,7 @@ class Precision(StrEnum):
 class DotAlgorithm(StrEnum):
     """The types in which a dot rounds its operands and accumulates."""
 
-    UNSET = "dot_unset"
+    UNSET = "unset"
     ANY_F8_ANY_F8_F32 = "dot_any_f8_any_f8_f32"
     ANY_F8_ANY_F8_F32_FAST_ACCUM = "dot_any_f8_any_f8_f32_fast_accum"
     F16_F16_F16 = "dot_f16_f16_f16"
