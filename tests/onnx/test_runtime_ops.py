@@ -226,3 +226,23 @@ def test_groups_of_channels_are_normalized(skip):
     parts = center / np.sqrt((center**2).mean((1, 2, 4), keepdims=True) + 1e-5)
     wanted = parts.reshape(x.shape) * scale + offset
     check(found, [wanted / (1 + np.exp(-wanted)), total][: len(outputs)], atol=1e-4)
+
+
+@pytest.mark.skipif(not HAS_RUNTIME, reason="takes the package onnxruntime")
+def test_a_function_whose_result_has_no_sizes_in_the_model():
+    beside(*one_node("DynamicQuantizeLinear", [drawn(3, 4)], [U8, FLOAT, U8], ""))
+
+
+@pytest.mark.skipif(not HAS_RUNTIME, reason="takes the package onnxruntime")
+def test_an_lstm_clips_what_its_gates_take_and_not_its_cell():
+    inputs = [drawn(4, 2, 3), drawn(1, 20, 3), drawn(1, 20, 5), drawn(1, 40), None]
+    inputs += [drawn(1, 2, 5), 2 * drawn(1, 2, 5)]
+    beside(*one_node("LSTM", inputs, [FLOAT] * 3, "", hidden_size=5, clip=0.5))
+
+
+@pytest.mark.skipif(not HAS_RUNTIME, reason="takes the package onnxruntime")
+@pytest.mark.parametrize("how", [{"auto_pad": "SAME_UPPER"}, {"output_shape": [12, 15]}])
+@pytest.mark.parametrize("kernel", [(2, 1), (3, 2), (4, 5)])
+def test_a_transposed_convolution_whose_kernel_is_shorter_than_its_stride(how, kernel):
+    inputs = [drawn(1, 4, 4, 5), drawn(4, 3, *kernel)]
+    beside(*one_node("ConvTranspose", inputs, [FLOAT], "", strides=[3, 3], **how))
