@@ -7,12 +7,11 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.builder import Op
 from lowtide.frontend.graphs.context import OpKernelContext, integer, text
 from lowtide.frontend.graphs.registry import op
-from lowtide.frontend.graphs.shared import arrays, contraction, elementwise, indexing
+from lowtide.frontend.graphs.shared import arrays, contraction, elementwise, elimination, indexing
 from lowtide.frontend.graphs.shared.broadcasting import along, expand, scalar, together
-from lowtide.frontend.graphs.shared.reductions import arg_extreme, reduce, softmax
+from lowtide.frontend.graphs.shared.reductions import reduce, softmax
 from lowtide.frontend.onnx.arrays import pad, range_, trilu
 from lowtide.frontend.onnx.indexing import gather_nd
 from lowtide.frontend.onnx.node_list import DOMAIN
@@ -127,46 +126,12 @@ def complex_product(context: OpKernelContext) -> None:
 
 @op(_PREFIX + "Inverse", domain=DOMAIN, inputs=1)
 def inverse(context: OpKernelContext) -> None:
-    """Give the inverse of each matrix, by elimination with the greatest pivots."""
+    """Give the inverse of each matrix."""
     b, x = context.builder, context.input(0)
-    n = x.dimensions[-1]
-    count = math.prod(x.dimensions[:-2])
-    narrow = x.element_type
+    n, narrow = x.dimensions[-1], x.element_type
     wide = b.convert(x, ElementType.F32) if narrow.bits < 32 else x
-    matrix = b.reshape(wide, [count, n, n])
-    one = b.constant(np.eye(n), matrix.element_type)
-    both = b.concatenate([matrix, b.broadcast(one, [count, n, n], [1, 2])], 2)
-    for column in range(n):
-        both = _eliminated(context, both, column)
-    found = b.slice(both, [0, 0, n], [count, n, 2 * n], [1, 1, 1])
+    found = elimination.inverted(b, b.reshape(wide, [math.prod(x.dimensions[:-2]), n, n]))
     context.set_output(0, b.convert(b.reshape(found, x.dimensions), narrow))
-
-
-def _eliminated(context: OpKernelContext, both: Op, column: int) -> Op:
-    """Matrices [count, n, width] with 0 in a column but for 1 on the diagonal."""
-    b = context.builder
-    count, n, width = both.dimensions
-    part = b.abs(b.reshape(_slice(context, both, 2, column), [count, n]))
-    rows = b.constant(np.arange(n) >= column)
-    low = b.broadcast(scalar(b, -1, part), part.dimensions, [])
-    part = b.select(b.broadcast(rows, part.dimensions, [1]), part, low)
-    best = arg_extreme(b, "max", part, 1, ElementType.S64)
-    pivot = indexing.take(b, both, b.reshape(best, [count, 1]), 1, 1)
-    own = _slice(context, both, 1, column)
-    place = b.broadcast(b.constant(np.arange(n, dtype=np.int64)), both.dimensions, [1])
-    at_best = place.eq(b.broadcast(best, both.dimensions, [0]))
-    swapped = b.select(at_best, expand(b, own, both.dimensions), both)
-    head = _slice(context, pivot, 2, column)
-    pivot = pivot / expand(b, head, pivot.dimensions)
-    factor = expand(b, _slice(context, swapped, 2, column), (count, n, width))
-    wide = expand(b, pivot, both.dimensions)
-    return b.select(place.eq(column), wide, swapped - factor * wide)
-
-
-def _slice(context: OpKernelContext, x: Op, axis: int, place: int) -> Op:
-    parts = [slice(None)] * x.rank
-    parts[axis] = slice(place, place + 1)
-    return arrays.sliced(context.builder, x, parts)
 
 
 @op(_PREFIX + "NGramRepeatBlock", domain=DOMAIN, inputs=2)
