@@ -1,6 +1,8 @@
 """TFLite models in native code: values by NumPy, by LiteRT's reference kernels, and errors."""
 
 import json
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -321,3 +323,41 @@ def test_commands_take_a_model_as_a_module(tmp_path, capsys):
     path.write_bytes(model_bytes(layers())[:300])
     assert main(["run", str(path)]) == 1
     assert str(path) in capsys.readouterr().err
+
+
+def archive(path, names, data):
+    with zipfile.ZipFile(path, "w") as found:
+        for name in names:
+            found.writestr(name, data)
+        found.writestr("labels.txt", "a\nb")
+    return str(path)
+
+
+def test_an_archive_with_one_model_is_that_model(tmp_path, capsys):
+    data = model_bytes(layers())
+    path = archive(tmp_path / "image.task", ["inner.tflite"], data)
+    found = []
+    for given in ({"model_path": path}, {"model_content": data}):
+        interpreter = Interpreter(**given)
+        interpreter.allocate_tensors()
+        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], drawn(*IMAGE))
+        interpreter.invoke()
+        found.append(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]))
+    np.testing.assert_array_equal(*found)
+    assert main(["run", path, "--reference"]) == 0
+    assert "f32[1,5]" in capsys.readouterr().out
+
+
+def test_an_archive_of_several_models_names_them(tmp_path, capsys):
+    path = archive(tmp_path / "hand.task", ["a.tflite", "b.tflite"], model_bytes(layers()))
+    assert main(["run", path]) == 1
+    assert "has several models: unpack one of a.tflite, b.tflite" in capsys.readouterr().err
+
+
+def test_a_damaged_archive_is_one_error(tmp_path, capsys):
+    path = archive(tmp_path / "hand.task", ["a.tflite"], model_bytes(layers()))
+    data = bytearray(Path(path).read_bytes())
+    data[200] ^= 255
+    Path(path).write_bytes(data)
+    assert main(["run", path]) == 1
+    assert "the archive is damaged at a.tflite" in capsys.readouterr().err

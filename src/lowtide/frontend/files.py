@@ -30,6 +30,8 @@ _ONNX_SUFFIX: Final = ".onnx"
 _CONTROL: Final = frozenset(range(32)) - frozenset(b"\t\n\v\f\r")
 _HEAD_BYTES: Final = 4096
 
+_ZIP: Final = b"PK\x03\x04"
+
 _FOREIGN: Final = (
     (b"ML\xefR", "this is MLIR bytecode"),
     (b"module @", "this is MLIR (StableHLO)"),
@@ -38,7 +40,7 @@ _FOREIGN: Final = (
     (b"module {", "this is MLIR (StableHLO)"),
     (b"\xff\xfe", "this is UTF-16 text"),
     (b"\xfe\xff", "this is UTF-16 text"),
-    (b"PK\x03\x04", "this is a zip archive"),
+    (_ZIP, "this is a zip archive"),
 )
 """How files start that are taken for HLO by mistake, and what they are."""
 
@@ -154,8 +156,9 @@ def _parse(data: bytes, file: str) -> ModuleInput:
     if not data or data.isspace():
         what = "nothing but white space" if data else "the input is empty"
         raise HloTextError(f"expected a module; {what}", line=1, column=1, file=file)
-    _refuse_foreign(data, file)
-    if looks_like_tflite(data):
+    if not _has_models(data):
+        _refuse_foreign(data, file)
+    if looks_like_tflite(data) or _has_models(data):
         from lowtide.frontend.tflite.compiling import compile_tflite
         from lowtide.frontend.tflite.model import read_tflite
 
@@ -167,6 +170,15 @@ def _parse(data: bytes, file: str) -> ModuleInput:
     if not _is_binary(data, file):
         return ModuleInput(parse_hlo(_decode(data, file), file), file)
     return _parse_binary(data, file)
+
+
+def _has_models(data: bytes) -> bool:
+    """Whether bytes are an archive with TFLite models."""
+    if not data.startswith(_ZIP):
+        return False
+    from lowtide.frontend.tflite.bundle import models_in
+
+    return bool(models_in(data))
 
 
 def _refuse_foreign(data: bytes, file: str) -> None:

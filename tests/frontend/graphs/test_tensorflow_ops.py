@@ -1,5 +1,7 @@
 """Each op of TensorFlow's table against NumPy, through the evaluator."""
 
+import colorsys
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from tests.frontend.graphs.numpy_reference import (
 from tests.frontend.tensorflow.test_recorded import ops_recorded
 
 from lowtide.frontend.graphs import op_names
+from lowtide.frontend.tensorflow.graph_def import OUTPUT_NAMES, value_name
 from lowtide.frontend.tensorflow.random import counted
 
 R = np.random.default_rng(7)
@@ -32,6 +35,45 @@ T = R.normal(size=(2, 3, 4)).astype(np.float32)
 IMAGE = R.normal(size=(2, 4, 7, 6)).astype(np.float32)
 KERNEL = R.normal(size=(6, 4, 3, 2)).astype(np.float32)
 HWIO = (2, 3, 1, 0)
+
+SQUARE = R.normal(size=(2, 4, 4)).astype(np.float32)
+SIDES = R.normal(size=(2, 4, 3)).astype(np.float32)
+COLORS = R.uniform(size=(2, 3, 3)).astype(np.float32)
+HUES = np.array([colorsys.rgb_to_hsv(*x) for x in COLORS.reshape(-1, 3)], np.float32)
+HUES = HUES.reshape(COLORS.shape)
+
+
+def turned(hue, saturation):
+    """COLORS with another hue and saturation."""
+    found = []
+    for h, s, v in HUES.reshape(-1, 3).tolist():
+        found.append(colorsys.hsv_to_rgb((h + hue) % 1, min(s * saturation, 1), v))
+    return np.array(found, np.float32).reshape(COLORS.shape)
+
+
+PHOTO = R.normal(size=(2, 5, 6, 3)).astype(np.float32)
+BOXES = np.array([[0, 0, 0.7, 0.8], [0.2, 0.1, 1.2, 0.9], [0.9, 0.8, 0.1, 0.2]], np.float32)
+NUMBERS = np.array([0, 1, 1], np.int32)
+
+
+def cropped(sizes, rest):
+    """PHOTO's parts in BOXES, sample by sample."""
+    found = np.full((3, *sizes, 3), rest, np.float32)
+    for place in np.ndindex(3, *sizes):
+        box, image = BOXES[place[0]], PHOTO[NUMBERS[place[0]]]
+        at = []
+        for i, (m, n) in enumerate(zip(sizes, image.shape, strict=False)):
+            first, last = box[i] * (n - 1), box[i + 2] * (n - 1)
+            share = 0.5 if m == 1 else place[i + 1] / (m - 1)
+            at.append(first + (last - first) * share)
+        if not (0 <= at[0] <= image.shape[0] - 1 and 0 <= at[1] <= image.shape[1] - 1):
+            continue
+        (y, x), (v, u) = [int(p) for p in at], [p - int(p) for p in at]
+        rows = [image[min(y + i, 4)] for i in range(2)]
+        parts = [(1 - u) * r[x] + u * r[min(x + 1, 5)] for r in rows]
+        found[place] = (1 - v) * parts[0] + v * parts[1]
+    return found
+
 
 UNARY = [
     ("Abs", F, np.abs(F)),
@@ -127,6 +169,38 @@ BINARY = [
 ONE_HOT = np.where(np.arange(5)[None] == np.array([1, 7, 0])[:, None], 2, -1).astype(np.float32)
 ELEMENTS = [
     Case("LeakyRelu", [F], np.where(F > 0, F, 0.3 * F), {"alpha": 0.3}),
+    Case("MatrixInverse", [SQUARE], np.linalg.inv(SQUARE), tolerance=1e-4),
+    Case(
+        "MatrixInverse",
+        [SQUARE],
+        np.linalg.inv(SQUARE).swapaxes(1, 2),
+        {"adjoint": True},
+        tolerance=1e-4,
+    ),
+    Case(
+        "MatrixSolve",
+        [SQUARE, SIDES],
+        np.linalg.solve(SQUARE, SIDES),
+        tolerance=1e-4,
+    ),
+    Case("MatrixDeterminant", [SQUARE], np.linalg.det(SQUARE), tolerance=1e-4),
+    Case("LogMatrixDeterminant", [SQUARE], list(np.linalg.slogdet(SQUARE)), tolerance=1e-4),
+    Case("RGBToHSV", [COLORS], HUES),
+    Case("HSVToRGB", [HUES], COLORS),
+    Case("AdjustHue", [COLORS, np.float32(0.3)], turned(0.3, 1)),
+    Case("AdjustSaturation", [COLORS, np.float32(1.7)], turned(0, 1.7)),
+    Case(
+        "AdjustContrastv2",
+        [PHOTO, np.float32(2)],
+        2 * PHOTO - PHOTO.mean((1, 2), keepdims=True),
+    ),
+    Case(
+        "CropAndResize",
+        [PHOTO, BOXES, NUMBERS, Known([4, 3])],
+        cropped((4, 3), 7.0),
+        {"extrapolation_value": 7.0},
+    ),
+    Case("CropAndResize", [PHOTO, BOXES, NUMBERS, Known([1, 3])], cropped((1, 3), 0)),
     Case("AddN", [F, G, F], F + G + F),
     Case("Cast", [F * 9], (F * 9).astype(np.int32), {"SrcT": "float32", "DstT": "DT_INT32"}),
     Case("Cast", [I], I != 0, {"DstT": np.bool_}),
@@ -506,3 +580,16 @@ def test_each_op_has_a_case():
     tested = {case.op for case in CASES} | ELSEWHERE | recorded | {counted(x) for x in recorded}
     assert set(op_names("tf")) - tested == set()
     assert ({case.op for case in CASES} | ELSEWHERE) - set(op_names("tf")) == set()
+
+
+@pytest.mark.parametrize("op", ["FusedBatchNormGradV3", "LogMatrixDeterminant", "TopKV2"])
+def test_inputs_in_functions_name_outputs(op):
+    for number, name in enumerate(OUTPUT_NAMES[op]):
+        assert value_name(f"node:{name}:0", {"node": op}) == f"node:{number}"
+
+
+def test_each_op_of_several_results_has_names_for_them():
+    several = {case.op for case in CASES if len(case.results) > 1}
+    lists = {"Split", "SplitV", "Unpack", "IdentityN", "ShapeN"}
+    updates = {x for x in several if x.startswith("ResourceApply")}
+    assert several - lists - updates - set(OUTPUT_NAMES) == set()

@@ -151,6 +151,10 @@ def pad(context: OpKernelContext) -> None:
         padding[context.axis(axis, x.rank)] = given[number], given[number + len(axes)]
     modes = {"constant": "", "reflect": "mirror", "edge": "edge", "wrap": "wrap"}
     mode = context.choice("mode", modes, "constant")
+    if mode:  # What is cut off is no part of what is mirrored or repeated.
+        cut = [(min(low, 0), min(high, 0)) for low, high in padding]
+        x = arrays.padded(b, x, scalar(b, 0, x), cut)
+        padding = [(max(low, 0), max(high, 0)) for low, high in padding]
     if mode == "mirror":
         result = arrays.mirrored(b, x, padding, with_edge=False)
     elif mode == "wrap":
@@ -194,10 +198,11 @@ def size(context: OpKernelContext) -> None:
     context.set_output(0, np.array(context.expression(0).shape.element_count, np.int64))
 
 
-@op("Range", domain=DOMAIN, inputs=3)
+@op("Range", domain=DOMAIN, inputs=(2, 3))
 def range_(context: OpKernelContext) -> None:
     """Give start, start + delta, ... below the limit, a constant."""
-    start, limit, delta = [context.constant(i) for i in range(3)]
+    start, limit = [context.constant(i) for i in range(2)]
+    delta = context.constant(2) if context.has_input(2) else np.ones((), start.dtype)
     if not delta:
         raise context.error("delta is 0")
     count = max(math.ceil((limit.item() - start.item()) / delta.item()), 0)

@@ -51,7 +51,8 @@ def integer_product(
     return b.convert(product, ElementType.F32)
 
 
-def _by_columns(b: Builder, scale: Op, like: Op) -> Op:
+def by_columns(b: Builder, scale: Op, like: Op) -> Op:
+    """Return a scale for all, or one for each column, in the sizes of a product."""
     if scale.rank == 0 or scale.dimensions == (1,):
         return b.broadcast(b.reshape(scale, []), like.dimensions, [])
     if scale.rank == 1:
@@ -68,7 +69,7 @@ def dynamic_product(
     """
     found, x_scale, x_zero = dynamically_quantized(b, x)
     product = integer_product(b, found, x_zero, y, zero, sums)
-    factor = _by_columns(b, scale, product) * b.broadcast(x_scale, product.dimensions, [])
+    factor = by_columns(b, scale, product) * b.broadcast(x_scale, product.dimensions, [])
     return product * factor
 
 
@@ -88,6 +89,6 @@ def matmul_integer_to_float(context: OpKernelContext) -> None:
     b = context.builder
     x, y, x_scale, y_scale = [context.input(i) for i in range(4)]
     product = integer_product(b, x, context.optional(4), y, context.optional(5))
-    found = product * (_by_columns(b, x_scale, product) * _by_columns(b, y_scale, product))
+    found = product * (by_columns(b, x_scale, product) * by_columns(b, y_scale, product))
     bias = context.optional(6)
     context.set_output(0, found if bias is None else found + expand(b, bias, found.dimensions))

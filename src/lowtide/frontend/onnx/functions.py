@@ -30,7 +30,7 @@ def with_functions_inlined(model: ModelProto, opsets: Mapping[str, int]) -> Mode
         return model
     light, heavy = _without_data(model)
     try:
-        onnx.checker.check_model(light)  # The inliner ends the process for what is no valid model.
+        _check(light)  # The inliner ends the process for what is no valid model.
         if light.functions:
             light = _without_own_functions(light, opsets)
         for _ in range(_DEEPEST):
@@ -48,6 +48,16 @@ def with_functions_inlined(model: ModelProto, opsets: Mapping[str, int]) -> Mode
         light.graph.input.extend(model.graph.input)
         light.graph.initializer.extend(heavy)
     return light
+
+
+def _check(model: ModelProto) -> None:
+    """Raise for what is no valid model; sizes of inputs and outputs may be left out."""
+    whole = ModelProto()
+    whole.CopyFrom(model)
+    for value in [*whole.graph.input, *whole.graph.output]:
+        if value.type.HasField("tensor_type"):
+            value.type.tensor_type.shape.SetInParent()
+    onnx.checker.check_model(whole)
 
 
 def _without_own_functions(model: ModelProto, opsets: Mapping[str, int]) -> ModelProto:

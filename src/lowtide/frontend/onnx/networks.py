@@ -167,9 +167,10 @@ def _transposed_window(context: OpKernelContext, x: Op, sizes: list[int]) -> Win
         low, high = pads[i], pads[i + count] - extra[i]
         if automatic in ("SAME_UPPER", "SAME_LOWER") or wanted:
             total = reach + extra[i] - (wanted[-count:][i] if wanted else n * strides[i])
-            less = total // 2
-            low = less if automatic == "SAME_UPPER" else total - less
-            high = total - low - extra[i]
+            cut = max(total, 0)  # What lacks is added behind, or not at all, by ONNX Runtime.
+            less = cut // 2
+            low = less if automatic == "SAME_UPPER" else cut - less
+            high = (total if wanted else cut) - low - extra[i]
         padding.append((low, high))
     return WindowShape(tuple(sizes), tuple(strides), tuple(dilations), tuple(padding))
 

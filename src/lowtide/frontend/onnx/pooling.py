@@ -18,29 +18,42 @@ from lowtide.frontend.graphs.shared.broadcasting import scalar
 from lowtide.frontend.graphs.shared.contraction import WindowShape
 from lowtide.frontend.onnx.networks import window_of
 from lowtide.frontend.onnx.node_list import DOMAIN
-from lowtide.ir import Opcode
+from lowtide.ir import Opcode, array_shape
 from lowtide.ir.attributes import Window, WindowDimension
+from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import Array
 
 
 def _windows(context: OpKernelContext, x: Op) -> tuple[WindowShape, WindowShape]:
-    """The windows with the padding that is asked for, and with what `ceil_mode` adds at the end."""
+    """The windows with the padding that counts, and with all that is added at the end.
+
+    `ceil_mode` adds what the last window lacks; what the only window lacks, where that is less than
+    a stride, is always added, as ONNX Runtime does.
+    """
     sizes = context.attribute("kernel_shape", integers)
     if len(sizes) != x.rank - 2:
         raise context.error(f"kernel_shape needs {x.rank - 2} entries, found {sizes}")
     shape = window_of(context, x.dimensions[2:], sizes)
-    if not context.attribute("ceil_mode", flag, False):
-        return shape, shape
-    padding = []
-    parts = zip(x.dimensions[2:], shape.entries(), strict=True)
-    for n, entry in parts:
-        reach = (entry.size - 1) * entry.window_dilation + 1
-        low, high, stride = entry.padding_low, entry.padding_high, entry.stride
-        count = -(-(n + low + high - reach) // stride) + 1
-        if (count - 1) * stride >= n + low:
-            count -= 1
-        padding.append((low, max(high, (count - 1) * stride + reach - n - low)))
-    return shape, replace(shape, padding=tuple(padding))
+    is_ceiling = context.attribute("ceil_mode", flag, False)
+    padding = [
+        (entry.padding_low, _end_padding(n, entry, is_ceiling=is_ceiling))
+        for n, entry in zip(x.dimensions[2:], shape.entries(), strict=True)
+    ]
+    whole = replace(shape, padding=tuple(padding))
+    return (shape if is_ceiling else whole), whole
+
+
+def _end_padding(n: int, entry: WindowDimension, *, is_ceiling: bool) -> int:
+    """The elements behind the last one of n that windows along one dimension take in."""
+    reach = (entry.size - 1) * entry.window_dilation + 1
+    low, high, stride = entry.padding_low, entry.padding_high, entry.stride
+    spare = n + low + high - reach
+    if not is_ceiling:
+        return high - spare if -stride < spare < 0 else high
+    count = -(-spare // stride) + 1
+    if (count - 1) * stride >= n + low:
+        count -= 1
+    return max(high, (count - 1) * stride + reach - n - low)
 
 
 def _spatial(x: Op) -> range:
@@ -51,10 +64,10 @@ def _spatial(x: Op) -> range:
 def max_pool(context: OpKernelContext) -> None:
     """Give the greatest element of each window, and its place in the input."""
     b, x = context.builder, context.input(0)
-    _, shape = _windows(context, x)
     if len(context.node.outputs) < 2:
-        context.set_output(0, windows.max_pool(b, x, _spatial(x), shape))
+        context.set_output(0, greatest(context, x))
         return
+    _, shape = _windows(context, x)
     by_column = context.attribute("storage_order", integer, 0)
     sizes = x.dimensions
     if by_column:
@@ -107,7 +120,12 @@ def _strided(
 @op("AveragePool", domain=DOMAIN, inputs=1)
 def average_pool(context: OpKernelContext) -> None:
     """Give the mean of each window; padding counts with `count_include_pad`."""
-    b, x = context.builder, context.input(0)
+    context.set_output(0, averaged(context, context.input(0)))
+
+
+def averaged(context: OpKernelContext, x: Op) -> Op:
+    """Return the mean of each window of x, as the attributes of the node say."""
+    b = context.builder
     asked, shape = _windows(context, x)
     total = _sums(b, x, shape)
     ones = np.ones(x.dimensions[2:], np.float32)
@@ -118,7 +136,13 @@ def average_pool(context: OpKernelContext) -> None:
         rest = list(shape.padding)
     counts = _counts(np.pad(ones, rest), shape)
     divisor = b.constant(counts, x.element_type)
-    context.set_output(0, total / b.broadcast(divisor, total.dimensions, _spatial(x)))
+    return total / b.broadcast(divisor, total.dimensions, _spatial(x))
+
+
+def greatest(context: OpKernelContext, x: Op) -> Op:
+    """Return the greatest element of each window of x, as the attributes of the node say."""
+    _, shape = _windows(context, x)
+    return windows.max_pool(context.builder, x, _spatial(x), shape)
 
 
 def _sums(b: Builder, x: Op, shape: WindowShape) -> Op:
@@ -135,6 +159,47 @@ def _counts(ones: Array, shape: WindowShape) -> Array:
         parts = [ones.take(starts + i * entry.window_dilation, axis) for i in range(entry.size)]
         ones = np.sum(parts, axis=0)
     return ones
+
+
+@op("MaxRoiPool", domain=DOMAIN, inputs=2)
+def max_roi_pool(context: OpKernelContext) -> None:
+    """Give the greatest elements of bins of regions [count, (image, x, y, x, y)]; 0 of empty ones.
+
+    Corners are rounded to whole elements, which belong to the regions.
+    """
+    b, x, rois = context.builder, context.input(0), context.input(1)
+    count, scale = rois.dimensions[0], context.attribute("spatial_scale", real, 1.0)
+    columns = [b.reshape(b.slice(rois, [0, i], [count, i + 1], [1, 1]), [count]) for i in range(5)]
+    numbers = b.convert(columns[0], ElementType.S32)
+    corners = [b.round_nearest_afz(y * scale) for y in columns[1:]]
+    found = indexing.take(b, x, numbers, 0)
+    least = scalar(b, reductions.start_of("max", x.element_type), x)
+    for axis, bins in zip(
+        (3, 2), reversed(context.attribute("pooled_shape", integers)), strict=True
+    ):
+        inside = _bins(b, corners[3 - axis], corners[5 - axis], bins, x.dimensions[axis])
+        sizes = [*found.dimensions[:axis], bins, *found.dimensions[axis:]]
+        wide = b.broadcast(found, sizes, [i for i in range(5) if i != axis])
+        mask = b.broadcast(inside, sizes, [0, axis, axis + 1])
+        kept = b.select(mask, wide, b.broadcast(least, sizes, []))
+        found = reductions.reduce(b, "max", kept, [axis + 1])
+    zero = b.broadcast(scalar(b, 0, x), found.dimensions, [])
+    is_empty = found.eq(b.broadcast(least, found.dimensions, []))
+    context.set_output(0, b.select(is_empty, zero, found))
+
+
+def _bins(b: Builder, first: Op, last: Op, bins: int, n: int) -> Op:
+    """Whether each of n elements is in each bin of each region [count, bins, n]."""
+    count = first.dimensions[0]
+    size = b.maximum(last - first + 1, b.broadcast(scalar(b, 1, first), [count], [])) / bins
+    sizes = [count, bins]
+    number = b.iota(array_shape(first.element_type, tuple(sizes)), 1)
+    start, step = [b.broadcast(y, sizes, [0]) for y in (first, size)]
+    ends = [b.floor(number * step) + start, b.ceil((number + 1) * step) + start]
+    wide = array_shape(first.element_type, (count, bins, n))
+    place = b.iota(wide, 2)
+    low, high = [b.broadcast(y, [count, bins, n], [0, 1]) for y in ends]
+    return place.ge(low) & place.lt(high)
 
 
 @op("LpPool", domain=DOMAIN, inputs=1)

@@ -145,17 +145,20 @@ def conv_integer(context: OpKernelContext) -> None:
 @op("QLinearConv", domain=DOMAIN, inputs=(8, 9))
 def q_linear_conv(context: OpKernelContext) -> None:
     """Give the convolution of quantized images, quantized; kernels have scales by channel."""
+    context.set_output(0, quantized_convolution(context, context.input(0)))
+
+
+def quantized_convolution(context: OpKernelContext, image: Op) -> Op:
+    """Return the convolution of a quantized image, the inputs behind it as QLinearConv has them."""
     b = context.builder
-    x = centered(b, context.input(0), context.input(2), 1)
+    x = centered(b, image, context.input(2), 1)
     kernel = centered(b, context.input(3), context.input(5), 0)
     result = convolved(context, x, kernel)
     if context.has_input(8):
         result = result + along(b, context.input(8), 1, result.dimensions)
     value = b.convert(result, ElementType.F32)
     scales = [_as_slices(b, context.input(i), value, 1) for i in (1, 4, 6)]
-    context.set_output(
-        0, _requantized(b, value * (scales[0] * scales[1] / scales[2]), context.input(7))
-    )
+    return _requantized(b, value * (scales[0] * scales[1] / scales[2]), context.input(7))
 
 
 @op("com.microsoft.MatMulNBits", domain=DOMAIN, inputs=(3, 6))
@@ -167,7 +170,7 @@ def matmul_n_bits(context: OpKernelContext) -> None:
     if bits not in (2, 4, 8):
         raise context.error(f"bits are 2, 4 or 8, not {bits}")
     count = -(-k // block)
-    values = _unpacked(b, b.reshape(context.input(1), [n, count, block * bits // 8]), bits)
+    values = unpacked(b, b.reshape(context.input(1), [n, count, block * bits // 8]), bits)
     scales = b.reshape(context.input(2), [n, count])
     zeros = _zero_points(context, n, count, bits, scales)
     wide = b.convert(values, scales.element_type)
@@ -179,8 +182,8 @@ def matmul_n_bits(context: OpKernelContext) -> None:
     context.set_output(0, result if bias is None else result + expand(b, bias, result.dimensions))
 
 
-def _unpacked(b: Builder, packed: Op, bits: int) -> Op:
-    """The numbers in bytes, those in low bits first."""
+def unpacked(b: Builder, packed: Op, bits: int) -> Op:
+    """Return the numbers in bytes [..., n], those in low bits first, side by side."""
     if bits == 8:
         return packed
     parts = 8 // bits
@@ -199,5 +202,5 @@ def _zero_points(context: OpKernelContext, n: int, count: int, bits: int, scales
     if given.element_type is not ElementType.U8:
         return b.reshape(given, [n, count])
     width = -(-count * bits // 8)
-    found = _unpacked(b, b.reshape(given, [n, width]), bits)
+    found = unpacked(b, b.reshape(given, [n, width]), bits)
     return b.convert(b.slice(found, [0, 0], [n, count], [1, 1]), scales.element_type)

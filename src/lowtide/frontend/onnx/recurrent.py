@@ -328,7 +328,9 @@ def _activations(context: OpKernelContext, layer: Layer, number: int) -> list[Ac
         alpha = float(alphas.pop()) if usual and alphas else (usual or (0.0, 0.0))[0]
         has_beta = name in ("affine", "scaledtanh", "hardsigmoid")
         beta = float(betas.pop()) if has_beta and betas else (usual or (0.0, 0.0))[1]
-        found.append(_activation(_ACTIVATIONS[name], alpha, beta, clip))
+        is_of_cell = len(found) % count == 2  # ONNX Runtime clips what gates take alone.
+        limit = 0.0 if is_of_cell else clip
+        found.append(_activation(_ACTIVATIONS[name], alpha, beta, limit))
     return found[number * count : (number + 1) * count]
 
 

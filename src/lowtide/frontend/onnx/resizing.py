@@ -216,7 +216,7 @@ def grid_sample(context: OpKernelContext) -> None:
         at = at * ((n - 1) / 2) if aligned else (at * n - 1) / 2
         if mode == "nearest":
             at = b.round_nearest_even(at)
-        if padding == "border":
+        if padding == "border" and mode != "cubic":  # There neighbours alone are clamped.
             at = b.select(at.lt(borders[i][0]) | at.gt(borders[i][1]), clamped(b, at, n), at)
         elif padding == "reflection":
             mirrored = reflected(b, at, *borders[i])

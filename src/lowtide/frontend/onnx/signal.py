@@ -77,8 +77,13 @@ def dft(context: OpKernelContext) -> None:
 
 @op("STFT", domain=DOMAIN, inputs=(2, 4))
 def stft(context: OpKernelContext) -> None:
-    """Give the transforms of pieces of a signal [n, length, parts] that overlap."""
+    """Give the transforms of pieces of a signal [n, length, parts] that overlap.
+
+    PyTorch's exporter leaves out the last dimension of real signals.
+    """
     b, x = context.builder, context.input(0)
+    if x.rank == 2:
+        x = b.reshape(x, [*x.dimensions, 1])
     step, window = context.one_int(1), context.optional(2)
     length = context.one_int(3) if context.has_input(3) else None
     if length is None:

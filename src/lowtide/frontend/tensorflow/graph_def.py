@@ -122,16 +122,18 @@ def value_name(reference: str, ops: Mapping[str, str] | None = None) -> str:
 
 
 _BATCH_NORM: Final = ("y", "batch_mean", "batch_variance", "reserve_space_1", "reserve_space_2")
+_BATCH_NORM_GRAD: Final = ("x_backprop", "scale_backprop", "offset_backprop")
 
 OUTPUT_NAMES: Final = {
     "BroadcastGradientArgs": ("r0", "r1"),
     "FusedBatchNorm": _BATCH_NORM,
-    "FusedBatchNormGrad": ("x_backprop", "scale_backprop", "offset_backprop", "r4", "r5"),
-    "FusedBatchNormGradV2": ("x_backprop", "scale_backprop", "offset_backprop", "r4", "r5"),
-    "FusedBatchNormGradV3": ("x_backprop", "scale_backprop", "offset_backprop", "r4", "r5"),
+    "FusedBatchNormGrad": (*_BATCH_NORM_GRAD, "reserve_space_3", "reserve_space_4"),
+    "FusedBatchNormGradV2": (*_BATCH_NORM_GRAD, "reserve_space_3", "reserve_space_4"),
+    "FusedBatchNormGradV3": (*_BATCH_NORM_GRAD, "reserve_space_4", "reserve_space_5"),
     "FusedBatchNormV2": _BATCH_NORM,
     "FusedBatchNormV3": (*_BATCH_NORM, "reserve_space_3"),
     "ListDiff": ("out", "idx"),
+    "LogMatrixDeterminant": ("sign", "log_abs_determinant"),
     "Merge": ("output", "value_index"),
     "RefMerge": ("output", "value_index"),
     "RefSwitch": ("output_false", "output_true"),

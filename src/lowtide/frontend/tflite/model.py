@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.frontend.file_kinds import looks_like_tflite
+from lowtide.frontend.tflite.bundle import model_in
 from lowtide.frontend.tflite.flatbuffer import FlatBytes, FlatTable
 from lowtide.frontend.tflite.operator_names import OPERATOR_NAMES
 from lowtide.ir.errors import InputError
@@ -139,7 +140,11 @@ class LiteModel:
 
 
 def read_tflite(data: bytes, file: str = "") -> LiteModel:
-    """Return the model in a file's bytes; raises InputError with the path of the bad field."""
+    """Return the model in a file's bytes, or in an archive that has one model.
+
+    Raises InputError with the path of the bad field, and for an archive of several models.
+    """
+    data = model_in(data, file)
     if len(data) < 8 or not looks_like_tflite(data):
         raise InputError("is no TFLite model: bytes 4 to 7 are not 'TFL3'", file=file)
     source = FlatBytes(data, file)

@@ -111,6 +111,26 @@ def dict_vectorizer(call: NodeCall) -> Sequence[Value]:
     return [np.array([[given.get(word, 0) for word in words]])]
 
 
+@host("ai.onnx.ml.CastMap")
+def cast_map(call: NodeCall) -> Sequence[Value]:
+    """Give the values of a map by their keys in order, with `SPARSE` zeros between them."""
+    given: dict[int, Any] = call.input(0)
+    target = call.attribute("cast_to", "TO_FLOAT")
+    dtype = {"TO_FLOAT": np.float32, "TO_INT64": np.int64, "TO_STRING": object}[target]
+    keys = sorted(given)
+    places = [*range(len(keys))]
+    width = len(keys)
+    if call.attribute("map_form", "DENSE") == "SPARSE":
+        places, width = keys, call.attribute("max_map")
+    found = np.full((1, width), "0.f" if dtype is object else 0, dtype)
+    for key, place in zip(keys, places, strict=True):
+        value = given[key]
+        if dtype is object:
+            value = value if isinstance(value, str) else f"{value:f}"
+        found[0, place] = value if dtype is object else float(value)
+    return [found]
+
+
 @host("ai.onnx.ml.TreeEnsemble")
 def tree_ensemble(call: NodeCall) -> Sequence[Value]:
     """Give for each row the sums, or extremes, of the leaves that it comes to."""

@@ -40,6 +40,17 @@ def unique(call: NodeCall) -> Sequence[Value]:
     return [values, *[np.asarray(y, np.int64).reshape(-1) for y in (first, inverse, counts)]]
 
 
+@host("com.microsoft.Unique")
+def unique_in_order(call: NodeCall) -> Sequence[Value]:
+    """Give the values that differ in the order of a vector, the place of each, and how often."""
+    values, first, inverse, counts = np.unique(
+        call.input(0), return_index=True, return_inverse=True, return_counts=True
+    )
+    order = np.argsort(first)
+    places = np.argsort(order)[inverse].reshape(-1)
+    return [values[order], places.astype(np.int64), counts[order].astype(np.int64)]
+
+
 @host("NonMaxSuppression")
 def non_max_suppression(call: NodeCall) -> Sequence[Value]:
     """Give the boxes, as (batch, class, box), that overlap none of a higher score too much."""

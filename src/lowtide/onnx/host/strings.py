@@ -67,6 +67,59 @@ def normalize(call: NodeCall) -> Sequence[Value]:
     return [_objects(kept, (1, len(kept)) if x.ndim == 2 else (len(kept),))]
 
 
+@host("com.microsoft.Tokenizer")
+def tokenize(call: NodeCall) -> Sequence[Value]:
+    """Give the tokens of each text, filled up with a word: what is between separators, or matches.
+
+    Where nothing has tokens the new dimension has no elements, and no texts stay as they are.
+    Raises GraphError for no pattern, and for both kinds of them.
+    """
+    x = call.input(0)
+    tokens = _tokens_of(call)
+    if not x.size:
+        return [x]
+    rows = [tokens(text) for text in x.reshape(-1)]
+    if call.attribute("mark", 0) and any(rows):
+        rows = [[_START, *row, _END] for row in rows]
+    width = max([len(row) for row in rows], default=0)
+    word = call.attribute("pad_value")
+    filled = [token for row in rows for token in [*row, *[word] * (width - len(row))]]
+    return [_objects(filled, (*x.shape, width))]
+
+
+_START, _END = "\x02", "\x03"
+
+
+def _tokens_of(call: NodeCall) -> Callable[[str], list[str]]:
+    """What makes the tokens of a text, those that are too short left out."""
+    separators = call.attribute("separators", None) or []
+    pattern = call.attribute("tokenexp", "")
+    least = call.attribute("mincharnum")
+    if bool(separators) == bool(pattern):
+        raise call.error("expected one of the attributes separators and tokenexp")
+    if separators == [""] or pattern == ".":
+        return lambda text: list(text) if least <= 1 else []
+    if pattern:
+        whole = re.compile(pattern, re.ASCII)
+        return lambda text: [x.group() for x in whole.finditer(text) if len(x.group()) >= least]
+    steps = [re.compile(x, re.ASCII) for x in separators]
+
+    def parted(text: str) -> list[str]:
+        parts = [text]
+        for step in steps:
+            parts = [piece for part in parts for piece in _between(step, part)]
+        return [part for part in parts if len(part) >= max(least, 1)]
+
+    return parted
+
+
+def _between(separator: re.Pattern[str], text: str) -> list[str]:
+    """The pieces of a text between what a pattern matches, groups of it left out."""
+    ends = [(x.start(), x.end()) for x in separator.finditer(text)]
+    starts = [0, *[end for _, end in ends]]
+    return [text[i:j] for i, j in zip(starts, [*[x for x, _ in ends], len(text)], strict=True)]
+
+
 @host("Cast")
 def cast(call: NodeCall) -> Sequence[Value]:
     """Give numbers as text, or text as numbers."""
