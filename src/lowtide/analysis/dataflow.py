@@ -145,6 +145,7 @@ class _Walk:
         for instruction in _operands_first(nodes):
             self._visit(instruction, number[instruction])
         parameters = [v for p in self.computation.parameters for v in self.leaves[p]]
+        reusing = {x for x in nodes if self._finds_place(x)}
         return ComputationDataflow(
             self.computation,
             nodes,
@@ -152,8 +153,8 @@ class _Walk:
             tuple([self.leaves[x] for x in nodes]),
             tuple([self.reads[x] for x in nodes]),
             tuple([self.makes[x] for x in nodes]),
-            tuple([self._shares(x) for x in nodes]),
-            tuple([self._overwrites(x) for x in nodes]),
+            tuple([self._shares(x) if x in reusing else () for x in nodes]),
+            tuple([self._overwrites(x) if x in reusing else () for x in nodes]),
             tuple(self.value_node),
             tuple(self.value_leaf),
             tuple(self.value_bytes),
@@ -269,18 +270,28 @@ class _Walk:
             values[0] if len(set(values)) == 1 else NEW for values in zip(*returned, strict=True)
         ]
 
+    def _finds_place(self, instruction: Instruction) -> bool:
+        """Whether any value that an instruction makes has the bytes of one that it is given.
+
+        Only then are the rules of its operation asked, which takes longer.
+        """
+        made = self.makes[instruction]
+        if not made or not instruction.operands:
+            return False
+        sizes = self.value_bytes
+        given = {sizes[v] for x in instruction.operands for v in self.leaves[x]}
+        return any(sizes[v] in given for v in made)
+
     def _shares(self, instruction: Instruction) -> tuple[tuple[int, int], ...]:
         made = set(self.makes[instruction])
-        if not made:
-            return ()
         operands = [self.leaves[x] for x in instruction.operands]
         pairs = shared_values(instruction, operands, self.leaves[instruction], self.counts)
         return tuple([(x, y) for x, y in pairs if y in made and self._fits(x, y)])
 
     def _overwrites(self, instruction: Instruction) -> tuple[Overwrite, ...]:
-        made = self.makes[instruction]
-        if not made or instruction.opcode in CONTROL_FLOW:
+        if instruction.opcode in CONTROL_FLOW:
             return ()
+        made = self.makes[instruction]
         found = []
         counts = self.counts
         for (operand, index), output in in_place_pairs(instruction):

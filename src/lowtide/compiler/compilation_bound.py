@@ -14,6 +14,7 @@ from lowtide.ir import LowtideError, Module
 from lowtide.ir.clone import clone_module
 from lowtide.least_memory import LeastMemory, least_memory
 from lowtide.passes import run_pipeline
+from lowtide.passes.dead_code import has_dead_code
 from lowtide.passes.registry import late_passes
 from lowtide.report.compilation_cut import CompilationCut, compilation_cut
 from lowtide.transforms.layout.handed_on import obey_layouts
@@ -32,21 +33,27 @@ class CompilationBound:
         self.found: LeastMemory | None = None
         self.seconds = 0.0
 
-    def look(self, module: Module) -> None:
-        """Find the bound of a module, which is not changed."""
+    def look(self, module: Module, on_chip: Module | None = None) -> None:
+        """Find the bound of a module, which is not changed.
+
+        `on_chip` is the same with what runs on chip as one kernel, None where that is not known.
+        """
         start = time.monotonic()
-        self.found = min([least_memory(x) for x in _forms(module)], key=lambda x: x.nbytes)
+        self.found = min([least_memory(x) for x in _forms(module, on_chip)], key=lambda x: x.nbytes)
         self.seconds = time.monotonic() - start
 
 
-def _forms(module: Module) -> Iterator[Module]:
+def _forms(module: Module, on_chip: Module | None = None) -> Iterator[Module]:
     """Yield the forms of a module at the stage "layout" from which a compilation may begin.
 
     Barriers may go in a compilation: the module without them is one more, and the lower bound of
     both holds.
     """
-    form = clone_module(module)
-    run_pipeline(form, late_passes(_ON_CHIP))
+    if on_chip is None or has_dead_code(on_chip):
+        form = clone_module(module)
+        run_pipeline(form, late_passes(_ON_CHIP))
+    else:
+        form = on_chip  # The values that were found for its kernels are kept with it.
     yield form
     if has_barriers(form):
         merged = clone_module(module)

@@ -32,18 +32,19 @@ from lowtide.cost.machine import Machine
 from lowtide.cost.module_times import module_times, total_seconds
 from lowtide.fusion.kernel_choices import Choice, KernelChoices
 from lowtide.fusion.peak_lowering import Allowance
+from lowtide.fusion.target_record import CPU_TARGET
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.clone import clone_module
 from lowtide.passes import Observer, Step, run_pipeline
 from lowtide.records import dataclass
 
-Look: TypeAlias = Callable[[Module], None]
-"""What sees the module that fusion is given, and does not change it."""
+Look: TypeAlias = Callable[[Module, Module | None], None]
+"""What sees the module that fusion is given, and `ChosenKernels.on_chip`; it changes neither."""
 
 _BEFORE: Final = "layout"
 
 
-def look_away(module: Module) -> None:
+def look_away(module: Module, on_chip: Module | None) -> None:
     """Do nothing."""
 
 
@@ -67,7 +68,7 @@ def optimize(
     started = clone_module(module) if observers else module
     changes = run_pipeline(started, pipeline(_BEFORE))
     chosen = chosen_kernels(started, options)
-    look(chosen.given or started)
+    look(chosen.given or started, chosen.on_chip)
     if observers:
         was_late = iter(chosen.was_late)
         allowance = Allowance(chosen.allowed, lambda: next(was_late, True))
@@ -85,7 +86,8 @@ class ChosenKernels:
     `choice` are the clusters they were made of, in a copy of the module that was given. `rest` are
     the steps that unite them. `was_late` is what was answered, in turn, to whether the deadline
     had passed; `first` are the steps before those of the stage. `given` is the module that fusion
-    was given, where it runs in parts and is not the one before.
+    was given, where it runs in parts and is not the one before. `on_chip` is the same with what a
+    CPU runs on chip as one kernel, where clusters were made of that.
     """
 
     module: Module
@@ -96,6 +98,7 @@ class ChosenKernels:
     rest: tuple[Step, ...]
     first: tuple[Step, ...] = ()
     given: Module | None = None
+    on_chip: Module | None = None
 
     def united(self, *, sharing: bool = True) -> ChosenKernels:
         """Return the same after the rest of the steps, which change the module.
@@ -149,7 +152,7 @@ def _without_barriers(module: Module, found: ChosenKernels, options: PlanOptions
     most, longest = needs(other.module, options.target.machine)
     if most > peak or longest > seconds:
         return found
-    return replace(other, changes=changes + other.changes, first=steps)
+    return replace(other, changes=changes + other.changes, first=steps, on_chip=None)
 
 
 _NEARLY_ALL: Final = 0.85
@@ -228,6 +231,7 @@ class _Kernels:
         self._between, self._rest = steps[choosing + 1 : uniting], steps[uniting:]
         copy = clone_module(module)
         self._changes = run_pipeline(copy, steps[:choosing])
+        self._on_chip = copy if options.target is CPU_TARGET else None
         self._choices = KernelChoices(copy, order_of_kernels, options.target)
 
     def within(self, allowed: float) -> tuple[ChosenKernels, bool]:
@@ -242,7 +246,9 @@ class _Kernels:
         choice = self._choices.within(allowance)
         module, made = self._choices.written(choice)
         changes = self._changes + made + run_pipeline(module, self._between)
-        found = ChosenKernels(module, changes, allowed, choice, was_late, self._rest)
+        found = ChosenKernels(
+            module, changes, allowed, choice, was_late, self._rest, on_chip=self._on_chip
+        )
         return found, allowance.spent > 0
 
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from math import prod
 from typing import Final, TypeAlias
 
-from lowtide.ir import Instruction
+from lowtide.ir import Attributes, Instruction, Opcode, Shape
 from lowtide.ops.factors.record import FactorKind, OpFactors, factors_of, has_factors
 from lowtide.ops.table import TABLE
 
@@ -61,7 +61,20 @@ def access_of(instruction: Instruction, number: int) -> Access:
         return identity(operand.shape.dimensions) if same else None
     if len(instruction.operands) != 1 or not has_factors(instruction.opcode):
         return None
-    return _moved(operand.shape.dimensions, instruction.shape.dimensions, factors_of(instruction))
+    key = instruction.opcode, instruction.attributes, operand.shape, instruction.shape
+    found = _MOVED.get(key)
+    if found is None:
+        if len(_MOVED) >= _MOST_MOVED:
+            _MOVED.clear()
+        sizes, made = operand.shape.dimensions, instruction.shape.dimensions
+        found = _MOVED[key] = (_moved(sizes, made, factors_of(instruction)),)
+    return found[0]
+
+
+_MOVED: Final[dict[tuple[Opcode, Attributes, Shape, Shape], tuple[Access]]] = {}
+"""How operations that move their operand read it, which layers of a model ask again and again."""
+
+_MOST_MOVED: Final = 1 << 14
 
 
 def _moved(sizes: tuple[int, ...], made: tuple[int, ...], factors: OpFactors) -> Access:

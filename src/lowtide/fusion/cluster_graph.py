@@ -47,6 +47,8 @@ class ClusterGraph:
         """The clusters that no copy of this graph has; None where there is no copy."""
         self._seeds: dict[Instruction, Cluster | None] = {}
         """Clusters of one instruction, which never change."""
+        self.seconds_of: dict[Cluster, tuple[Mapping[Instruction, ClusterRead], float]] = {}
+        """The seconds of kernels, for as long as they have these reads: copies share them."""
         for instruction, position in self.order.items():
             self._add(instruction, position)
 
@@ -74,7 +76,7 @@ class ClusterGraph:
         other.owner = self.owner.copy()
         other.readers = {value: readers.copy() for value, readers in self.readers.items()}
         other._own, self._own = set(), set()
-        other._seeds = self._seeds
+        other._seeds, other.seconds_of = self._seeds, self.seconds_of
         return other
 
     # -- changes -------------------------------------------------------------------------------

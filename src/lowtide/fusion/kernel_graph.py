@@ -92,11 +92,18 @@ class KernelGraph:
             flow.root[alias.output]: flow.parameters[alias.parameter] for alias in base.aliases
         }
         self._read_before_overwriting()
-        places = self.order.rank
-        final_order = np.argsort(np.array(places, np.int64))
-        self.lives = Lives(base.graph, final_order, self._value, self.order.place)
-        for node, kernel in self.kernels.items():
-            self.lives.start(kernel, places[node])
+        self._lives: Lives | None = None
+
+    @property
+    def lives(self) -> Lives:
+        """What lives at each place: looked for once, by what merges kernels two by two."""
+        if self._lives is None:
+            places = self.order.rank
+            final_order = np.argsort(np.array(places, np.int64))
+            self._lives = Lives(self.memory, final_order, self._value, self.order.place)
+            for node, kernel in self.kernels.items():
+                self._lives.start(kernel, places[node])
+        return self._lives
 
     def _connect(self) -> None:
         for x in self.instructions:

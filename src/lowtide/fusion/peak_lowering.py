@@ -73,8 +73,8 @@ class PeakLowering:
                 if role is CallRole.BODY:
                     self._aliases[callee] = body_aliases(self._flows[callee])
         self._cheap: dict[_Key, _Lowered] = {}
-        self._settled_stores: Estimate | None = None
-        """That of clusters where storing values lowers nothing: it does not depend on prices."""
+        self._settled_stores: dict[Change, Estimate] = {}
+        """Those of clusters where storing values lowers nothing: it does not depend on prices."""
 
     def lowered(
         self, clusters: Mapping[Computation, ClusterGraph], allowance: Allowance
@@ -159,20 +159,23 @@ class PeakLowering:
 
     def _changed(self, found: _Lowered, change: Change, most_seconds: float) -> _Lowered:
         """The clusters after a change, or before it where it lowers nothing or takes too long."""
-        if change is store_before and found.best is self._settled_stores:
+        if self._settled_stores.get(change) is found.best:
             return found
         trial = found.graph.copy()
         if change(trial, found.best) and total_seconds(trial) <= most_seconds:
             best = self._estimate(trial, found.given)
             if best.peak_bytes < found.best.peak_bytes:
                 return _Lowered(trial, best, found.given)
-        if change is store_before:
-            self._settled_stores = found.best
+        if change in _STORES:
+            self._settled_stores[change] = found.best
         return found
 
     def _estimate(self, graph: ClusterGraph, given: _Given) -> Estimate:
         memory = live_memory(graph, self._flows[graph.computation], given.held, given.inner)
         return estimated(memory, self._scheduler)
+
+
+_STORES: Final[tuple[Change, ...]] = (store_behind_products, store_before)
 
 
 def _within(recompute: Recompute, price: float, seconds: float) -> Change:
@@ -220,8 +223,12 @@ def total_seconds(graph: ClusterGraph) -> float:
     What an instruction does that is in no cluster counts only where it is a contraction, so loops
     and calls are left out.
     """
-    machine = graph.target.machine
-    total = sum([_seconds(x, machine) for x in graph.owner.values()])
+    machine, known = graph.target.machine, graph.seconds_of
+    for cluster in graph.owner.values():
+        found = known.get(cluster)
+        if found is None or found[0] is not cluster.inputs:  # A join gives it other reads.
+            known[cluster] = cluster.inputs, _seconds(cluster, machine)
+    total = sum([known[x][1] for x in graph.owner.values()])
     return total + sum([_contracting(x, machine) for x in graph.alone])
 
 

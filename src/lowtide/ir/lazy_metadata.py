@@ -17,7 +17,7 @@ class LazyMetadata:
     that `decoder` accepts it and that `Metadata.text` of the result is `fields` again.
     """
 
-    __slots__ = ("_decoder", "_fields", "stack_frame_id")
+    __slots__ = ("_decoded", "_decoder", "_fields", "stack_frame_id")
 
     def __init__(
         self, fields: str, stack_frame_id: int, decoder: Callable[[str], Metadata]
@@ -25,6 +25,8 @@ class LazyMetadata:
         self._fields = fields
         self._decoder = decoder
         self.stack_frame_id = stack_frame_id
+        self._decoded: Metadata | None = None
+        """The record, once it was asked for: copies of an instruction share it."""
 
     def text(self) -> str:
         """Return the text between the braces of `metadata={...}`."""
@@ -35,7 +37,10 @@ class LazyMetadata:
 
     def decode(self) -> Metadata:
         """Return the metadata as a record."""
-        return replace(self._decoder(self._fields), stack_frame_id=self.stack_frame_id)
+        if self._decoded is None:
+            found = self._decoder(self._fields)
+            self._decoded = replace(found, stack_frame_id=self.stack_frame_id)
+        return self._decoded
 
     def with_stack_frame(self, number: int) -> LazyMetadata:
         """Return the same metadata with another frame id."""

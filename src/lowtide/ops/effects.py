@@ -12,7 +12,7 @@ from lowtide.ops.table import TABLE
 
 def has_side_effect(instruction: Instruction) -> bool:
     """Whether an instruction, or anything that it calls, does more than compute its result."""
-    if _effect_of_its_own(instruction):
+    if instruction.opcode in _MAY_HAVE_EFFECT and _effect_of_its_own(instruction):
         return True
     if not instruction.called_computations:
         return False
@@ -20,11 +20,12 @@ def has_side_effect(instruction: Instruction) -> bool:
     stack = list(instruction.called_computations)
     while stack:
         for inner in stack.pop().instructions.values():
-            if _effect_of_its_own(inner):
+            if inner.opcode in _MAY_HAVE_EFFECT and _effect_of_its_own(inner):
                 return True
-            fresh = [callee for callee in inner.called_computations if callee not in seen]
-            seen.update(fresh)
-            stack.extend(fresh)
+            if inner.called_computations:
+                fresh = [callee for callee in inner.called_computations if callee not in seen]
+                seen.update(fresh)
+                stack.extend(fresh)
     return False
 
 
@@ -39,8 +40,7 @@ _MAY_HAVE_EFFECT: Final = frozenset(
 
 
 def _effect_of_its_own(instruction: Instruction) -> bool:
-    if instruction.opcode not in _MAY_HAVE_EFFECT:
-        return False
+    """Whether one of the operations that may have an effect has one."""
     if TABLE[instruction.opcode].has_side_effect:
         return True
     attributes = instruction.attributes

@@ -28,9 +28,18 @@ def remove_dead_code(module: Module) -> int:
     return removed + len(dead)
 
 
+def has_dead_code(module: Module) -> bool:
+    """Whether a module has an instruction that `remove_dead_code` would remove."""
+    return any(_has_dead_code(x) for x in module.computations.values())
+
+
+def _has_dead_code(computation: Computation) -> bool:
+    return any(is_dead(x) for x in computation.instructions.values() if not x.users)
+
+
 def sweep(computation: Computation) -> int:
     """Remove all dead instructions of a computation; return how many."""
-    if not any(is_dead(x) for x in computation.instructions.values() if not x.users):
+    if not _has_dead_code(computation):
         return 0
     dead = 0
     for instruction in reversed(post_order(computation)):

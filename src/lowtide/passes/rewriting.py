@@ -213,11 +213,12 @@ class Rewriter:
         if instruction.has_control_edges:
             return False
         self._current = instruction
+        self._made = []
         for candidate in self._table.rules(instruction):
-            self._made = []
             made = candidate.apply(instruction, self)
             if made is None:
-                self._discard()
+                if self._made:
+                    self._discard()
                 continue
             replacement = made.instruction if isinstance(made, Op) else made
             if replacement.shape is not instruction.shape and replacement.shape.compatible(
@@ -235,6 +236,7 @@ class Rewriter:
         for instruction in reversed(self._made):
             if not instruction.users:
                 self.computation.remove(instruction)
+        self._made = []
 
     def _replace(self, old: Instruction, new: Instruction, by: Rule) -> None:
         if new.shape is not old.shape:

@@ -123,6 +123,20 @@ def test_few_buffers_are_packed_as_low_as_can_be():
     assert (packing.stopped, packing.arena_bytes) == (StopReason.DONE, packing.bound)
 
 
+def test_a_search_goes_on_where_a_quick_one_ended(monkeypatch):
+    """It comes to the same packing as one from the start, and tries no order twice."""
+    task = random_problem(3, 150, 40, 30)
+    whole = portfolio(task, DEFAULT)
+    quick = portfolio(task, FAST)
+    before = quick.offset.copy()
+    begun = []
+    monkeypatch.setattr(module, "_begin", lambda *given: begun.append(given))
+    after = portfolio(task, DEFAULT)
+    assert quick.arena_bytes > quick.bound and not begun
+    assert after.arena_bytes == whole.arena_bytes <= quick.arena_bytes
+    assert (after.offset == whole.offset).all() and (quick.offset == before).all()
+
+
 def test_what_was_packed_of_late_is_not_packed_again(monkeypatch):
     """Equal problems are one, whoever made them; of another effort, or size, it is another."""
     calls = []

@@ -21,7 +21,7 @@ from lowtide.planning.offsets.best_fit import MANY, best_fit_in_order
 from lowtide.planning.plans import Packing
 from lowtide.planning.problem import ARENA, FREE, Int64Array, PackingProblem, dense_times
 from lowtide.planning.registry import OffsetStrategy
-from lowtide.planning.scale.incumbent import UNKNOWN, Incumbent, LateError
+from lowtide.planning.scale.incumbent import BEGUN, UNKNOWN, Incumbent, LateError
 from lowtide.planning.scale.orders import only, orders
 from lowtide.search.effort import Effort, SearchOptions, StopReason
 
@@ -68,10 +68,19 @@ def portfolio(problem: PackingProblem, options: SearchOptions) -> Packing:
     dense = dense_times(problem)
     rows = np.bincount(dense.item, minlength=len(dense))
     sized = np.flatnonzero((dense.nbytes > 0) & (rows > 0) | (dense.fixed_offset != FREE))
-    incumbent = Incumbent(only(dense, sized), options)
-    stopped = StopReason.DONE
+    incumbent, stopped = Incumbent(only(dense, sized), options), StopReason.DONE
+    key = (options.capacity, *[x.tobytes() for x in _columns(problem)])
+    begun = None if options.effort == Effort.FAST else BEGUN.take(key)
     try:
-        _improve(incumbent, options.effort)
+        if begun is None:
+            begun = incumbent, _begin(incumbent, options.effort)
+        else:
+            begun[0].go_on(options)
+            incumbent = begun[0]
+        if options.effort != Effort.FAST:
+            _go_on(*begun)
+        elif _begins_all(incumbent):
+            BEGUN.keep(key, *begun)
     except LateError:
         stopped = StopReason.DEADLINE
     except KeyboardInterrupt:
@@ -131,17 +140,25 @@ def _with_empty(problem: PackingProblem, sized: Int64Array, packing: Packing) ->
     return Packing(region, offset, height, bound, stopped=stopped)
 
 
-def _improve(incumbent: Incumbent, effort: Effort) -> None:
-    problem = incumbent.problem
-    large = len(problem) >= MANY
-    work = _try_manners(incumbent, 0, 1) if large else 0
+def _begin(incumbent: Incumbent, effort: Effort) -> int:
+    """Try what is quick; return the work of filling."""
+    work = _try_manners(incumbent, 0, 1) if len(incumbent.problem) >= MANY else 0
     _try_orders(incumbent, 0, 1)
     _settle_few(incumbent, effort)
     _try_orders(incumbent, 1, _ALL)
-    if effort == Effort.FAST:
-        return
-    _try_manners(incumbent, int(large), _MOST_MANNERS, work)
+    return work
+
+
+def _go_on(incumbent: Incumbent, work: int) -> None:
+    """Try the rest, some `work` of filling having been done."""
+    _try_manners(incumbent, int(len(incumbent.problem) >= MANY), _MOST_MANNERS, work)
     _move_blame(incumbent)
+
+
+def _begins_all(incumbent: Incumbent) -> bool:
+    """Whether the quick half of any effort comes to this: few buffers are packed by effort."""
+    is_region = bool(len(incumbent.problem.region_bytes))
+    return is_region or len(incumbent.open_buffers()) > MOST_OF_FEW
 
 
 def _settle_few(incumbent: Incumbent, effort: Effort) -> None:

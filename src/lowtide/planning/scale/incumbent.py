@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Final, final
 
 import numpy as np
 
@@ -37,6 +38,10 @@ class Incumbent:
         self._offset = np.where(problem.fixed_offset == FREE, 0, problem.fixed_offset)
         self._progress: Callable[[int, int], None] | None = options.progress
         self._deadline = options.begun()
+
+    def go_on(self, options: SearchOptions) -> None:
+        """Take other limits, of the same capacity."""
+        self._progress, self._deadline = options.progress, options.begun()
 
     @property
     def height(self) -> int:
@@ -83,3 +88,28 @@ class Incumbent:
     def packing(self, stopped: StopReason) -> Packing:
         """Return the packing."""
         return Packing(self._region, self._offset, self.height, self.bound, stopped=stopped)
+
+
+@final
+class BegunProblems:
+    """Problems of which the quick half was tried, and its work: plans often ask for the rest next.
+
+    What is taken goes to one caller, so that threads do not share a packing.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._found: OrderedDict[Hashable, tuple[Incumbent, int]] = OrderedDict()
+
+    def keep(self, key: Hashable, incumbent: Incumbent, work: int) -> None:
+        """Remember what was found of a problem, and forget the oldest where that is too many."""
+        self._found[key] = incumbent, work
+        if len(self._found) > self._most:
+            self._found.popitem(last=False)
+
+    def take(self, key: Hashable) -> tuple[Incumbent, int] | None:
+        """Return what was found of a problem, None where nothing is remembered."""
+        return self._found.pop(key, None)
+
+
+BEGUN: Final = BegunProblems(4)
