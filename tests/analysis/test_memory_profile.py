@@ -5,10 +5,10 @@ from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
+from tests.remat.replay import replay
 from tests.scheduling.small_graphs import SmallGraph, small_graph
 
 from lowtide.analysis.memory_profile import peak_bytes, step_bytes
-from lowtide.remat.replay import replay
 
 
 def one_step(operands: int, results: int, pairs: list[tuple[int, int]]) -> int:
