@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import csv
 import math
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -30,11 +31,15 @@ from lowtide.analysis.memory_profile import peak_bytes
 from lowtide.frontend.compressed import read_bytes
 from lowtide.frontend.graph_json import GraphFile, read_graph_json
 from lowtide.remat.budget import Budgets
-from lowtide.remat.replay import replay
 from lowtide.remat.xla import xla_sequence
 from lowtide.scheduling.module_scheduler import SCHEDULERS
 from lowtide.scheduling.search import search_order
 from lowtide.search.effort import Effort
+
+ROOT: Final = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.remat.replay import replay  # noqa: E402
 
 SHARES: Final = (75, 50, 40, 30)
 

@@ -6,11 +6,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from tests.remat.replay import replay
 from tests.scheduling.small_graphs import SmallGraph, small_graph
 
 from lowtide.analysis import memory_profile
 from lowtide.analysis.memory_profile import peak_bytes, step_bytes
-from lowtide.remat.replay import replay
 
 
 def one_step(operands: int, results: int, pairs: list[tuple[int, int]]) -> int:

@@ -4,6 +4,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from tests.remat.replay import replay
 
 from lowtide import compiler
 from lowtide.budgeting.bounds import ModuleBounds
@@ -12,7 +13,6 @@ from lowtide.budgeting.rewriting import with_sequences
 from lowtide.checking import check_plan
 from lowtide.evaluator import evaluate, value_leaves
 from lowtide.ir import Computation, Module
-from lowtide.remat.replay import replay
 from lowtide.search.effort import Effort, SearchOptions
 from lowtide.testing.check_pass import seeded_arguments
 from lowtide.testing.generation import MEMORY, Recipe, random_module

@@ -5,6 +5,7 @@ import random
 from functools import cache
 
 import numpy as np
+from tests.remat.replay import ReplayError, replay
 
 from lowtide.analysis.memory_profile import peak_bytes
 from lowtide.certificate.flows import cut_at
@@ -12,7 +13,6 @@ from lowtide.certificate.graphs import graph_of, reached
 from lowtide.certificate.orders import Boundary, Ordered, budget_certificate, order_certificate
 from lowtide.frontend.graph_json import read_graph_json
 from lowtide.ir import InputError
-from lowtide.remat.replay import ReplayError, replay
 from lowtide.scheduling.proof import SPLIT, Case, KeptBytes, OrderRefutation
 
 TEXT = b"HloModule m"

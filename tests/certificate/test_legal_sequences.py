@@ -6,6 +6,7 @@ from itertools import product
 import pytest
 from tests.certificate.cases import answer
 from tests.certificate.graphs import TEXT, chain, memory_graph_of, random_graph
+from tests.remat.replay import ReplayError, replay
 
 from lowtide.analysis.module_graphs import GraphCall
 from lowtide.certificate import REJECTED
@@ -13,7 +14,6 @@ from lowtide.certificate.checker import _Graph
 from lowtide.certificate.graphs import graph_of
 from lowtide.certificate.orders import Ordered, budget_certificate
 from lowtide.certificate.sequences import written
-from lowtide.remat.replay import ReplayError, replay
 
 NODES = 3
 

@@ -20,9 +20,9 @@ from tests.certificate.graphs import (
     sequences,
 )
 from tests.certificate.test_corruption import changed
+from tests.remat.replay import replay
 
 from lowtide.certificate import REJECTED, checker
-from lowtide.remat.replay import replay
 
 
 def in_budget(document, longest=6, more=0):

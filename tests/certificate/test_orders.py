@@ -18,6 +18,7 @@ from tests.certificate.graphs import (
     random_graph,
     sequences,
 )
+from tests.remat.replay import replay
 
 from lowtide.analysis.module_graphs import GraphCall
 from lowtide.certificate import NOT_CERTIFIED, OPTIMAL, REJECTED
@@ -25,7 +26,6 @@ from lowtide.certificate.graphs import graph_of
 from lowtide.certificate.matching import largest_matching, least_cover
 from lowtide.certificate.orders import Boundary, Ordered, budget_certificate, order_certificate
 from lowtide.certificate.sequences import written
-from lowtide.remat.replay import replay
 from lowtide.scheduling.proof import CYCLE, SPLIT, Case, CutBound, KeptBytes, OrderRefutation
 
 

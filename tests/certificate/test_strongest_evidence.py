@@ -9,11 +9,11 @@ from collections import Counter, deque
 
 import pytest
 from tests.certificate.graphs import memory_graph_of, random_graph, sequences
+from tests.remat.replay import replay
 
 from lowtide.certificate.checker import _Graph
 from lowtide.certificate.flows import cut_at
 from lowtide.certificate.graphs import graph_of
-from lowtide.remat.replay import replay
 
 FAR = 10**6
 """More than any sum of sizes, prices and costs here."""

@@ -8,6 +8,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from tests.remat.replay import replay
 from tests.remat.small_graphs import random_graph
 from tests.support import SHARED, needs_shared
 
@@ -18,7 +19,6 @@ from lowtide.remat import levels
 from lowtide.remat.bound import BoundSearch, topological_order
 from lowtide.remat.budget import Budgets
 from lowtide.remat.frontier import Frontier, frontier
-from lowtide.remat.replay import replay
 from lowtide.remat.slide import settled
 from lowtide.remat.tables import tables_of
 from lowtide.remat.xla import xla_sequence

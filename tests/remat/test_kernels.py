@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.remat.replay import replay
 from tests.remat.small_graphs import random_graph
 
 from lowtide.remat import levels, neighbourhood
 from lowtide.remat.bound import topological_order
 from lowtide.remat.frontier import frontier
-from lowtide.remat.replay import replay
 from lowtide.remat.tables import tables_of
 from lowtide.search.effort import Effort
 from lowtide.search.kernels import Kernel, Record

@@ -4,6 +4,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from tests.remat.replay import ReplayError, replay
 from tests.remat.small_graphs import random_graph
 
 from lowtide.analysis.memory_graph import MemoryGraph
@@ -11,7 +12,6 @@ from lowtide.analysis.memory_profile import step_bytes as order_step_bytes
 from lowtide.remat.bound import topological_order
 from lowtide.remat.expand import ExpandedRows, expanded
 from lowtide.remat.measure import step_bytes
-from lowtide.remat.replay import ReplayError, replay
 from lowtide.remat.slide import settled
 from lowtide.remat.tables import tables_of
 

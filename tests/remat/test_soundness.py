@@ -6,6 +6,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from tests.remat.replay import replay
 from tests.remat.small_graphs import least_extra, random_graph
 
 from lowtide.analysis.memory_graph import MemoryGraph
@@ -13,7 +14,6 @@ from lowtide.analysis.memory_profile import peak_bytes
 from lowtide.remat.bound import BoundSearch, recompute_bound, topological_order
 from lowtide.remat.frontier import frontier
 from lowtide.remat.network import UNBOUNDED, Networks
-from lowtide.remat.replay import replay
 from lowtide.remat.tables import Int64Array, tables_of
 from lowtide.search.effort import Effort
 

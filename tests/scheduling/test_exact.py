@@ -6,11 +6,11 @@ from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
+from tests.remat.replay import ReplayError, replay
 from tests.scheduling.small_graphs import Oracle, small_graph
 
 from lowtide.analysis.memory_graph import lists
 from lowtide.analysis.memory_profile import peak_bytes
-from lowtide.remat.replay import ReplayError, replay
 from lowtide.scheduling.depth_first import depth_first_order
 from lowtide.scheduling.exact import lower_order
 from lowtide.scheduling.proof import plain_bound

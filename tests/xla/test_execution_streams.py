@@ -1,10 +1,10 @@
 """Streams of asynchronous operations: turns, communication, and who waits."""
 
 import pytest
+from tests.xla.streams.execution_streams import MAIN, Stream, StreamKind, execution_streams
 
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import LowtideError
-from lowtide.xla.streams.execution_streams import MAIN, Stream, StreamKind, execution_streams
 
 
 def scopes(count):

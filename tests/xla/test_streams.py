@@ -4,6 +4,8 @@ import random
 from itertools import pairwise
 
 import pytest
+from tests.xla.streams.thunk_kinds import has_thunk, thunk_kind
+from tests.xla.streams.thunk_schedule import sources_of, thunk_schedule
 
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Opcode, Schedule
@@ -13,8 +15,6 @@ from lowtide.xla.analysis.ordering import SequentialOrdering
 from lowtide.xla.analysis.reachability import reachability
 from lowtide.xla.streams.launch_order import breadth_first_order, launch_order, partial_orders
 from lowtide.xla.streams.streams import StreamAssignment, assign_streams, is_library_call
-from lowtide.xla.streams.thunk_kinds import has_thunk, thunk_kind
-from lowtide.xla.streams.thunk_schedule import sources_of, thunk_schedule
 
 MIXED = Recipe(
     ("elementwise", "contraction", "tuples", "in place", "calls", "reduction"),

@@ -84,7 +84,7 @@ def compare(
         theirs, missing = _theirs(module, arguments)
         given = [np.array(x) for x in arguments]
         calls: list[Callable[[], Any]] = [lambda: ours(*given)]
-        agreement = Agreement(0.0)
+        agreement = ResultAgreement(0.0)
         if theirs is not None:
             found = [np.asarray(x) for x in value_leaves(ours(*given)) if x is not None]
             agreement = agreed(module, found, theirs, given)
@@ -177,7 +177,7 @@ FACTOR: Final = 256.0
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class ResultAgreement:
     """How two sides agree: the fields of `SideBySide` of these names."""
 
     difference: float
@@ -187,7 +187,7 @@ class Agreement:
 
 def agreed(
     module: Module, ours: Sequence[Array], theirs: XlaProgram, arguments: Sequence[Array]
-) -> Agreement:
+) -> ResultAgreement:
     """Return how our results agree with those of XLA, which has taken the arguments.
 
     Where they are further apart than sums in another order are, XLA runs on arguments moved by
@@ -200,14 +200,14 @@ def agreed(
     largest = max([_relative(a, b, leaf.element_type) for a, b, leaf in pairs], default=0.0)
     apart = first_difference(shape, ours, expected, FACTOR)
     if apart is None:
-        return Agreement(largest)
+        return ResultAgreement(largest)
     noises = []
     for moved in moved_by_roundings(arguments):
         theirs.take(moved)
         noises.append([_like(a, b) for a, b in zip(ours, theirs.results(), strict=True)])
     theirs.take(arguments)
     wrong = beyond_noise(shape, ours, expected, noises, FACTOR)
-    return Agreement(largest, wrong, sensitive=not wrong)
+    return ResultAgreement(largest, wrong, sensitive=not wrong)
 
 
 def _like(ours: Array, theirs: Array) -> Array:

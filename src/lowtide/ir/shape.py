@@ -403,7 +403,6 @@ def buffer_shape(array: Shape) -> Shape:
 
 TOKEN: Final = _intern(ElementType.TOKEN, (), (), None, ())
 OPAQUE: Final = _intern(ElementType.OPAQUE, (), (), None, ())
-SCALAR_PRED: Final = array_shape(ElementType.PRED)
 
 
 @dataclass(frozen=True, slots=True)

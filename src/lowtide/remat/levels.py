@@ -50,7 +50,6 @@ _PASSES: Final = 20
 _REACH: Final = 60
 _OTHER_REACHES: Final = (20, 400)
 _SHORT_REACHES: Final = (20, 8, 3, 1)
-_START_REACHES: Final = (60, 400)
 _HALVINGS: Final = 4
 _NEAR_BOUND: Final = 1.003
 """Levels whose plans are within this factor of their bound are not searched further."""

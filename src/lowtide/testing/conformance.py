@@ -19,16 +19,6 @@ def run(hlo_text: str, inputs: Sequence[Array]) -> list[Array]:
     return array_leaves(result)
 
 
-def run_optimized(hlo_text: str, inputs: Sequence[Array]) -> list[Array]:
-    """Return what `run` does, of the module after all passes."""
-    from lowtide import compiler
-
-    module = parse_hlo(hlo_text)
-    compiler.optimize(module, compiler.PlanOptions("fused"))
-    result = evaluate(module, inputs)
-    return array_leaves(result)
-
-
 def run_native(hlo_text: str, inputs: Sequence[Array]) -> list[Array]:
     """Return the arrays of the result, depth first, of the compiled module."""
     program = build(parse_hlo(hlo_text), CpuBackend(2)).program

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from tests.xla.streams.thunk_kinds import has_thunk, thunk_kind
+
 from lowtide.ir import Instruction
 from lowtide.records import dataclass
 from lowtide.xla.streams.streams import StreamAssignment
-from lowtide.xla.streams.thunk_kinds import has_thunk, thunk_kind
 
 
 @dataclass(frozen=True, eq=False, slots=True)
