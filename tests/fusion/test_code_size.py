@@ -3,7 +3,7 @@
 import pytest
 
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.fusion.code_size import Needs, needs
+from lowtide.fusion.code_size import ValueNeeds, needs
 from lowtide.fusion.priority_fusion import fuse_by_priority
 from lowtide.fusion.target_record import CPU_TARGET
 from lowtide.ir import Computation, Instruction, Module, Opcode
@@ -60,7 +60,7 @@ def test_one_index_is_one_piece() -> None:
     (x,) = module.entry.parameters
     assert paths(module.entry.root, x) == 2**levels
     members = dict.fromkeys(module.entry.instructions.values())
-    assert needs(members, module.entry.root)[x] == Needs(1, 1.0)
+    assert needs(members, module.entry.root)[x] == ValueNeeds(1, 1.0)
     fuse_by_priority(module)
     assert len(bodies(module)) == 1
 
@@ -69,7 +69,7 @@ def test_slices_are_pieces() -> None:
     entry = halving(3).entry
     members = dict.fromkeys(entry.instructions.values())
     counts = {x: paths(entry.root, x) for x in members}
-    assert needs(members, entry.root) == {x: Needs(n, n) for x, n in counts.items()}
+    assert needs(members, entry.root) == {x: ValueNeeds(n, n) for x, n in counts.items()}
 
 
 def test_of_operands_of_a_concatenate_one_is_computed_for_an_element() -> None:
@@ -86,7 +86,7 @@ def test_of_operands_of_a_concatenate_one_is_computed_for_an_element() -> None:
     )
     found = needs(dict.fromkeys(module.entry.instructions.values()), module.entry.root)
     (y,) = [x for x in module.entry.instructions.values() if x.opcode is Opcode.SINE]
-    assert found[y] == Needs(3, 2.0)
+    assert found[y] == ValueNeeds(3, 2.0)
 
 
 def chain(levels: int) -> Module:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from lowtide.fusion.access import Access
-from lowtide.fusion.code_size import Needs, needs
+from lowtide.fusion.code_size import ValueNeeds, needs
 from lowtide.ir import Instruction
 from lowtide.records import dataclass
 
@@ -91,10 +91,10 @@ class Cluster:
     version: int = 0
     most_pieces: int = 1
     """At how many different indices any one value is computed or read, at most."""
-    counted: tuple[int, Mapping[Instruction, Needs]] = (0, MappingProxyType({}))
+    counted: tuple[int, Mapping[Instruction, ValueNeeds]] = (0, MappingProxyType({}))
     """A number of members, and what each value was needed for when there were those."""
 
-    def needs(self) -> Mapping[Instruction, Needs]:
+    def needs(self) -> Mapping[Instruction, ValueNeeds]:
         """Return at how many indices each value is needed, how often; members are only added."""
         if self.counted[0] != len(self.members):
             self.counted = len(self.members), needs(self.members, self.root)

@@ -18,7 +18,7 @@ _Frame: TypeAlias = "tuple[Instruction, int] | None"
 """An operand that is read at an index of its own; None for the root's own index."""
 
 
-class Needs(NamedTuple):
+class ValueNeeds(NamedTuple):
     """At how many different indices a value is needed for a root, and how often it is computed.
 
     `times` is per element of the root, an average over all of them.
@@ -28,13 +28,13 @@ class Needs(NamedTuple):
     times: float
 
 
-def needs(members: Mapping[Instruction, None], root: Instruction) -> dict[Instruction, Needs]:
+def needs(members: Mapping[Instruction, None], root: Instruction) -> dict[Instruction, ValueNeeds]:
     """Return what members and what they read are needed for by a root.
 
     Two indices are the same where one operation at one index of its own asks for both along equal
     dimensions.
     """
-    known: dict[Instruction, Needs] = {}
+    known: dict[Instruction, ValueNeeds] = {}
     frames: dict[Instruction, dict[tuple[_Frame, Access], None]] = {
         root: {(None, identity(root.shape.dimensions)): None}
     }
@@ -51,12 +51,14 @@ def needs(members: Mapping[Instruction, None], root: Instruction) -> dict[Instru
     return {value: _sum(found, known) for value, found in frames.items()}
 
 
-def most_pieces(found: Mapping[Instruction, Needs]) -> int:
+def most_pieces(found: Mapping[Instruction, ValueNeeds]) -> int:
     """Return at how many different indices any one value is needed, at most."""
     return max([x.pieces for x in found.values()])
 
 
-def _sum(frames: Mapping[tuple[_Frame, Access], None], known: Mapping[Instruction, Needs]) -> Needs:
+def _sum(
+    frames: Mapping[tuple[_Frame, Access], None], known: Mapping[Instruction, ValueNeeds]
+) -> ValueNeeds:
     pieces, times = 0, 0.0
     for frame, _ in frames:
         if frame is None:
@@ -64,7 +66,7 @@ def _sum(frames: Mapping[tuple[_Frame, Access], None], known: Mapping[Instructio
         else:
             reader = known[frame[0]]
             pieces, times = pieces + reader.pieces, times + reader.times * share(*frame)
-    return Needs(pieces, times)
+    return ValueNeeds(pieces, times)
 
 
 _BRANCHES: Final[dict[Opcode, int | None]] = {

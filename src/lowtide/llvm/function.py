@@ -493,9 +493,8 @@ def module_text(functions: Iterable[Function], constants: str = "") -> str:
     needed: dict[str, None] = {}
     for function in functions:
         needed |= function.globals
-        for callee in function.called:
-            if defined.get(callee.name) is not callee:
-                text = f"{function.name} calls @{callee.name}"
-                raise CallError(f"{text}, which its module does not define")
+        for callee in [x for x in function.called if defined.get(x.name) is not x]:
+            text = f"{function.name} calls @{callee.name}"
+            raise CallError(f"{text}, which its module does not define")
     parts = [constants, "\n".join(sorted(needed)), *[x.text() for x in functions]]
     return "\n".join([x for x in parts if x])
