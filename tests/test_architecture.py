@@ -252,7 +252,6 @@ ROOMS: dict[str, list[str]] = {
         "passes",
         "frontend",
         "runtime",
-        "compiler",
         "backends",
     ],
     "comparison": [

@@ -43,7 +43,7 @@ HELPERS = {
     "ops": "FusedUpdate Need Surrounded",
     "passes": "Checking Dumping Observing PassesUntil Timing TupleElements",
     "planning": "Placed PoolPlacement Size",
-    "remat": "Arcs Base ExpandedRows Flow Improver RematTables Replay",
+    "remat": "Arcs Base ExpandedRows Flow Improver RematTables",
     "scheduling": """Answer BranchResult Case Divided Exhausted Forced KeptBytes Narrowed
         PropagationWork Workbench""",
 }

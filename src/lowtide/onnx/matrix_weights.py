@@ -10,22 +10,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-import numpy as np
-
 from lowtide.frontend.graphs.graph import GraphNode
 from lowtide.frontend.onnx.model import OnnxModel
-from lowtide.frontend.onnx.panels import COLUMNS, OF_PANELS
+from lowtide.frontend.onnx.panels import COLUMNS, OF_PANELS, has_panels, panels_of
 from lowtide.ir.literal import Array
 from lowtide.onnx.prepared_weights import NewNames, each_once, weights_read_at
-
-WIDTH: Final = 16
-"""The columns of a panel: a line of memory of f32, which is whole vectors of any processor."""
-
-_LEAST_BYTES: Final = 1 << 14
-"""Bytes of a matrix that it is worth it for: less stays in a first cache."""
-
-_FILLED: Final = 32
-"""The part of a matrix that the columns may be that fill its last panel up."""
 
 _FACTORS: Final = dict.fromkeys(OF_PANELS, (1,))
 
@@ -63,29 +52,6 @@ def _turned(model: OnnxModel) -> dict[str, bool | None]:
         if node.op in OF_PANELS and len(node.inputs) > 1:
             name, is_turned = node.inputs[1], bool(node.attributes.get("transB", 0))
             found[name] = is_turned if found.get(name, is_turned) is is_turned else None
-    return found
-
-
-def has_panels(matrix: Array) -> bool:
-    """Return whether it is worth it to keep a matrix in panels: those of f32 that are not small.
-
-    Columns that fill the last panel up are a small part.
-    """
-    columns = matrix.shape[1]
-    is_large = matrix.dtype == np.float32 and matrix.nbytes >= _LEAST_BYTES
-    return is_large and -columns % WIDTH * _FILLED <= columns
-
-
-def panels_of(matrix: Array) -> Array:
-    """Return the panels of a matrix, [panels, rows, columns]; 0s fill the last one up."""
-    steps, columns = matrix.shape
-    count = -(-columns // WIDTH)
-    found = np.zeros((count, steps, WIDTH), matrix.dtype)
-    whole = columns // WIDTH
-    cut = matrix[:, : whole * WIDTH].reshape(steps, whole, WIDTH)
-    found[:whole] = cut.swapaxes(0, 1)
-    if whole < count:
-        found[whole, :, : columns - whole * WIDTH] = matrix[:, whole * WIDTH :]
     return found
 
 

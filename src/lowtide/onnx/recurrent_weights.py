@@ -14,9 +14,9 @@ import numpy as np
 
 from lowtide.frontend.graphs.graph import GraphNode
 from lowtide.frontend.onnx.model import OnnxModel
+from lowtide.frontend.onnx.panels import has_panels, panels_of
 from lowtide.frontend.onnx.recurrent import BY_DIRECTION, LSTM_BY_COLUMNS
 from lowtide.ir.literal import Array
-from lowtide.onnx.matrix_weights import has_panels, panels_of
 from lowtide.onnx.prepared_weights import NewNames, weights_read_at
 
 _WEIGHTS: Final = dict.fromkeys(BY_DIRECTION, (1, 2))

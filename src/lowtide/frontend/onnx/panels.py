@@ -4,15 +4,49 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from lowtide.builder import Builder, Op
 from lowtide.ir.attributes import DotDimensions
+from lowtide.ir.literal import Array
 
 OF_PANELS: Final = {"MatMul": "lowtide.MatMul", "Gemm": "lowtide.Gemm"}
 """Operators of products, and those of the same products with a factor in panels."""
 
-
 COLUMNS: Final = "columns"
 """The attribute that says how many columns a matrix has: others fill the last panel up."""
+
+WIDTH: Final = 16
+"""The columns of a panel: a line of memory of f32, which is whole vectors of any processor."""
+
+_LEAST_BYTES: Final = 1 << 14
+"""Bytes of a matrix that it is worth it for: less stays in a first cache."""
+
+_FILLED: Final = 32
+"""The part of a matrix that the columns may be that fill its last panel up."""
+
+
+def has_panels(matrix: Array) -> bool:
+    """Return whether it is worth it to keep a matrix in panels: those of f32 that are not small.
+
+    Columns that fill the last panel up are a small part.
+    """
+    columns = matrix.shape[1]
+    is_large = matrix.dtype == np.float32 and matrix.nbytes >= _LEAST_BYTES
+    return is_large and -columns % WIDTH * _FILLED <= columns
+
+
+def panels_of(matrix: Array) -> Array:
+    """Return the panels of a matrix, [panels, rows, columns]; 0s fill the last one up."""
+    steps, columns = matrix.shape
+    count = -(-columns // WIDTH)
+    found = np.zeros((count, steps, WIDTH), matrix.dtype)
+    whole = columns // WIDTH
+    cut = matrix[:, : whole * WIDTH].reshape(steps, whole, WIDTH)
+    found[:whole] = cut.swapaxes(0, 1)
+    if whole < count:
+        found[whole, :, : columns - whole * WIDTH] = matrix[:, whole * WIDTH :]
+    return found
 
 
 def product_of_panels(b: Builder, x: Op, panels: Op, columns: int) -> Op:
