@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
+import os
+import signal
+import sys
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -26,7 +30,8 @@ class AskedProcess:
 
     It starts with the first request, and after one that had no answer with the next. `serve` is a
     function of a module, which the process imports. A request may take `deadline_seconds` of
-    processor time, however long it waits for a processor; it may do nothing for as long.
+    processor time, however long it waits for a processor; it may do nothing for as long. On Linux
+    it ends with the thread that asked first, whatever ends that one, and whatever it computes then.
     """
 
     def __init__(self, serve: Callable[[Connection], None], deadline_seconds: float) -> None:
@@ -82,11 +87,25 @@ class AskedProcess:
     def _start(self) -> tuple[Any, Connection]:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        process = context.Process(target=self._serve, args=(theirs,), daemon=True)
+        arguments = (self._serve, theirs, os.getpid())
+        process = context.Process(target=_serve_beside, args=arguments, daemon=True)
         process.start()
         theirs.close()
         self._running = process, ours
         return self._running
+
+
+_SIGNAL_AT_PARENTS_END: Final = 1
+"""PR_SET_PDEATHSIG of Linux's prctl."""
+
+
+def _serve_beside(serve: Callable[[Connection], None], pipe: Connection, asking: int) -> None:
+    """Serve as long as the process that asks is there."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SIGNAL_AT_PARENTS_END, signal.SIGKILL)
+        if os.getppid() != asking:
+            return
+    serve(pipe)
 
 
 def _processor_seconds(pid: int) -> float:
