@@ -18,6 +18,7 @@ from tests.frontend.graphs.numpy_reference import (
 from tests.frontend.tensorflow.test_recorded import ops_recorded
 
 from lowtide.frontend.graphs import op_names
+from lowtide.frontend.graphs.graph import GraphError
 from lowtide.frontend.tensorflow.graph_def import OUTPUT_NAMES, value_name
 from lowtide.frontend.tensorflow.random import counted
 
@@ -586,6 +587,12 @@ def test_each_op_has_a_case():
 def test_inputs_in_functions_name_outputs(op):
     for number, name in enumerate(OUTPUT_NAMES[op]):
         assert value_name(f"node:{name}:0", {"node": op}) == f"node:{number}"
+
+
+def test_an_output_without_such_a_name_is_not_the_first_one():
+    with pytest.raises(GraphError, match=r"TopKV2 has no output 'indexes'.*'indices'"):
+        value_name("node:indexes:0", {"node": "TopKV2"})
+    assert value_name("node:anything:2", {"node": "Unpack"}) == "node:2"
 
 
 def test_each_op_of_several_results_has_names_for_them():

@@ -13,6 +13,7 @@ from lowtide.frontend.tensorflow.frames import functional
 from lowtide.frontend.tensorflow.missing import check_ops
 from lowtide.ir import Shape, array_shape
 from lowtide.ir.literal import Array
+from lowtide.ir.suggestions import nearest
 from lowtide.records import dataclass
 
 DOMAIN: Final = "tf"
@@ -115,10 +116,17 @@ def value_name(reference: str, ops: Mapping[str, str] | None = None) -> str:
     if len(parts) > 3 or not all(parts) or (len(parts) > 1 and not parts[-1].isdigit()):
         raise GraphError(f"{reference!r} is no input: expected 'node', 'node:1' or 'node:name:0'")
     number = int(parts[-1]) if len(parts) > 1 else 0
-    if len(parts) == 3:
-        names = OUTPUT_NAMES.get((ops or {}).get(parts[0], ""), ())
-        number = names.index(parts[1]) if parts[1] in names else number
+    op = (ops or {}).get(parts[0], "") if len(parts) == 3 else ""
+    if op in OUTPUT_NAMES:
+        number = _output_number(reference, op, parts[1])
     return f"{parts[0]}:{number}"
+
+
+def _output_number(reference: str, op: str, name: str) -> int:
+    names = OUTPUT_NAMES[op]
+    if name not in names:
+        raise GraphError(f"{reference!r}: {op} has no output {name!r}{nearest(name, names)}")
+    return names.index(name)
 
 
 _BATCH_NORM: Final = ("y", "batch_mean", "batch_variance", "reserve_space_1", "reserve_space_2")
