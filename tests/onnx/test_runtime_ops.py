@@ -1,5 +1,7 @@
 """Other ops of com.microsoft, and those of ONNX's first versions, beside ONNX Runtime."""
 
+from math import erf
+
 import numpy as np
 import pytest
 from tests.onnx.beside import HAS_RUNTIME, check, one_node, ours, runtime
@@ -205,6 +207,59 @@ def test_a_real_signal_needs_no_last_dimension(onesided):
     inputs = [drawn(2, 64), number(8, np.int64), np.hanning(16).astype(np.float32)]
     inputs.append(number(16, np.int64))
     beside(*one_node("STFT", inputs, [FLOAT], "", onesided=onesided))
+
+
+def _gelu(x):
+    return 0.5 * x * (1 + np.vectorize(erf)(x / np.sqrt(2)))
+
+
+def _gelu_tanh(x):
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+def _softmax(x, axes):
+    shares = np.exp(x - x.max(axes, keepdims=True))
+    return shares / shares.sum(axes, keepdims=True)
+
+
+def _of_complex(x):
+    return np.stack([x.real, x.imag], -1)
+
+
+DEFINED = [
+    ("BiasSoftmax", [(2, 3, 4, 5), (2, 1, 1, 5)], {"axis": 3}, lambda x, y: _softmax(x + y, 3)),
+    ("BiasSoftmax", [(2, 3, 4), (1, 3, 4)], {"axis": 1}, lambda x, y: _softmax(x + y, (1, 2))),
+    ("BiasAdd", [(2, 3, 8), (8,), (2, 3, 8)], {}, lambda x, bias, skip: x + bias + skip),
+    (
+        "BiasSplitGelu",
+        [(2, 3, 8), (8,)],
+        {},
+        lambda x, bias: (x + bias)[..., :4] * _gelu((x + bias)[..., 4:]),
+    ),
+    ("GemmFastGelu", [(2, 3, 4), (4, 5), (5,)], {}, lambda x, w, bias: _gelu_tanh(x @ w + bias)),
+    ("GemmFastGelu", [(3, 4), (4, 5)], {}, lambda x, w: _gelu_tanh(x @ w)),
+    (
+        "ComplexMul",
+        [(3, 4, 2), (3, 4, 2)],
+        {},
+        lambda x, y: _of_complex((x[..., 0] + 1j * x[..., 1]) * (y[..., 0] + 1j * y[..., 1])),
+    ),
+    (
+        "ComplexMulConj",
+        [(3, 4, 2), (1, 4, 2)],
+        {},
+        lambda x, y: _of_complex((x[..., 0] + 1j * x[..., 1]) * (y[..., 0] - 1j * y[..., 1])),
+    ),
+]
+"""Operators that ONNX Runtime has for other devices only: inputs, attributes, definition."""
+
+
+@pytest.mark.parametrize("case", DEFINED, ids=lambda x: x[0])
+def test_what_has_no_kernel_for_processors_is_as_defined(case):
+    op, sizes, how, definition = case
+    inputs = [drawn(*x) for x in sizes]
+    found = ours(*one_node(op, inputs, [FLOAT], MICROSOFT, **how))
+    check(found, [definition(*inputs).astype(np.float32)], atol=1e-5)
 
 
 @pytest.mark.parametrize("skip", [None, (2, 3, 3, 8), (2, 8)])
