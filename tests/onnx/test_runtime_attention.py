@@ -149,6 +149,17 @@ def test_attention_gives_what_onnx_runtime_does(name):
     check(*results)
 
 
+@pytest.mark.skipif(not HAS_RUNTIME, reason="takes the package onnxruntime")
+@pytest.mark.parametrize("kind", [1, 2])
+@pytest.mark.parametrize("name", ["first", "one token", "several tokens", "cap", "window", "added"])
+def test_scores_are_shown_before_or_after_softmax(name, kind):
+    *numbers, how = GROUPED[name]
+    op, inputs, outputs, attributes = grouped(*numbers, packed=False, **how)
+    attributes |= {"qk_output": kind}
+    model, feeds = one_node(op, inputs, [*outputs, FLOAT], "com.microsoft", **attributes)
+    check(ours(model, feeds)[3:], runtime(model, feeds)[3:])
+
+
 def attended(inputs, **how):
     model, feeds = one_node("MultiHeadAttention", inputs, [FLOAT], "com.microsoft", **how)
     return ours(model, feeds)

@@ -109,7 +109,10 @@ def _rotated(context: OpKernelContext, x: Op, starts: Op) -> Op:
 
 
 def _shares(context: OpKernelContext, q: Op, keys: Op, starts: Op) -> tuple[Op, Op]:
-    """What each key counts for a query [n, heads, queries, keys], and the scores before."""
+    """What each key counts for a query [n, heads, queries, keys], and the scores before.
+
+    Scores of what a query does not see are 0, as ONNX Runtime shows them.
+    """
     b = context.builder
     scale = context.attribute("scale", real, 0.0) or 1 / math.sqrt(q.dimensions[3])
     wide = repeated_heads(b, keys, q.dimensions[1])
@@ -128,8 +131,9 @@ def _shares(context: OpKernelContext, q: Op, keys: Op, starts: Op) -> tuple[Op, 
         ends = starts + q.dimensions[2]
         places = b.iota(array_shape(ElementType.S64, sizes), 3)
         seen = places.lt(b.broadcast(ends, sizes, [0]))
-    least = b.broadcast(scalar(b, -math.inf, scores), sizes, [])
-    return _softmax(context, b.select(seen, scores, least)), scores
+    least, nothing = [b.broadcast(scalar(b, x, scores), sizes, []) for x in (-math.inf, 0.0)]
+    shares = _softmax(context, b.select(seen, scores, least))
+    return shares, b.select(seen, scores, nothing)
 
 
 def _added(context: OpKernelContext, sizes: tuple[int, ...]) -> Op:
