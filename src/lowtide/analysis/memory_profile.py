@@ -30,7 +30,7 @@ def step_bytes(graph: MemoryGraph, order: Int64Array) -> Int64Array:
     """
     count = graph.node_count
     if count <= _FEW:
-        return np.array(_few_steps(graph, order.tolist()), np.int64)
+        return np.array(_few_steps(graph, np.asarray(order).tolist()), np.int64)
     position, first, last = lifetimes(graph, order)
     change = np.zeros(count + 1, np.int64)
     np.add.at(change, first, graph.buffer_bytes)
