@@ -65,8 +65,8 @@ def bench(
         console.write_json(_document(found.module, result))
     else:
         console.write("\n".join(_lines(found.module, result)))
-    if result.wrong:
-        raise VerificationError(f"{found.module.name}: results differ: {result.wrong}")
+    if result.agreement.wrong:
+        raise VerificationError(f"{found.module.name}: results differ: {result.agreement.wrong}")
 
 
 def _lines(module: Module, result: SideBySide) -> list[str]:
@@ -90,8 +90,8 @@ def _lines(module: Module, result: SideBySide) -> list[str]:
         )
     ]
     lines.append(_row("ratio", *ratios))
-    lines.append(f"largest difference of results, relative: {result.difference:.2g}")
-    if result.sensitive:
+    lines.append(f"largest difference of results, relative: {result.agreement.difference:.2g}")
+    if result.agreement.sensitive:
         lines.append("XLA's own move as far when arguments move by their last bit")
     return lines
 
@@ -118,9 +118,9 @@ def _document(module: Module, result: SideBySide) -> dict[str, object]:
         "xla_cpu": None if theirs is None else _side_json(theirs),
         "missing": result.missing or None,
         "speedup": None if theirs is None else theirs.least / result.ours.least,
-        "largest_difference": None if theirs is None else result.difference,
-        "wrong": result.wrong or None,
-        "sensitive": result.sensitive,
+        "largest_difference": None if theirs is None else result.agreement.difference,
+        "wrong": result.agreement.wrong or None,
+        "sensitive": result.agreement.sensitive,
     }
 
 

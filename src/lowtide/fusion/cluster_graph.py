@@ -275,12 +275,11 @@ def scaled(nbytes: int, read: ClusterRead, root: Instruction) -> int:
 
 def evaluations(reader: Cluster, read: ClusterRead, root: Instruction) -> float:
     """Return how often each element of a value would be computed in a reader."""
-    passes, times = _passes(reader, read, root), read.times
-    if read.inner:
-        return passes
-    if times > _ONCE and root in reader.needs():
-        times = reader.needs()[root].times
-    return passes * times
+    times = 1.0 if read.inner else read.times
+    if times > _ONCE:
+        needs = reader.needs().get(root)
+        times = times if needs is None else needs.times
+    return _passes(reader, read, root) * times
 
 
 _ONCE: Final = 1.001

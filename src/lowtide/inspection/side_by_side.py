@@ -49,12 +49,26 @@ class CompilerSide:
 
 
 @dataclass(frozen=True, slots=True)
-class SideBySide:
-    """Both sides, the other one None for the reason `missing`.
+class ResultAgreement:
+    """How far results of both sides are apart.
 
     `difference` is the largest one of all results, relative to the greatest magnitude of the array;
     `wrong` says which result is further off than rounding explains, "" for none. Where it is
     `sensitive`, XLA's own results move about as far when arguments move by their last bit.
+    """
+
+    difference: float
+    wrong: str = ""
+    sensitive: bool = False
+
+
+EQUAL: Final = ResultAgreement(0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """Both sides, the other one None for the reason `missing`, and how their results agree.
+
     `device` is the graphics processor that ours ran on, "" for none.
     """
 
@@ -62,9 +76,7 @@ class SideBySide:
     ours: CompilerSide
     theirs: CompilerSide | None
     missing: str = ""
-    difference: float = 0.0
-    wrong: str = ""
-    sensitive: bool = False
+    agreement: ResultAgreement = EQUAL
     device: str = ""
 
 
@@ -84,7 +96,7 @@ def compare(
         theirs, missing = _theirs(module, arguments)
         given = [np.array(x) for x in arguments]
         calls: list[Callable[[], Any]] = [lambda: ours(*given)]
-        agreement = ResultAgreement(0.0)
+        agreement = EQUAL
         if theirs is not None:
             found = [np.asarray(x) for x in value_leaves(ours(*given)) if x is not None]
             agreement = agreed(module, found, theirs, given)
@@ -94,8 +106,7 @@ def compare(
     if theirs is None:
         return SideBySide(threads, first, None, missing)
     second = CompilerSide(theirs.compile_seconds, theirs.needed_bytes, times[1])
-    found_to_be = (agreement.difference, agreement.wrong, agreement.sensitive)
-    return SideBySide(threads, first, second, "", *found_to_be)
+    return SideBySide(threads, first, second, agreement=agreement)
 
 
 def alone_on_gpu(
@@ -174,15 +185,6 @@ def in_turns(calls: Sequence[Callable[[], Any]], seconds: float) -> list[tuple[f
 
 FACTOR: Final = 256.0
 """By how much errors of whole programs may exceed those of one operation."""
-
-
-@dataclass(frozen=True, slots=True)
-class ResultAgreement:
-    """How two sides agree: the fields of `SideBySide` of these names."""
-
-    difference: float
-    wrong: str = ""
-    sensitive: bool = False
 
 
 def agreed(

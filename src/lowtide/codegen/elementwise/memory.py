@@ -17,7 +17,7 @@ from lowtide.codegen.value import Value, memory_type, register_type, vector_type
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import DTYPES
 from lowtide.llvm.callee import external, suffix
-from lowtide.llvm.function import Function
+from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 
 STREAMED: Final = "!0 = !{i32 1}"
@@ -301,6 +301,13 @@ def constant(type_: ElementType, number: complex) -> Value:
 def lane_numbers(lanes: int) -> str:
     """Return the constant <lanes x i64> <0, 1, 2, ...>; 0 for no lanes."""
     return f"<{', '.join([f'i64 {i}' for i in range(lanes)])}>" if lanes else "0"
+
+
+def numbered_lanes(fn: Function, target: Target, first: Integer, lanes: int) -> Number:
+    """Return the i64 of each lane: `first`, and one more from lane to lane."""
+    start = fn.splat("i64", str(first), lanes)
+    name = fn.op(f"add <{lanes} x i64> {start}, {lane_numbers(lanes)}")
+    return Number(fn, target, "i64", lanes, name)
 
 
 # -- forms -------------------------------------------------------------------------------------

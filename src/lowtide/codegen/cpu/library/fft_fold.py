@@ -7,6 +7,7 @@ considerations in the calculation of sine, cosine and Laplace transforms".
 from __future__ import annotations
 
 from lowtide.codegen.cpu.library.fft_pass import Setting
+from lowtide.codegen.cpu.library.fft_real import given_halves, result_halves
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.elementwise.number import Number
@@ -18,12 +19,11 @@ from lowtide.codegen.library.field import (
     PlanarGrid,
     added,
     conjugate,
-    scaled,
     subtracted,
     times,
     value_of,
 )
-from lowtide.llvm.function import Function, Integer
+from lowtide.llvm.function import Function
 
 
 class FoldFunction:
@@ -52,7 +52,7 @@ class FoldFunction:
         arrays = self.setting.arrays(fn)
         with self.elements.scopes.loop("%begin", "%end") as loop:
             first = fn.mul(fn.rem(loop.index, self._blocks), lanes)
-            here = self._numbers(first)
+            here = memory.numbered_lanes(fn, self.setting.target, first, lanes)
             inside = here.compare("slt", form.pairs)
             here = here.where(~inside, 0)
             there = here.constant(form.half) - here
@@ -61,21 +61,16 @@ class FoldFunction:
             one, opposite = self._pair(source, here, there, inside)
             root = self._roots.at(here)
             if form.extended:
-                near, far = self._apart(one, opposite, conjugate(root))
+                even, odd = given_halves(one, opposite, conjugate(root))
             else:
-                near, far = self._together(one, opposite, root)
-            self._store(target, here, near, inside)
-            self._store(target, there, far, inside)
+                even, odd = result_halves(one, opposite)
+                odd = times(odd, root)
+            self._store(target, here, added(even, odd), inside)
+            self._store(target, there, conjugate(subtracted(even, odd)), inside)
 
     @property
     def _size(self) -> int:
         return self.setting.type.nbytes
-
-    def _numbers(self, first: Integer) -> Number:
-        fn, lanes = self.fn, self.lanes
-        start = fn.splat("i64", str(first), lanes)
-        name = fn.op(f"add <{lanes} x i64> {start}, {memory.lane_numbers(lanes)}")
-        return Number(fn, self.setting.target, "i64", lanes, name)
 
     def _pair(
         self, source: str, here: Number, there: Number, inside: Number
@@ -103,19 +98,3 @@ class FoldFunction:
     def _store(self, array: str, at: Number, value: Parts, inside: Number) -> None:
         element = value_of(value, self.setting.type)
         memory.scatter_store(self.fn, self.setting.target, element, array, at.name, inside.name)
-
-    def _together(self, one: Parts, opposite: Parts, root: Parts) -> tuple[Parts, Parts]:
-        """Results k and half - k of the real line from those of the complex one."""
-        other = conjugate(opposite)
-        even = scaled(added(one, other), 0.5)
-        real, imaginary = scaled(subtracted(one, other), 0.5)
-        odd = times((imaginary, -real), root)
-        return added(even, odd), conjugate(subtracted(even, odd))
-
-    def _apart(self, one: Parts, opposite: Parts, root: Parts) -> tuple[Parts, Parts]:
-        """Numbers k and half - k to transform back, of which the line is the parts in turn."""
-        other = conjugate(opposite)
-        even = added(one, other)
-        real, imaginary = times(subtracted(one, other), root)
-        odd = (-imaginary, real)
-        return added(even, odd), conjugate(subtracted(even, odd))

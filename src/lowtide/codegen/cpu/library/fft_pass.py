@@ -109,18 +109,12 @@ class PassFunction:
         with self.elements.scopes.loop("%begin", "%end") as loop:
             group = fn.div(loop.index, self.blocks)
             first = fn.mul(fn.rem(loop.index, self.blocks), self.lanes)
-            lines = self._numbers(first)
+            lines = memory.numbered_lanes(fn, self.setting.target, first, self.lanes)
             bound = fn.splat("i64", str(self.form.count), self.lanes)
             inside = lines.compare("slt", lines.named("i64", bound))
             block = Block(group, first, self.form.count, lines, inside)
             self._load(block)
             self._store(self._transform(), block)
-
-    def _numbers(self, first: Integer) -> Number:
-        fn, lanes = self.fn, self.lanes
-        start = fn.splat("i64", str(first), lanes)
-        name = fn.op(f"add <{lanes} x i64> {start}, {memory.lane_numbers(lanes)}")
-        return Number(fn, self.setting.target, "i64", lanes, name)
 
     # -- memory --------------------------------------------------------------------------------
 

@@ -26,6 +26,28 @@ from lowtide.llvm.function import Function, Integer
 from lowtide.records import dataclass
 
 
+def result_halves(one: Parts, opposite: Parts) -> tuple[Parts, Parts]:
+    """Return results of the even and of the odd numbers of a line, before the odd ones are turned.
+
+    `one` and `opposite` are results k and half - k of the complex line.
+    """
+    other = conjugate(opposite)
+    even = scaled(added(one, other), 0.5)
+    real, imaginary = scaled(subtracted(one, other), 0.5)
+    return even, (imaginary, -real)
+
+
+def given_halves(one: Parts, opposite: Parts, root: Parts) -> tuple[Parts, Parts]:
+    """Return what is transformed back to even numbers of a line, and to odd ones, times i.
+
+    `one` and `opposite` are results k and half - k of the real line, `root` the conjugate of the
+    root by which k was turned.
+    """
+    other = conjugate(opposite)
+    real, imaginary = times(subtracted(one, other), root)
+    return added(one, other), (-imaginary, real)
+
+
 @dataclass(eq=False)
 class RealSide:
     """A grid with n / 2 complex numbers a line, and n real ones to read or to write."""
@@ -74,11 +96,8 @@ class RealSide:
         """Return number `at`, at most n / 2, of the transform of the real numbers."""
         fn = self.fn
         one = self.matrix.load(fn.rem(at, self.half), 0, self.lanes)
-        opposite = fn.rem(fn.sub(self.half, at), self.half)
-        other = conjugate(self.matrix.load(opposite, 0, self.lanes))
-        even = scaled(added(one, other), 0.5)
-        real, imaginary = scaled(subtracted(one, other), 0.5)
-        odd = (imaginary, -real)
+        opposite = self.matrix.load(fn.rem(fn.sub(self.half, at), self.half), 0, self.lanes)
+        even, odd = result_halves(one, opposite)
         return added(even, times(odd, spread(self._roots.load(at), self.lanes)))
 
     # -- to real numbers -------------------------------------------------------------------------
@@ -105,11 +124,8 @@ class RealSide:
             self.matrix.store(here, 0, self._folded(first, second, here))
 
     def _folded(self, one: Parts, opposite: Parts, at: Integer) -> Parts:
-        other = conjugate(opposite)
         root = conjugate(spread(self._roots.load(at), self.lanes))
-        real, imaginary = times(subtracted(one, other), root)
-        found = added(added(one, other), (-imaginary, real))
-        return found[::-1]
+        return added(*given_halves(one, opposite, root))[::-1]
 
     def get(self, at: Integer, scale: float) -> tuple[Number]:
         """Return real number `at` of each line, times a factor."""

@@ -196,9 +196,7 @@ class _Writer:
         key, low, high = (
             Number(fn, self.target, "i64", lanes, fn.splat("i64", x, lanes)) for x in state
         )
-        start = fn.splat("i64", str(first), lanes)
-        steps = fn.op(f"add <{lanes} x i64> {start}, {memory.lane_numbers(lanes)}")
-        counter = low + low.named("i64", steps)
+        counter = low + memory.numbered_lanes(fn, self.target, first, lanes)
         if form.is_threefry:
             found = threefry(key, counter)
         else:
