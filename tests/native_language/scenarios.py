@@ -173,7 +173,7 @@ def _homes(world: World) -> None:
     found = world.array("found", [None])
 
     def find() -> Steps:
-        home = yield from world.stepped.function(idle.find_home)(queue, 4096)
+        home = yield from world.stepped.function(idle.find_home)(queue, 4096, 0)
         yield ("set", found, 0, home)
 
     world.start(idle.keep_home, queue, first, 8192, 0, 4096)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, final
 from lowtide.backends.build import constant_bytes
 from lowtide.backends.interface import Progress
 from lowtide.backends.kept import kept, target_of
+from lowtide.buffers.own_results import with_own_results
 from lowtide.codegen.bundles.bundles import bundled
 from lowtide.codegen.cpu.kernels import Kernels
 from lowtide.codegen.program import NO_CODE, thunks_of
@@ -24,6 +25,7 @@ from lowtide.llvm.routines import routines_of
 from lowtide.llvm.target import Target, host_target
 from lowtide.options import Options
 from lowtide.runtime.cpu.program import NativeProgram, interface_of
+from lowtide.runtime.cpu.results import PLACED_BYTES
 
 if TYPE_CHECKING:
     from lowtide.tuning.tuner import Tuner
@@ -116,11 +118,12 @@ class CpuKernels:
         kernels = self.kernels
         sequences = plan.module.schedule.sequences
         ways = kernels.number, kernels.host_call, kernels.collective
-        thunks = thunks_of(plan.assignment, sequences, *ways)
+        assignment = with_own_results(plan.assignment, PLACED_BYTES)
+        thunks = thunks_of(assignment, sequences, *ways)
         written = kernels.write()
         constants = constant_bytes(plan)
         small = {i: x.tobytes() for i, x in constants if x.size <= _SMALL_BYTES}
-        found = bundled(thunks, written.entries, written.texts, small, plan.assignment.outputs)
+        found = bundled(thunks, written.entries, written.texts, small, assignment.outputs)
         parts = frozenset() if self._isolate else kernels_of_bundles(found.thunks)
         alone = [x for number, x in enumerate(written.texts) if number not in parts]
         make = partial(compile_modules, isolated=self._isolate)
@@ -135,7 +138,7 @@ class CpuKernels:
             found.thunks,
             written.entries,
             tuple(dict.fromkeys(objects)),
-            interface_of(plan.module, plan.assignment),
+            interface_of(plan.module, assignment),
             constants,
             plan.module.replica_count,
             plan.module.num_partitions,

@@ -112,8 +112,8 @@ class BufferStorage(Counted):
 
     `block` is to be freed with it, `parent` is a storage that has the memory, `queue` is the one of
     the device where its bytes count. `is_odd` says that its elements are not in row-major order.
-    Pages that were moved out of an arena begin at `home`: `pages` bytes, of which the `inner_bytes`
-    from `inner` on moved.
+    Pages of its own begin at `home`: `pages` bytes, of which the `inner_bytes` from `inner` on may
+    move.
     """
 
     data: Address
@@ -159,9 +159,10 @@ class BufferKind(NativeRecord):
 class ResultRecord(NativeRecord):
     """A result: how it is made (a `Fill` or one of those above), its base and offset, its type.
 
-    `argument` is the one that it takes the place of, or -1. The rest is for pages that move: bytes
-    ahead of the result in them, the first whole page and the bytes of whole pages, all bytes, where
-    these begin modulo a huge page; and stretches of addresses whose pages moved away.
+    `argument` is the one that it takes the place of, or -1. The rest is for results with pages of
+    their own, which moved or were written there: bytes ahead of the result in them, the first whole
+    page and the bytes of whole pages, all bytes, 0 for other results, where these begin modulo a
+    huge page; and stretches of addresses whose pages moved away.
     """
 
     fill: int

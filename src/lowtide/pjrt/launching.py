@@ -27,10 +27,11 @@ from lowtide.pjrt.program_answers import generated_bytes
 from lowtide.pjrt.programs import PluginProgram
 from lowtide.pjrt.queues import WORKER_ARENAS, DeviceQueue, queue_of
 from lowtide.runtime.cpu.arena import NO_ARENA
+from lowtide.runtime.cpu.entry import Fill
 from lowtide.runtime.cpu.handover import form_at
 from lowtide.runtime.cpu.launch import LaunchPlan
 from lowtide.runtime.cpu.pages import give
-from lowtide.runtime.cpu.results import Made
+from lowtide.runtime.cpu.results import MOVED_BYTES, Made
 
 UNKNOWN: Final = 1 << 62
 """The nanoseconds that a run is expected to take where nothing says how long it is."""
@@ -139,11 +140,13 @@ def _results(program: PluginProgram, made: Sequence[Made], places: Mapping[int, 
             elif x.moved:
                 row.fill = MOVE
                 _set_form(row, places[x.allocation] + x.offset)
+            elif x.fill is Fill.PLACE and x.nbytes >= MOVED_BYTES:
+                _set_form(row, 0)
     return records
 
 
 def _set_form(row: Any, begin: int) -> None:
-    """Note how a result that begins there in an arena lies in pages."""
+    """Note how a result lies in pages that begins there in an arena, or with a page of its own."""
     form = form_at(begin, row.nbytes)
     row.data, row.inner, row.inner_bytes = form.data, form.inner, form.inner_bytes
     row.pages, row.remainder = form.pages, form.remainder

@@ -1,7 +1,8 @@
-"""Machine code for large results: their pages move out of the arena, as in `runtime.cpu.handover`.
+"""Machine code for the pages of large results, as in `runtime.cpu.handover`.
 
-A result gets a stretch of memory, its home, into which the pages move. The hole that it leaves is
-filled before the next run, with the pages of a home that waits: none is ever cleared again.
+A result gets a stretch of memory, its home. The program writes there, or in the arena, from where
+the pages then move into the home. The hole that they leave is filled before the next run, with the
+pages of a home that waits: none is ever cleared again.
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ from lowtide.native import (
     variadic,
 )
 from lowtide.pjrt.blocks import HOMES, BufferStorage, Queue, ResultRecord
-from lowtide.pjrt.native_idle import account, find_home, munmap
+from lowtide.pjrt.native_idle import account, find_home, madvise, munmap
 from lowtide.runtime.cpu.pages import HUGE_PAGE
 
 READ_WRITE: Final = 3
 PRIVATE_UNRESERVED: Final = 0x4022
 KEEP_PLACE: Final = 7
 """What `mremap` is asked for: a move to a fixed place, which leaves the old one mapped."""
+
+MAY_BE_HUGE: Final = 14
+"""What `madvise` is told of pages that may be huge ones."""
 
 NO_MEMORY: Final = -1
 
@@ -52,7 +56,7 @@ def move_pages(source: Address, nbytes: int, target: Address) -> Address:
 @native
 def refill(queue: Queue, record: ResultRecord, begin: Address) -> None:
     """Move pages that wait to where a result will lie in an arena, ahead of a run."""
-    home = find_home(queue, record.inner_bytes)
+    home = find_home(queue, record.inner_bytes, 0)
     if home is not None:
         hole = begin + (record.inner - record.data)
         pages, inner = home.pages, home.inner
@@ -87,6 +91,29 @@ def reserve(nbytes: int, remainder: int) -> Address:
         munmap(start, ahead)
     munmap(start + ahead + nbytes, HUGE_PAGE - ahead)
     return start + ahead
+
+
+@native
+def settle_in(record: ResultRecord, storage: BufferStorage) -> Address:
+    """Give a storage a home for a result that is written there; return where it begins.
+
+    It is one that waits, or a new one; 0 where there is no memory.
+    """
+    waiting = find_home(storage.queue, record.inner_bytes, record.pages)
+    if waiting is not None:
+        home = address_of(waiting)
+        storage.pages, storage.inner = waiting.pages, waiting.inner
+        storage.inner_bytes = waiting.inner_bytes
+    else:
+        home = reserve(record.pages, 0)
+        if home == NO_MEMORY:
+            return 0
+        if record.pages >= HUGE_PAGE:
+            madvise(home, record.pages, MAY_BE_HUGE)
+        storage.pages, storage.inner, storage.inner_bytes = record.pages, 0, record.inner_bytes
+    storage.home, storage.data = home, home
+    account(storage.queue, record.nbytes)
+    return home
 
 
 @native

@@ -133,14 +133,17 @@ def keep_home(queue: Queue, home: Address, pages: int, inner: int, inner_bytes: 
 
 
 @native
-def find_home(queue: Queue, inner_bytes: int) -> WaitingHome | None:
-    """Return a home with as many bytes that may move, which no longer waits, or None."""
+def find_home(queue: Queue, inner_bytes: int, pages: int) -> WaitingHome | None:
+    """Return a home with as many bytes that may move, which no longer waits, or None.
+
+    It has at least that many bytes of pages.
+    """
     if not queue.idle.load(SEQ_CST):
         return None
     guard(queue)
     before: WaitingHome | None = None
     home = queue.homes
-    while home is not None and home.inner_bytes != inner_bytes:
+    while home is not None and (home.inner_bytes != inner_bytes or home.pages < pages):
         before = home
         home = home.next
     if home is not None:

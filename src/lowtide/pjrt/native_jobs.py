@@ -43,7 +43,7 @@ from lowtide.pjrt.blocks import (
     RunFrame,
 )
 from lowtide.pjrt.native_events import EVERYBODY, complete, has_happened, release, retain, wake
-from lowtide.pjrt.native_homes import refill, take_over
+from lowtide.pjrt.native_homes import refill, settle_in, take_over
 from lowtide.pjrt.native_idle import account
 from lowtide.pjrt.native_objects import ALIVE, DELETED, lock, release_block, storage_of, unlock
 from lowtide.runtime.cpu.entry import Fill
@@ -266,7 +266,7 @@ def begin_result(job: QueuedCall, number: int, bases: NativeItems[Address]) -> b
     fill = result.fill
     if fill == MOVE or (fill == CONSUME and steal(job, result.argument, storage)):
         return True
-    data = room(storage)
+    data = settle_in(result, storage) if result.pages else room(storage)
     if not data:
         return False
     if fill == CONSUME or fill == Fill.RENEW:

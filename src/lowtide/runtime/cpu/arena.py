@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Final
 from weakref import finalize
 
@@ -28,11 +28,11 @@ class ArenaPlan:
     nbytes: int
 
 
-def arena_plan(memories: Sequence[Memory]) -> ArenaPlan:
-    """Return where the allocations that a call provides lie."""
+def arena_plan(memories: Sequence[Memory], elsewhere: Set[int] = frozenset()) -> ArenaPlan:
+    """Return where the allocations that a call provides lie, but for those that lie elsewhere."""
     places, end = [], 0
     for index, memory in enumerate(memories):
-        if memory.kind in PROVIDED:
+        if memory.kind in PROVIDED and index not in elsewhere:
             places.append((index, end))
             end += -(-memory.nbytes // LINE) * LINE
     return ArenaPlan(tuple(places), pages.whole_pages(end))

@@ -16,7 +16,7 @@ from lowtide.ir.literal import DTYPES
 from lowtide.native import NativeUnit
 from lowtide.runtime.cpu.arena import ArenaPlan, aligned, arena_plan
 from lowtide.runtime.cpu.arguments import alignment, physical_sizes
-from lowtide.runtime.cpu.entry import C_CONTIGUOUS, WRITEABLE
+from lowtide.runtime.cpu.entry import C_CONTIGUOUS, WRITEABLE, Fill
 from lowtide.runtime.cpu.frame import EXTRA_BASES, NOTHING, UNREAD, FramePlan, Words
 from lowtide.runtime.cpu.linked import Linked
 from lowtide.runtime.cpu.native import native
@@ -43,7 +43,8 @@ class Binding:
         self.consuming = made_results(self.interface, nothing=nothing, consume=True)
         shares = program.threads > 1 and self.linked.table.shared_seconds > 0
         self.pool: Pool | None = pool_of(program.threads, self.native) if shares else None
-        self.arena: ArenaPlan = arena_plan(self.interface.memories)
+        placed = {x.allocation for x in self.made if x.fill is Fill.PLACE}
+        self.arena: ArenaPlan = arena_plan(self.interface.memories, placed)
         self.frames = self._frame_plan(program)
 
     def _frame_plan(self, program: NativeProgram) -> FramePlan:

@@ -17,12 +17,12 @@ from lowtide.runtime.cpu.binding import Binding
 from lowtide.runtime.cpu.entry import Fill
 from lowtide.runtime.cpu.frame import Frame
 from lowtide.runtime.cpu.general import opened, prepared, run
-from lowtide.runtime.cpu.handover import Recycled, refill, taken_over
+from lowtide.runtime.cpu.handover import Recycled, new_array, refill, taken_over
 from lowtide.runtime.cpu.launch import LaunchPlan, launch_plan
 from lowtide.runtime.cpu.looking import PARTICIPANT
 from lowtide.runtime.cpu.profile import Span, new_record, spans
 from lowtide.runtime.cpu.program import NativeProgram, Structure, nested
-from lowtide.runtime.cpu.results import Made, reshaped
+from lowtide.runtime.cpu.results import PLACED_BYTES, Made, reshaped
 from lowtide.runtime.devices.native_rendezvous import UNMET
 from lowtide.runtime.devices.rendezvous import participant_for, rendezvous_error
 
@@ -120,7 +120,8 @@ class LinkedExecutable:
         if found is not _REFUSED:
             return found
         frame = self._frame(kind)
-        return self._finished(frame, kind, arrays, run(self._binding, frame, arrays, kind.made))
+        results = run(self._binding, frame, arrays, kind.made, self._pages)
+        return self._finished(frame, kind, arrays, results)
 
     def profile(self, *arguments: Any) -> tuple[Any, tuple[Span, ...]]:
         """Return the results of a call, and when each thunk ran, in order of their ends.
@@ -136,7 +137,7 @@ class LinkedExecutable:
         frame = self._new_frame(table.workspace)
         frame.replace_table(table.words.ctypes.data)
         frame.control[2] = record.ctypes.data
-        results = run(self._binding, frame, arrays, self._binding.made)
+        results = run(self._binding, frame, arrays, self._binding.made, self._pages)
         found = self._finished(frame, self._plain, arrays, results, keep=False)
         return found, spans(record, table.names)
 
@@ -162,12 +163,21 @@ class LinkedExecutable:
         self.empty()
         self._arenas = arenas
 
+    @property
+    def _pages(self) -> Recycled:
+        """The pages of results that are gone."""
+        return self._recycled if self._arenas is None else self._arenas.recycled
+
     # -- parts of a call -----------------------------------------------------------------------
 
     def _quick(self, arguments: tuple[Any, ...], kind: _Kind) -> Any:
         """Return the results where native code takes the arguments as they are, else _REFUSED."""
         frame = self._frame(kind)
-        results = tuple([_empty(sizes, dtype) for sizes, dtype in kind.new])
+        if kind.is_placed:
+            recycled = self._pages
+            results = tuple([new_array(x, recycled) for x in kind.made])
+        else:
+            results = tuple([_empty(sizes, dtype) for sizes, dtype in kind.new])
         status = self._entry(arguments, results, frame.consuming if kind.consume else frame.address)
         if status:
             self._release(frame)
@@ -228,9 +238,7 @@ class LinkedExecutable:
                 array = reshaped(arguments[x.consumed], x)
             elif x.moved:
                 begin = int(frame.bases[x.allocation]) + x.offset
-                arenas = self._arenas
-                recycled = self._recycled if arenas is None else arenas.recycled
-                array = taken_over(begin, x, recycled, fill=arenas is None)
+                array = taken_over(begin, x, self._pages, fill=self._arenas is None)
             found.append(x.finished(array))
         if keep:
             self._release(frame)
@@ -240,17 +248,19 @@ class LinkedExecutable:
 class _Kind:
     """How calls that do or do not consume make their results.
 
-    `new` are sizes and dtypes of the arrays made before the run. Those are all that is to be
-    returned where the one result is `single`, or the results are `flat`.
+    `new` are sizes and dtypes of the arrays made before the run, some of which want memory of a
+    kind of its own if `is_placed`. Those are all that is to be returned where the one result is
+    `single`, or the results are `flat`.
     """
 
-    __slots__ = ("consume", "flat", "made", "new", "single")
+    __slots__ = ("consume", "flat", "is_placed", "made", "new", "single")
 
     def __init__(self, made: tuple[Made, ...], structure: Structure, *, consume: bool) -> None:
         self.consume = consume
         simple = all(x.turned is None and x.fill is not Fill.NONE for x in made)
         self.made = made
         self.new = [((0,) if x.fill is Fill.NONE else x.sizes, x.dtype) for x in made]
+        self.is_placed = any(x.fill is Fill.PLACE and x.nbytes >= PLACED_BYTES for x in made)
         self.single = simple and structure == 0
         self.flat = simple and structure == tuple(range(len(made)))
 

@@ -6,14 +6,13 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from lowtide.ir.given_arrays import check_count
 from lowtide.ir.literal import Array
 from lowtide.runtime.cpu.arguments import as_array, check_disjoint, consumable, in_memory_order
 from lowtide.runtime.cpu.binding import Binding
 from lowtide.runtime.cpu.entry import Fill
 from lowtide.runtime.cpu.frame import Frame
+from lowtide.runtime.cpu.handover import Recycled, new_array
 from lowtide.runtime.cpu.results import Made
 from lowtide.runtime.devices.native_rendezvous import UNMET
 from lowtide.runtime.devices.rendezvous import rendezvous_error
@@ -39,15 +38,22 @@ def prepared(binding: Binding, opened: Sequence[Array], made: Sequence[Made]) ->
     return tuple(arrays)
 
 
-def run(binding: Binding, frame: Frame, arrays: Sequence[Array], made: Sequence[Made]) -> list[Any]:
+def run(
+    binding: Binding,
+    frame: Frame,
+    arrays: Sequence[Array],
+    made: Sequence[Made],
+    recycled: Recycled,
+) -> list[Any]:
     """Run on prepared arguments; return results, None where they are pages or arguments.
 
-    Raises what the handler of a signal raises, and RendezvousError where other devices do not come.
+    New arrays may have pages that were `recycled`. Raises what the handler of a signal raises, and
+    RendezvousError where other devices do not come.
     """
     for argument, array in zip(binding.interface.arguments, arrays, strict=True):
         if argument.allocation >= 0:
             frame.bases[argument.allocation] = array.ctypes.data
-    results = [_begun(x, frame) for x in made]
+    results = [_begun(x, frame, recycled) for x in made]
     if binding.native.run_alone(*frame.run_words()) == UNMET:
         raise rendezvous_error(binding.program, binding.linked.collectives)
     for x, result in zip(made, results, strict=True):
@@ -57,10 +63,10 @@ def run(binding: Binding, frame: Frame, arrays: Sequence[Array], made: Sequence[
     return results
 
 
-def _begun(made: Made, frame: Frame) -> Any:
+def _begun(made: Made, frame: Frame, recycled: Recycled) -> Any:
     if made.fill is Fill.NONE:
         return None
-    result: Array = np.empty(made.sizes, made.dtype)
+    result = new_array(made, recycled)
     if made.fill is Fill.RENEW:
         ctypes.memmove(result.ctypes.data, int(frame.bases[made.allocation]), made.nbytes)
     if made.fill in (Fill.RENEW, Fill.PLACE):

@@ -1,4 +1,4 @@
-"""Large results that leave the arena by their pages: these move to an array, others replace them.
+"""Memory of results: new arrays, and pages of the arena that move to one while others replace them.
 
 A moved page is neither copied nor filled again. When the array dies its pages wait for the next
 result of the same place. They move into the hole that this one leaves.
@@ -15,8 +15,10 @@ import numpy as np
 from lowtide.ir.literal import Array
 from lowtide.records import dataclass
 from lowtide.runtime.cpu import pages
+from lowtide.runtime.cpu.arena import LINE
+from lowtide.runtime.cpu.entry import Fill
 from lowtide.runtime.cpu.pages import HUGE_PAGE, PAGE
-from lowtide.runtime.cpu.results import Made, reshaped
+from lowtide.runtime.cpu.results import MOVED_BYTES, PLACED_BYTES, Made, reshaped
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,25 @@ class Owner:
             "version": 3,
         }
         finalize(self, home.keep_full, address, form).atexit = False
+
+
+def new_array(made: Made, recycled: Recycled) -> Array:
+    """Return memory for a result, in order of memory, that begins with a line of a cache.
+
+    Large results have pages of their own, which may have waited; a result that is made otherwise
+    has no elements yet. Raises OutOfMemoryError.
+    """
+    if made.fill is not Fill.PLACE or made.nbytes < PLACED_BYTES:
+        return np.empty((0,) if made.fill is Fill.NONE else made.sizes, made.dtype)
+    if made.nbytes < MOVED_BYTES:
+        room = np.empty(made.nbytes + LINE, np.uint8)
+        begin = -room.ctypes.data % LINE
+        return reshaped(room[begin : begin + made.nbytes], made)
+    form = form_at(0, made.nbytes)
+    address = recycled.full(form)
+    if address is None:
+        address = pages.take(form.pages, huge=True)
+    return reshaped(np.asarray(Owner(address, form, recycled)), made)
 
 
 def refill(begin: int, made: Made, recycled: Recycled) -> None:

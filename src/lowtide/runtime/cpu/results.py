@@ -14,6 +14,9 @@ from lowtide.runtime.cpu.arguments import is_row_major, major_to_minor, physical
 from lowtide.runtime.cpu.entry import Fill
 from lowtide.runtime.cpu.program import Interface, ProgramResult
 
+PLACED_BYTES: Final = 128 << 10
+"""From here on a result that is an allocation of its own is written where it stays."""
+
 MOVED_BYTES: Final = 1 << 20
 """From here on moving pages takes less time than copying."""
 
