@@ -133,6 +133,22 @@ def test_results_are_their_own_while_they_live(count: int) -> None:
         np.testing.assert_array_equal(less, x - np.float32(k))
 
 
+def test_a_result_that_is_returned_twice_is_two_arrays() -> None:
+    def function(x):
+        total = x + 1
+        return total, total, x, total[:, ::-1]
+
+    run = lowtide.jit(function)
+    x = np.random.default_rng(0).random((512, PLACED_BYTES // 1024), np.float32)
+    found = [run(x), run(x)]
+    for results in found:
+        for result, expected in zip(results, (x + 1, x + 1, x, (x + 1)[:, ::-1]), strict=True):
+            np.testing.assert_array_equal(result, expected)
+    arrays = [x, *found[0], *found[1]]
+    for number, array in enumerate(arrays):
+        assert not any(np.shares_memory(array, other) for other in arrays[:number])
+
+
 @pytest.mark.parametrize("megabytes", [0.25, 3])
 def test_an_arena_has_no_bytes_of_results_that_are_placed(megabytes: float) -> None:
     draft = Draft(units=int(megabytes * 2**20) // (4 * UNIT))
