@@ -183,8 +183,6 @@ def test_bad_text_says_where(name, data, line, column, message, tmp_path):
         ("a.hlo.xz", lzma.compress(TEXT.encode())[:60], "the xz data are damaged"),
         ("a.hlo.gz", gzip.compress(TEXT.encode(), mtime=0)[:60], "the gzip data are damaged"),
         ("a.hlo.gz", b"\x1f\x8b" + bytes(40), "the gzip data are damaged"),
-        ("a.hlo", b"module @jit_f {\n}", r"this is MLIR .*as_text\(dialect='hlo'\)"),
-        ("a.pb", b"ML\xefR\x01", "this is MLIR bytecode"),
         ("a.txt", "HloModule".encode("utf-16"), "UTF-16"),
     ],
 )

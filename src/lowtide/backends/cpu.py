@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, final
 from lowtide.backends.build import constant_bytes
 from lowtide.backends.interface import Progress
 from lowtide.backends.kept import kept, target_of
-from lowtide.buffers.own_results import with_own_results
 from lowtide.codegen.bundles.bundles import bundled
 from lowtide.codegen.cpu.kernels import Kernels
 from lowtide.codegen.program import NO_CODE, thunks_of
@@ -24,6 +23,7 @@ from lowtide.llvm.objects import compile_modules, environment
 from lowtide.llvm.routines import routines_of
 from lowtide.llvm.target import Target, host_target
 from lowtide.options import Options
+from lowtide.runtime.cpu.own_results import with_own_results
 from lowtide.runtime.cpu.program import NativeProgram, interface_of
 from lowtide.runtime.cpu.results import PLACED_BYTES
 

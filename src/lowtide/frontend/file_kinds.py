@@ -7,6 +7,15 @@ from typing import Final
 IDENTIFIER: Final = b"TFL3"
 """Bytes 4 to 7 of a TFLite model."""
 
+BYTECODE: Final = b"ML\xefR"
+"""The first bytes of MLIR's bytecode."""
+
+_TEXTS: Final = (b"module @", b"module attributes", b"module {", b"#loc", b"func.func")
+"""How texts of MLIR begin."""
+
+_MOST_FIELDS: Final = 64
+"""Bytes of the list of fields of an export at most."""
+
 
 def looks_like_tflite(data: bytes) -> bool:
     """Return whether bytes begin as a TFLite model does."""
@@ -21,3 +30,23 @@ def looks_like_nnvm(data: bytes) -> bool:
 def begins_like_nnvm(data: bytes) -> bool:
     """Return whether a text begins as a graph of NNVM does, behind white space."""
     return data.lstrip().startswith(b"{")
+
+
+def looks_like_stablehlo(data: bytes) -> bool:
+    """Return whether bytes begin as MLIR does, its text or bytecode, or are those of an export."""
+    text = data
+    while text.startswith(b"//"):
+        text = text.partition(b"\n")[2].lstrip()
+    return text.startswith((BYTECODE, *_TEXTS)) or looks_like_export(data)
+
+
+def looks_like_export(data: bytes) -> bool:
+    """Return whether bytes are what `jax.export` serializes: a table of flatbuffers with bytecode.
+
+    Such a table is found where the first four bytes say, and tells where its own fields are listed.
+    """
+    root = int.from_bytes(data[:4], "little")
+    if not 4 <= root <= len(data) - 4 or data.find(BYTECODE) < 4:
+        return False
+    fields = root - int.from_bytes(data[root : root + 4], "little", signed=True)
+    return 4 <= fields <= len(data) - 4 and data[fields] <= _MOST_FIELDS

@@ -1,4 +1,4 @@
-"""Modules from files: HLO, ONNX, TensorFlow's graphs, compressed or not, dumps, and "-"."""
+"""Modules from files: HLO, StableHLO, ONNX, TensorFlow's graphs, compressed or not, dumps, "-"."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from typing import Any, Final
 
 from lowtide.frontend.compressed import LIMIT_BYTES, read_bytes
 from lowtide.frontend.dump_directory import find_module
-from lowtide.frontend.file_kinds import looks_like_nnvm, looks_like_tflite
+from lowtide.frontend.file_kinds import (
+    looks_like_nnvm,
+    looks_like_stablehlo,
+    looks_like_tflite,
+)
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.frontend.other_protobuf import refuse_other_protobuf
 from lowtide.ir import HloProtoError, HloTextError, InputError, Module
@@ -33,11 +37,6 @@ _HEAD_BYTES: Final = 4096
 _ZIP: Final = b"PK\x03\x04"
 
 _FOREIGN: Final = (
-    (b"ML\xefR", "this is MLIR bytecode"),
-    (b"module @", "this is MLIR (StableHLO)"),
-    (b"module attributes", "this is MLIR (StableHLO)"),
-    (b"#loc", "this is MLIR (StableHLO)"),
-    (b"module {", "this is MLIR (StableHLO)"),
     (b"\xff\xfe", "this is UTF-16 text"),
     (b"\xfe\xff", "this is UTF-16 text"),
     (_ZIP, "this is a zip archive"),
@@ -62,7 +61,7 @@ class ModuleInput:
 
 
 def read(path: str | os.PathLike[str]) -> Module:
-    """Return the module in a file: HLO text, protobuf, ONNX, or the newest of a dump directory.
+    """Return the module in a file: HLO, StableHLO, ONNX, ..., or the newest of a dump directory.
 
     Files that are compressed with xz or gzip are opened too; "-" is standard input. The module is
     not verified. Raises InputError, or HloTextError for a place in a text.
@@ -80,8 +79,9 @@ def read_input(
     """Return the module in a file together with the arguments that a snapshot holds.
 
     `sizes` are those of dimensions that an ONNX model has names for, `shapes` those of its inputs,
-    of arguments of a graph of NNVM, and of inputs of a SavedModel, whose `signature` is meant.
-    Raises as `read` does, also for more than `limit_bytes` bytes after decompression.
+    of arguments of a graph of NNVM or of StableHLO, and of inputs of a SavedModel,
+    whose `signature` is meant. Raises as `read` does, also for more than `limit_bytes` bytes after
+    decompression.
     """
     name = os.fspath(path)
     if name == STDIN:
@@ -114,8 +114,11 @@ def read_input(
         from lowtide.frontend.nnvm.module import module_of
 
         return ModuleInput(module_of(read_nnvm(data, str(file)), shapes or {}), str(file))
+    if looks_like_stablehlo(data):
+        return ModuleInput(_read_stablehlo(data, str(file), shapes or {}), str(file), others=others)
     if shapes:
-        raise InputError("only ONNX models, SavedModels and graphs of NNVM take shapes", file=name)
+        known = "ONNX models, SavedModels, StableHLO and graphs of NNVM"
+        raise InputError(f"only {known} take shapes", file=name)
     return replace(_parse(data, str(file)), others=others)
 
 
@@ -144,6 +147,12 @@ def _read_saved_model(
     return ModuleInput(found.module, str(folder), initial=found.state)
 
 
+def _read_stablehlo(data: bytes, file: str, shapes: Mapping[str, Sequence[int]]) -> Module:
+    from lowtide.frontend.stablehlo import read_stablehlo
+
+    return read_stablehlo(data, file, shapes)
+
+
 def _reason(error: OSError | ValueError) -> str:
     if isinstance(error, FileNotFoundError):
         return "no such file or directory"
@@ -156,6 +165,8 @@ def _parse(data: bytes, file: str) -> ModuleInput:
     if not data or data.isspace():
         what = "nothing but white space" if data else "the input is empty"
         raise HloTextError(f"expected a module; {what}", line=1, column=1, file=file)
+    if looks_like_stablehlo(data):
+        return ModuleInput(_read_stablehlo(data, file, {}), file)
     if not _has_models(data):
         _refuse_foreign(data, file)
     if looks_like_tflite(data) or _has_models(data):

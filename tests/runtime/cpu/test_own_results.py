@@ -8,7 +8,6 @@ from tests.runtime.cpu.handmade import ADD, UNIT, Draft, kernel
 
 import lowtide
 from lowtide import compiler
-from lowtide.buffers.own_results import LINE, with_own_results
 from lowtide.checking.plan import check_plan
 from lowtide.evaluator import evaluate
 from lowtide.evaluator.in_arena import differing_leaves, run_in_arena
@@ -21,6 +20,7 @@ from lowtide.ir.buffer import (
 )
 from lowtide.runtime.cpu.call import CallOptions, load
 from lowtide.runtime.cpu.entry import Fill
+from lowtide.runtime.cpu.own_results import LINE, with_own_results
 from lowtide.runtime.cpu.program import Memory
 from lowtide.runtime.cpu.results import MOVED_BYTES, PLACED_BYTES
 from lowtide.testing.check_pass import seeded_arguments

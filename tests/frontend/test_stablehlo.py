@@ -1,0 +1,113 @@
+"""StableHLO from files: text, bytecode, exports of JAX, unknown sizes, and what is refused."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lowtide
+from lowtide.frontend.file_kinds import looks_like_stablehlo
+from lowtide.frontend.files import read_input
+from lowtide.ir import HloTextError, InputError
+
+jax = pytest.importorskip("jax")
+import jax.numpy as jnp  # noqa: E402
+from jax import export  # noqa: E402
+
+
+def function(x, y):
+    return jnp.tanh(x @ y).sum(0), jnp.sort(x, axis=1)
+
+
+def exported(rows="8", platforms=None):
+    sizes = export.symbolic_shape(f"{rows}, 16")
+    x = jax.ShapeDtypeStruct(sizes, np.float32)
+    y = jax.ShapeDtypeStruct((16, 4), np.float32)
+    return export.export(jax.jit(function), platforms=platforms)(x, y)
+
+
+def written(folder: Path, name: str, data: bytes | str) -> Path:
+    path = folder / name
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return path
+
+
+FORMS = {
+    "text.mlir": lambda x: x.mlir_module(),
+    "commented.txt": lambda x: "// a comment\n// another\n" + x.mlir_module(),
+    "portable.mlirbc": lambda x: x.mlir_module_serialized,
+    "function.bin": lambda x: bytes(x.serialize()),
+}
+
+
+def runs_right(module, rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    x = rng.random((rows, 16), np.float32)
+    y = rng.random((16, 4), np.float32)
+    found = lowtide.compile(module)(x, y)
+    for result, expected in zip(found, function(x, y), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_each_form_is_read(tmp_path: Path, name: str) -> None:
+    path = written(tmp_path, name, FORMS[name](exported()))
+    runs_right(lowtide.read(path), 8)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_unknown_sizes_are_given(tmp_path: Path, name: str) -> None:
+    path = written(tmp_path, name, FORMS[name](exported("2*b")))
+    with pytest.raises(InputError, match=r"sizes are unknown of arg0, a tensor<\?x16x.*--shape"):
+        lowtide.read(path)
+    for rows in (2, 6):
+        runs_right(read_input(path, shapes={"arg0": (rows, 16)}).module, rows)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ({"arg0": (4, 17)}, r"argument arg0 is tensor<\?x16xf32>, which has no sizes 4,17"),
+        ({"arg0": (4,)}, "has no sizes 4"),
+        ({"arg1": (16, 5), "arg0": (4, 16)}, r"argument arg1 is tensor<16x4xf32>"),
+        ({"ar0": (4, 16)}, "no argument 'ar0'; did you mean 'arg0'"),
+        ({"arg0": (5, 16)}, "divisible|Division|shape"),
+    ],
+)
+def test_wrong_sizes_are_refused(tmp_path: Path, shapes, message: str) -> None:
+    path = written(tmp_path, "x.mlir", exported("2*b").mlir_module())
+    with pytest.raises(InputError, match=message) as caught:
+        read_input(path, shapes=shapes)
+    assert "\n" not in str(caught.value)
+
+
+def test_errors_of_texts_have_a_place(tmp_path: Path) -> None:
+    text = exported().mlir_module().replace("stablehlo.tanh", "stablehlo.tanhh")
+    row = next(n for n, x in enumerate(text.splitlines(), 1) if "tanhh" in x)
+    with pytest.raises(HloTextError, match=r"custom op 'stablehlo\.tanhh' is unknown") as caught:
+        lowtide.read(written(tmp_path, "x.mlir", text))
+    assert caught.value.line == row
+
+
+def damaged():
+    whole = exported()
+    yield "module {", "expected operation name"
+    yield "module { func.func @foo() { return } }", "expected a function @main, found @foo"
+    yield whole.mlir_module_serialized[:500], "not StableHLO that is read"
+    yield bytes(whole.serialize())[:1300], "cut off or damaged"
+    yield bytes(exported(platforms=("cpu", "tpu")).serialize()), "platforms cpu, tpu at once"
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_what_is_not_read_is_one_error(tmp_path: Path, number: int, capfd) -> None:
+    data, message = list(damaged())[number]
+    with pytest.raises(InputError, match=message):
+        lowtide.read(written(tmp_path, "x.mlir", data))
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"HloModule m", b"// HLO\nHloModule m", b"\n\x03abcML\xefR", b"ML", b"//"]
+)
+def test_other_files_are_not_taken_for_it(data: bytes) -> None:
+    assert not looks_like_stablehlo(data)
