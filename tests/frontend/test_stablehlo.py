@@ -89,6 +89,17 @@ def test_errors_of_texts_have_a_place(tmp_path: Path) -> None:
     assert caught.value.line == row
 
 
+def test_lines_are_those_of_the_file_where_it_names_no_others(tmp_path: Path) -> None:
+    text = "module {\n func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n"
+    text += "  %y = stablehlo.sine %x : tensor<2xf32>\n  return %y : tensor<2xf32>\n }\n}\n"
+    path = written(tmp_path, "x.mlir", text)
+    source = lowtide.read(path).entry.root.source
+    assert (source.file, source.line) == (str(path), 3)
+    lowered = jax.jit(lambda x: jnp.sin(x) * 2).lower(1.0)
+    path = written(tmp_path, "y.mlir", lowered.as_text(debug_info=True))
+    assert lowtide.read(path).entry.root.source.file == __file__
+
+
 def damaged():
     whole = exported()
     yield "module {", "expected operation name"

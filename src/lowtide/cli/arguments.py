@@ -15,7 +15,7 @@ ModuleArgument = Annotated[
     str,
     typer.Argument(
         metavar="MODULE",
-        help="HLO text or protobuf, .onnx, dump folder, or -.",
+        help="HLO text or protobuf, StableHLO, .onnx, dump folder, or -.",
         show_default=False,
     ),
 ]

@@ -91,7 +91,7 @@ ShapesOption = Annotated[
         metavar="INPUT=SIZE,...",
         callback=_keep_shapes,
         show_default=False,
-        help="Shape of an input: of ONNX, a SavedModel, NNVM.",
+        help="Shape of an input: of ONNX, StableHLO, ...",
     ),
 ]
 VariantOption = Annotated[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from io import BytesIO
 from typing import Any, Final
 
@@ -45,7 +46,18 @@ def read_stablehlo(data: bytes, file: str, shapes: Shapes) -> Module:
         proto: bytes = converted.as_serialized_hlo_module_proto()
     except errors as error:
         raise _refusal(error, data, file) from None
-    return read_hlo_proto(proto, file)
+    module = read_hlo_proto(proto, file)
+    _name_lines(module, file)
+    return module
+
+
+def _name_lines(module: Module, file: str) -> None:
+    """Have lines of the text itself be lines of that file; MLIR calls it `-`."""
+    for computation in module.computations.values():
+        for instruction in computation.instructions.values():
+            metadata = instruction.metadata
+            if metadata.source_file == "-":
+                instruction.set_metadata(replace(metadata, source_file=file))
 
 
 def _exported(data: bytes) -> bytes:
