@@ -34,7 +34,7 @@ def written(folder: Path, name: str, data: bytes | str) -> Path:
 
 FORMS = {
     "text.mlir": lambda x: x.mlir_module(),
-    "commented.txt": lambda x: "// a comment\n// another\n" + x.mlir_module(),
+    "commented.txt": lambda x: "// a comment\n\n  // another\n" + x.mlir_module(),
     "portable.mlirbc": lambda x: x.mlir_module_serialized,
     "function.bin": lambda x: bytes(x.serialize()),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 IDENTIFIER: Final = b"TFL3"
@@ -12,6 +13,9 @@ BYTECODE: Final = b"ML\xefR"
 
 _TEXTS: Final = (b"module @", b"module attributes", b"module {", b"#loc", b"func.func")
 """How texts of MLIR begin."""
+
+_SPACE: Final = re.compile(rb"(?:\s|//[^\n]*(?:\n|\Z))*")
+"""Comments and white space ahead of a text."""
 
 _MOST_FIELDS: Final = 64
 """Bytes of the list of fields of an export at most."""
@@ -34,10 +38,9 @@ def begins_like_nnvm(data: bytes) -> bool:
 
 def looks_like_stablehlo(data: bytes) -> bool:
     """Return whether bytes begin as MLIR does, its text or bytecode, or are those of an export."""
-    text = data
-    while text.startswith(b"//"):
-        text = text.partition(b"\n")[2].lstrip()
-    return text.startswith((BYTECODE, *_TEXTS)) or looks_like_export(data)
+    space = _SPACE.match(data)
+    start = space.end() if space else 0
+    return data.startswith((BYTECODE, *_TEXTS), start) or looks_like_export(data)
 
 
 def looks_like_export(data: bytes) -> bool:
