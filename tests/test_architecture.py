@@ -385,9 +385,8 @@ def test_parameter_lists_are_short(source: Source) -> None:
 
 @pytest.mark.parametrize("source", sources(), ids=lambda x: x.name)
 def test_functions_fit_on_a_screen(source: Source) -> None:
-    if source.room != "cli":
-        for name, lines in function_lines(source).items():
-            assert lines <= MOST_LINES, f"{name} has {lines} lines"
+    for name, lines in function_lines(source).items():
+        assert lines <= MOST_LINES, f"{name} has {lines} lines"
 
 
 def test_fragments_do_not_grow_in_number() -> None:

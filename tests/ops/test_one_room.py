@@ -90,3 +90,21 @@ def test_readers_of_factors_name_no_other_operations(file):
     text = (PACKAGE / file).read_text()
     assert set(re.findall(r"Opcode\.([A-Z_0-9]+)", text)) == READERS[file]
     assert "lowtide.ops.factors" in text
+
+
+TAKEN_APART = {
+    *("ops/contraction.py", "ops/dot_roles.py", "codegen/elements/ragged.py"),
+    *("transforms/layout/dot_dimensions.py", "transforms/simplify/dot.py"),
+    "transforms/simplify/convolution.py",
+}
+"""Files that take apart the dimension numbers of a dot: to check or to change them."""
+
+WITHOUT_ITS_CODE = ("evaluator/", "checking/", "ir/", "frontend/")
+"""Rooms that say what a dot is, or judge the others, and share no code with them."""
+
+
+def test_roles_of_a_dots_dimensions_stand_in_one_room():
+    files = [path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")]
+    numbers = re.compile(r"\.[lr]hs_(batch|contracting)\b")
+    found = {file for file in files if numbers.search((PACKAGE / file).read_text())}
+    assert {file for file in found if not file.startswith(WITHOUT_ITS_CODE)} == TAKEN_APART

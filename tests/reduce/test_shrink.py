@@ -305,3 +305,12 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["reduce", str(tmp_path / "none.hlo")]) == 1
     assert main(["reduce", str(path), "-o", str(tmp_path / "none" / "x")]) == 1
     assert "x: no such file or directory" in capsys.readouterr().err
+
+
+def test_equal_sizes_are_named_alike_in_any_order():
+    for pairs in ([(0, 1), (1, 2)], [(2, 1), (1, 0)], [(2, 0), (1, 2)]):
+        sizes = Sizes()
+        variables = [sizes.new(6) for _ in range(3)]
+        for a, b in pairs:
+            sizes.equate([a], [b])
+        assert [sizes.factors([x]) for x in variables] == [(0,)] * 3

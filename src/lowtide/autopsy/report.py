@@ -13,7 +13,7 @@ from typing import Final
 from lowtide.ir import SourceLocation
 from lowtide.records import dataclass
 from lowtide.report.memory import MemoryReport
-from lowtide.report.schema import Json, source_json
+from lowtide.report.schema import Json, TextReport, source_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ _TEXTS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class PlanReport:
+class PlanReport(TextReport):
     """The memory report of a plan that was made elsewhere, and the plan taken apart."""
 
     memory: MemoryReport
@@ -225,11 +225,6 @@ class PlanReport:
     def __repr__(self) -> str:
         cause = self.autopsy.cause or "no better plan is known"
         return f"<PlanReport {self.memory!r}; cause: {cause}>"
-
-    def _repr_html_(self) -> str:
-        from lowtide.report.drawing import notebook_html
-
-        return notebook_html(str(self))
 
     def __str__(self) -> str:
         from lowtide.autopsy.screen import autopsy_text

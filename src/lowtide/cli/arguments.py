@@ -81,6 +81,14 @@ TargetOption = Annotated[
         help="cpu (default), cpu:avx2, cuda, cuda:sm_90, ...",
     ),
 ]
+DumpPassOption = Annotated[
+    str,
+    typer.Option(
+        metavar="RE",
+        help="With --dump-to: also the module after each pass whose name this regular "
+        "expression matches, where it changed something.",
+    ),
+]
 ThreadsOption = Annotated[
     int | None,
     typer.Option(min=1, metavar="N", help="Threads of native code; else one per core."),

@@ -9,6 +9,7 @@ import typer
 
 from lowtide.cli.arguments import (
     DeadlineOption,
+    DumpPassOption,
     JsonOption,
     MemoryOption,
     ModuleArgument,
@@ -47,14 +48,7 @@ class _CompileArguments:
             "report into files that have the names of XLA's dumps, and LLVM IR for each kernel.",
         ),
     ] = None
-    dump_pass_re: Annotated[
-        str,
-        typer.Option(
-            metavar="RE",
-            help="With --dump-to: also the module after each pass whose name this regular "
-            "expression matches, where it changed something.",
-        ),
-    ] = ""
+    dump_pass_re: DumpPassOption = ""
     target: Annotated[
         str,
         typer.Option(

@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lowtide.cli.arguments import EffortOption, JsonOption, StageOption
+from lowtide.cli.arguments import EffortOption, JsonOption, StageOption, taking
 from lowtide.cli.shapes import ShapesOption, SizesOption
 from lowtide.options import DEFAULT_STAGE
+from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.report.plan_page import PlanPicture
 
 
-def diff(
+@dataclass(frozen=True, slots=True)
+class _DiffArguments:
+    """The arguments and options of `lowtide diff`."""
+
     before: Annotated[
         str,
         typer.Argument(
@@ -25,27 +29,30 @@ def diff(
             help="MODULE, XLA dump directory, plan, or what `explain --json` wrote.",
             show_default=False,
         ),
-    ],
+    ]
     after: Annotated[
         str,
         typer.Argument(metavar="B", help="The same of the other program.", show_default=False),
-    ],
-    sizes: SizesOption = None,
-    shapes: ShapesOption = None,
-    json: JsonOption = False,
+    ]
+    sizes: SizesOption = None
+    shapes: ShapesOption = None
+    json: JsonOption = False
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Write Markdown, for the page of a CI.")
-    ] = False,
+    ] = False
     html: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE", show_default=False, help="Draw both plans on a page, side by side."
         ),
-    ] = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Parts that are listed.")] = 16,
-    stage: StageOption = DEFAULT_STAGE,
-    effort: EffortOption = "default",
-) -> None:
+    ] = None
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Parts that are listed.")] = 16
+    stage: StageOption = DEFAULT_STAGE
+    effort: EffortOption = "default"
+
+
+@taking(_DiffArguments)
+def diff(given: _DiffArguments) -> None:
     """Show what changed at the memory peak, and which line did it.
 
     Buffers are matched by the names and lines that they come from, never by number. The first line
@@ -65,32 +72,32 @@ def diff(
     from lowtide.report.diff_text import diff_markdown, diff_text
     from lowtide.search.effort import SearchOptions
 
-    if json and markdown:
+    if given.json and given.markdown:
         raise UsageError("--json and --markdown are two forms; give one of them")
     free = FreeSizes(named_sizes(), given_shapes())
-    if free != FreeSizes() and not (is_onnx(before) or is_onnx(after)):
+    if free != FreeSizes() and not (is_onnx(given.before) or is_onnx(given.after)):
         raise UsageError("--dim and --shape are for ONNX models; neither file is one")
-    console.check_outputs(html)
-    options = PlanOptions(stage, search=SearchOptions(effort_named(effort)))
+    console.check_outputs(given.html)
+    options = PlanOptions(given.stage, search=SearchOptions(effort_named(given.effort)))
     sides, pictures = [], []
-    for path in (before, after):
+    for path in (given.before, given.after):
         with progress(f"planning {path}"):
-            if html is None:
+            if given.html is None:
                 sides.append(side_of(path, path, options, free))
             else:
                 side, picture = drawn_side_of(path, options, free)
                 sides.append(side)
                 pictures.append(picture)
     found = diff_of(*sides)
-    if html is not None:
-        _write_page(pictures, diff_text(found, limit=limit), html)
-    if json:
+    if given.html is not None:
+        _write_page(pictures, diff_text(found, limit=given.limit), given.html)
+    if given.json:
         console.write_json(found.to_json())
-    elif markdown:
-        console.write(diff_markdown(found, limit))
+    elif given.markdown:
+        console.write(diff_markdown(found, given.limit))
     else:
         display = display_for(sys.stdout)
-        console.write(diff_text(found, width=display.width, color=display.color, limit=limit))
+        console.write(diff_text(found, width=display.width, color=display.color, limit=given.limit))
 
 
 def _write_page(pictures: Sequence[PlanPicture], text: str, path: Path) -> None:

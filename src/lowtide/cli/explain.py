@@ -166,43 +166,67 @@ def explain(given: _ExplainArguments) -> None:
     """
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError
-    from lowtide.cli.plan_nnvm import is_nnvm, plan_nnvm
-    from lowtide.cli.plan_request import PlanRequest, effort_named
+    from lowtide.cli.plan_request import effort_named
 
-    if given.module is not None and given.module.endswith(".tflite"):
-        from lowtide.cli.plan_micro import explain_model
-
-        if given.is_for_modules:
-            raise UsageError(f"{given.module}: a TFLite model has --limit and --json only")
-        explain_model(given.module, given.limit, json=given.json)
+    if given.module is not None and _explains_other_format(given, given.module):
         return
-    if given.module is not None and is_nnvm(given.module):
-        if given.is_for_modules:
-            raise UsageError(
-                f"{given.module}: a graph of NNVM has --shape, --limit and --json only"
-            )
-        plan_nnvm(
-            given.module,
-            PlanRequest(given.effort, None, given.json, given.limit or PlanRequest().limit),
-        )
-        return
-    changes = _Changes(given.what_if, given.try_change, given.batch)
     request = _Request(
         given.stage,
         effort_named(given.effort),
         given.deadline,
         given.reoptimize,
-        changes,
+        _Changes(given.what_if, given.try_change, given.batch),
         given.target,
         (given.devices, given.whole),
     )
     request.check_target()
     if given.why_not is not None:
-        if changes.any or (given.plan or given.format or given.html or given.batch):
+        if request.changes.any or (given.plan or given.format or given.html or given.batch):
             raise UsageError("--why-not is a question by itself; leave out all but --json")
         _explain_kernels(given.module, request, given.why_not, json=given.json)
         return
-    if given.batch is not None and not changes.any:
+    view = _checked_view(given, request)
+    console.check_outputs(given.html, given.output, given.certificate)
+    _check_files(given, request)
+    if given.format is not None:
+        _write_format(given.module, request, given.format, given.output)
+    elif given.plan is not None:
+        explain_plan(given.module, given.plan, view, compile_again=not given.no_compile)
+    elif given.module is None:
+        raise UsageError("Missing argument 'MODULE'. See 'lowtide explain --help'.")
+    else:
+        _explain_module(given.module, request, view, compile_again=not given.no_compile)
+    if given.certificate is not None and given.module is not None:
+        _write_certificate(given.module, request, given.certificate)
+
+
+def _explains_other_format(given: _ExplainArguments, path: str) -> bool:
+    """Show the plan of what is no module: a TFLite model, a graph of NNVM. Whether it is one."""
+    from lowtide.cli.exit_codes import UsageError
+    from lowtide.cli.plan_nnvm import is_nnvm, plan_nnvm
+    from lowtide.cli.plan_request import PlanRequest
+
+    if path.endswith(".tflite"):
+        from lowtide.cli.plan_micro import explain_model
+
+        if given.is_for_modules:
+            raise UsageError(f"{path}: a TFLite model has --limit and --json only")
+        explain_model(path, given.limit, json=given.json)
+        return True
+    if not is_nnvm(path):
+        return False
+    if given.is_for_modules:
+        raise UsageError(f"{path}: a graph of NNVM has --shape, --limit and --json only")
+    limit = given.limit or PlanRequest().limit
+    plan_nnvm(path, PlanRequest(given.effort, None, given.json, limit))
+    return True
+
+
+def _checked_view(given: _ExplainArguments, request: _Request) -> ExplainView:
+    """Return how the plan is shown; raises UsageError for options that exclude each other."""
+    from lowtide.cli.exit_codes import UsageError
+
+    if given.batch is not None and not request.changes.any:
         raise UsageError("--batch names the batch for --what-if or --try; give one of them")
     if given.what_if and given.try_change is not None:
         raise UsageError("--what-if lists changes, --try makes one of them; give one of the two")
@@ -211,14 +235,19 @@ def explain(given: _ExplainArguments) -> None:
             "--what-if and --try change the program and plan it anew; leave out --plan, whose "
             "report says what would lower that plan"
         )
-    view = ExplainView(
+    return ExplainView(
         given.json,
         given.limit,
         _one_of("--by", given.by, _VIEWS),
         _one_of("--frames", given.frames, _FRAMES),
         given.html,
     )
-    console.check_outputs(given.html, given.output, given.certificate)
+
+
+def _check_files(given: _ExplainArguments, request: _Request) -> None:
+    """Raise UsageError for files that cannot be written of what is asked for."""
+    from lowtide.cli.exit_codes import UsageError
+
     if given.certificate is not None and (given.plan is not None or request.changes.any):
         raise UsageError("--certificate goes without --plan, --what-if and --try")
     if given.certificate is not None and given.module == "-":
@@ -229,20 +258,11 @@ def explain(given: _ExplainArguments) -> None:
         _check_format(given.format, given.plan, json=given.json)
         if given.html is not None:
             raise UsageError("--format and --html are two forms; give one of them")
-        _write_format(given.module, request, given.format, given.output)
-    elif given.plan is not None:
-        if request.asks_for_a_plan:
-            raise UsageError(
-                "--stage, --reoptimize, --effort and --deadline are for a plan that is to be made; "
-                "leave out --plan"
-            )
-        explain_plan(given.module, given.plan, view, compile_again=not given.no_compile)
-    elif given.module is None:
-        raise UsageError("Missing argument 'MODULE'. See 'lowtide explain --help'.")
-    else:
-        _explain_module(given.module, request, view, compile_again=not given.no_compile)
-    if given.certificate is not None and given.module is not None:
-        _write_certificate(given.module, request, given.certificate)
+    elif given.plan is not None and request.asks_for_a_plan:
+        raise UsageError(
+            "--stage, --reoptimize, --effort and --deadline are for a plan that is to be made; "
+            "leave out --plan"
+        )
 
 
 _VIEWS: Final = ("line", "function", "scope", "op", "cause", "stack")

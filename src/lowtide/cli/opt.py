@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lowtide.cli.arguments import JsonOption, ModuleArgument, StageOption, taking
+from lowtide.cli.arguments import DumpPassOption, JsonOption, ModuleArgument, StageOption, taking
 from lowtide.cli.shapes import ShapesOption, SizesOption
 from lowtide.records import dataclass
 
@@ -51,14 +51,7 @@ class _OptArguments:
             "report into files that have the names of XLA's dumps.",
         ),
     ] = None
-    dump_pass_re: Annotated[
-        str,
-        typer.Option(
-            metavar="RE",
-            help="With --dump-to: also the module after each pass whose name this regular "
-            "expression matches, where it changed something.",
-        ),
-    ] = ""
+    dump_pass_re: DumpPassOption = ""
     dot: Annotated[
         Path | None,
         typer.Option(

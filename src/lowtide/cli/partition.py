@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lowtide.cli.arguments import JsonOption, ModuleArgument, size_in_bytes
+from lowtide.cli.arguments import JsonOption, ModuleArgument, size_in_bytes, taking
 from lowtide.cli.shapes import ShapesOption, SizesOption
 from lowtide.cli.shard import DevicesOption, partitioned
+from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.checking.communication import CommunicationCheck
@@ -20,20 +21,23 @@ if TYPE_CHECKING:
     from lowtide.spmd.partitioner import Partitioned
 
 
-def partition(
-    module: ModuleArgument,
-    devices: DevicesOption = None,
+@dataclass(frozen=True, slots=True)
+class _PartitionArguments:
+    """The arguments and options of `lowtide partition`."""
+
+    module: ModuleArgument
+    devices: DevicesOption = None
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write the HLO text here."),
-    ] = None,
+    ] = None
     overlap: Annotated[
         bool,
         typer.Option(
             "--overlap",
             help="Write it optimized, collectives in halves, in the order of the shortest step.",
         ),
-    ] = False,
+    ] = False
     memory: Annotated[
         int | None,
         typer.Option(
@@ -42,21 +46,30 @@ def partition(
             help="Most that a device may hold; else the order of a step may take a tenth more than "
             "the least.",
         ),
-    ] = None,
+    ] = None
     trace: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE", help="Write the simulated step, for Perfetto or chrome://tracing."
         ),
-    ] = None,
+    ] = None
     device: Annotated[
         str | None,
         typer.Option("--device", metavar="NAME", help="Whose times: accelerator, x86-server."),
-    ] = None,
-    sizes: SizesOption = None,
-    shapes: ShapesOption = None,
-    json: JsonOption = False,
-) -> None:
+    ] = None
+    sizes: SizesOption = None
+    shapes: ShapesOption = None
+    json: JsonOption = False
+
+    @property
+    def is_about_steps(self) -> bool:
+        """Whether a step is simulated, for what is asked for."""
+        files = self.trace, self.memory
+        return self.json or self.overlap or any(x is not None for x in files)
+
+
+@taking(_PartitionArguments)
+def partition(given: _PartitionArguments) -> None:
     """Write the program of one device of a sharded module.
 
     Prints HLO text, whose entry has the shapes of one device, once a checker that shares no code
@@ -65,7 +78,6 @@ def partition(
     simulated step in which collectives run beside what computes, and the loops and branches of
     which it is assumed that all devices choose alike.
     """
-    from lowtide import compiler
     from lowtide.cli import console
     from lowtide.cli.exit_codes import OverBudgetError
     from lowtide.cli.modules import load
@@ -73,43 +85,58 @@ def partition(
     from lowtide.ir.printer import COMPLETE, to_text
     from lowtide.overlap.summary import step_line
 
-    record = device_named(device)
-    found = load(module).module
+    record = device_named(given.device)
+    found = load(given.module).module
     with progress(f"partitioning {found.name}"):
-        parts = partitioned(found, devices)
+        parts = partitioned(found, given.devices)
     made = parts.module
-    checked = _checked(str(module), parts)
-    plan: ModulePlan | None = None
-    hidden: HiddenStep | None = None
-    if json or overlap or trace is not None or memory is not None:
-        from lowtide.overlap.hiding import hide_communication
-
-        with progress(f"planning {found.name}"):
-            plan = compiler.plan(made)
-            hidden = hide_communication(plan, memory, record)
-        _checked(str(module), parts, hidden)
-    if trace is not None and hidden is not None:
-        from lowtide.cli.trace import step_trace_json
-        from lowtide.overlap.summary import step_slices
-
-        text = step_trace_json(*step_slices(hidden, record))
-        console.write_file(trace, lambda stream: stream.write(text.encode()))
-    written = hidden.plan.module if overlap and hidden is not None else made
+    checked = _checked(str(given.module), parts)
+    plan, hidden = None, None
+    if given.is_about_steps:
+        plan, hidden = _planned(given, found.name, parts, record)
+    if given.trace is not None and hidden is not None:
+        _write_trace(given.trace, hidden, record)
+    written = hidden.plan.module if given.overlap and hidden is not None else made
     program = to_text(written, COMPLETE)
-    if output is not None:
-        console.write_file(output, lambda stream: stream.write(program.encode()))
-    if json and plan is not None and hidden is not None:
+    if given.output is not None:
+        console.write_file(given.output, lambda stream: stream.write(program.encode()))
+    if given.json and plan is not None and hidden is not None:
         console.write_json(_document(parts, checked, plan, hidden))
-    elif output is None and trace is None:
+    elif given.output is None and given.trace is None:
         console.write_exact(program.removesuffix("\n"))
     elif hidden is not None:
         console.write(step_line(hidden))
-    if memory is not None and hidden is not None and not hidden.fits:
+    if given.memory is not None and hidden is not None and not hidden.fits:
         raise OverBudgetError(
-            f"{module}: a device needs {hidden.needed_bytes:,} bytes, {memory:,} were allowed: for "
-            f"shardings that fit, `lowtide shard {module} --devices {parts.grid.count} "
-            f"--memory {memory}`"
+            f"{given.module}: a device needs {hidden.needed_bytes:,} bytes, {given.memory:,} were "
+            f"allowed: for shardings that fit, `lowtide shard {given.module} --devices "
+            f"{parts.grid.count} --memory {given.memory}`"
         )
+
+
+def _planned(
+    given: _PartitionArguments, name: str, parts: Partitioned, record: DeviceRecord
+) -> tuple[ModulePlan, HiddenStep]:
+    """Return the plan of one device's program, and its step with communication hidden."""
+    from lowtide import compiler
+    from lowtide.cli.progress import progress
+    from lowtide.overlap.hiding import hide_communication
+
+    with progress(f"planning {name}"):
+        plan = compiler.plan(parts.module)
+        hidden = hide_communication(plan, given.memory, record)
+    _checked(str(given.module), parts, hidden)
+    return plan, hidden
+
+
+def _write_trace(path: Path, hidden: HiddenStep, record: DeviceRecord) -> None:
+    """Write the simulated step."""
+    from lowtide.cli import console
+    from lowtide.cli.trace import step_trace_json
+    from lowtide.overlap.summary import step_slices
+
+    text = step_trace_json(*step_slices(hidden, record))
+    console.write_file(path, lambda stream: stream.write(text.encode()))
 
 
 def device_named(name: str | None) -> DeviceRecord:

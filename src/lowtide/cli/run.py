@@ -98,6 +98,16 @@ class _RunArguments:
     signature: SignatureOption = None
     json: JsonOption = False
 
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether the evaluator runs it: alone, or in the memory of a plan."""
+        return self.reference or self.is_in_plan
+
+    @property
+    def is_in_plan(self) -> bool:
+        """Whether the evaluator runs it in the memory of a plan."""
+        return self.arena or self.plan is not None or self.order is not None
+
 
 @taking(_RunArguments)
 def run(given: _RunArguments) -> None:
@@ -106,75 +116,13 @@ def run(given: _RunArguments) -> None:
     Exit status: 2 over --memory, 3 no native code, 4 a check failed.
     """
     from lowtide.cli import console
-    from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.programs import load_program
-    from lowtide.cli.run_devices import device_program, joined_results
-    from lowtide.cli.run_gpu import check_gpu_usage, gpu_runs
-    from lowtide.cli.runs import results_of
-    from lowtide.cli.targets import for_gpu, for_processor
-    from lowtide.ir.gpu_names import EMULATED, is_gpu_target
-    from lowtide.options import CHECKS, Options, started_ranks
+    from lowtide.cli.run_devices import device_program
+    from lowtide.options import started_ranks
 
-    evaluated = given.reference or given.arena or given.plan is not None or given.order is not None
-    _check_usage(
-        evaluated,
-        {
-            "--profile": given.profile,
-            "--trace": given.trace,
-            "--threads": given.threads,
-            "--check": given.check,
-        },
-        {
-            "--profile": given.profile,
-            "--trace": given.trace,
-            "--repeat": given.repeat > 1,
-            "--check": given.check,
-        }
-        if given.sanitize and not evaluated
-        else {},
-        given.reproducer if evaluated or not given.sanitize else None,
-    )
-    check_gpu_usage(
-        given.target,
-        is_emulated=given.emulate,
-        others={
-            "--reference, --arena, --plan or --order": evaluated,
-            "--sanitize": given.sanitize,
-            "--profile": given.profile,
-            "--trace": given.trace,
-            "--threads": given.threads,
-            "--check": given.check,
-        },
-    )
-    if given.check is not None and given.check not in CHECKS:
-        raise UsageError(f"--check takes {', '.join(CHECKS)}; found {given.check!r}")
-    if given.deadline is not None and (
-        given.reference or given.plan is not None or given.order is not None
-    ):
-        raise UsageError(
-            "--deadline limits the search for a plan; leave out --reference, --plan and --order"
-        )
+    _check_together(given)
     console.check_outputs(given.outputs, given.trace, given.reproducer)
-    options = Options(
-        threads=given.threads or 0,
-        memory=given.memory,
-        deadline=given.deadline,
-        check=given.check or "never",
-    )
-    if is_gpu_target(given.target):
-        options = for_gpu(options, EMULATED if given.emulate else given.target)
-    else:
-        options = for_processor(options, given.target)
-    wanted = _Wanted(
-        given.seed or 0,
-        given.repeat,
-        given.sanitize,
-        given.reproducer,
-        given.plan,
-        given.order,
-        given.profile,
-        given.trace,
-    )
+    options, wanted = _options(given), _wanted(given)
     if started_ranks() > 1:
         others = {
             "--reference": given.reference,
@@ -200,29 +148,27 @@ def run(given: _RunArguments) -> None:
         program,
         given.threads,
         given.deadline,
-        must_have_values=elided > 0 and (given.sanitize or evaluated),
+        must_have_values=elided > 0 and (given.sanitize or given.is_evaluated),
     )
     several = device_program(program)
-    if several is not None:
-        _refuse_on_devices(wanted, {"--arena": given.arena, "--check": given.check is not None})
-        own, origin = _dealt(program, several, _Given(given.inputs, given.seed))
-        if is_gpu_target(given.target):
-            count = several.devices
-            runs = gpu_runs(several.program, given.target, own, options, given.repeat, count)
-        else:
-            runs = _on_devices(several, own, options, wanted, reference=given.reference)
-        results = joined_results(several, program.module, runs.result)
-        show_runs(program.module, origin, runs, results, given.outputs, json=given.json)
-        return
+    if several is None:
+        _run_alone(given, program, options, wanted)
+    else:
+        _run_on_devices(given, program, several, options, wanted)
+
+
+def _run_alone(
+    given: _RunArguments, program: NamedProgram, options: Options, wanted: _Wanted
+) -> None:
+    """Run what is for one device, by the engine that is asked for, and show its results."""
+    from lowtide.cli.run_gpu import gpu_runs
+    from lowtide.cli.runs import results_of
+    from lowtide.ir.gpu_names import is_gpu_target
+
     arguments, origin = _arguments(program.found, given.inputs, given.seed)
     if is_gpu_target(given.target):
         runs = gpu_runs(program, given.target, arguments, options, given.repeat)
-    elif (
-        given.arena
-        or given.plan is not None
-        or given.order is not None
-        or (given.reference and given.sanitize)
-    ):
+    elif given.is_in_plan or (given.reference and given.sanitize):
         runs = _in_arena(program, arguments, options, wanted)
     elif given.reference:
         runs = _reference(program, arguments, options, wanted)
@@ -230,6 +176,46 @@ def run(given: _RunArguments) -> None:
         runs = _native(program, arguments, options, wanted)
     results = results_of(program.module, runs.result)
     show_runs(program.module, origin, runs, results, given.outputs, json=given.json)
+
+
+def _run_on_devices(
+    given: _RunArguments,
+    program: NamedProgram,
+    several: ProgramOnDevices,
+    options: Options,
+    wanted: _Wanted,
+) -> None:
+    """Run what is for several devices, each a thread or emulated, and show the joined results."""
+    from lowtide.cli.run_devices import joined_results
+    from lowtide.cli.run_gpu import gpu_runs
+    from lowtide.ir.gpu_names import is_gpu_target
+
+    _refuse_on_devices(wanted, {"--arena": given.arena, "--check": given.check is not None})
+    own, origin = _dealt(program, several, _Given(given.inputs, given.seed))
+    if is_gpu_target(given.target):
+        count = several.devices
+        runs = gpu_runs(several.program, given.target, own, options, given.repeat, count)
+    else:
+        runs = _on_devices(several, own, options, wanted, reference=given.reference)
+    results = joined_results(several, program.module, runs.result)
+    show_runs(program.module, origin, runs, results, given.outputs, json=given.json)
+
+
+def _options(given: _RunArguments) -> Options:
+    """Return the options of the compilation."""
+    from lowtide.cli.targets import for_gpu, for_processor
+    from lowtide.ir.gpu_names import EMULATED, is_gpu_target
+    from lowtide.options import Options
+
+    options = Options(
+        threads=given.threads or 0,
+        memory=given.memory,
+        deadline=given.deadline,
+        check=given.check or "never",
+    )
+    if is_gpu_target(given.target):
+        return for_gpu(options, EMULATED if given.emulate else given.target)
+    return for_processor(options, given.target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,25 +232,52 @@ class _Wanted:
     trace: Path | None
 
 
-def _check_usage(
-    evaluated: bool,
-    native_only: dict[str, Any],
-    not_sanitized: dict[str, Any],
-    reproducer: Path | None,
-) -> None:
+def _wanted(given: _RunArguments) -> _Wanted:
+    return _Wanted(
+        given.seed or 0,
+        given.repeat,
+        given.sanitize,
+        given.reproducer,
+        given.plan,
+        given.order,
+        given.profile,
+        given.trace,
+    )
+
+
+def _check_together(given: _RunArguments) -> None:
     """Raise UsageError for options that exclude each other."""
     from lowtide.cli.exit_codes import UsageError
+    from lowtide.cli.run_gpu import check_gpu_usage
+    from lowtide.options import CHECKS
 
-    for name, value in native_only.items():
+    evaluated = given.is_evaluated
+    shown = {"--profile": given.profile, "--trace": given.trace}
+    native = {**shown, "--threads": given.threads, "--check": given.check}
+    for name, value in native.items():
         if evaluated and value:
             raise UsageError(
                 f"{name} is about native code; leave out --reference, --arena, --plan and --order"
             )
-    for name, value in not_sanitized.items():
-        if value:
+    plain = {**shown, "--repeat": given.repeat > 1, "--check": given.check}
+    for name, value in plain.items():
+        if given.sanitize and not evaluated and value:
             raise UsageError(f"{name} is about plain runs; leave out --sanitize")
-    if reproducer is not None:
+    if given.reproducer is not None and (evaluated or not given.sanitize):
         raise UsageError("--reproducer needs --sanitize on native code")
+    others = {
+        "--reference, --arena, --plan or --order": evaluated,
+        "--sanitize": given.sanitize,
+        **native,
+    }
+    check_gpu_usage(given.target, is_emulated=given.emulate, others=others)
+    if given.check is not None and given.check not in CHECKS:
+        raise UsageError(f"--check takes {', '.join(CHECKS)}; found {given.check!r}")
+    on_evaluator = given.reference or given.plan is not None or given.order is not None
+    if given.deadline is not None and on_evaluator:
+        raise UsageError(
+            "--deadline limits the search for a plan; leave out --reference, --plan and --order"
+        )
 
 
 def _check_executable(

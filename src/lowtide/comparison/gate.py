@@ -26,7 +26,7 @@ from lowtide.ir import InputError, LowtideError
 from lowtide.records import dataclass
 from lowtide.report.diff import MemoryDiff, diff_of
 from lowtide.report.memory import MemoryReport
-from lowtide.report.schema import Json
+from lowtide.report.schema import Json, TextReport
 from lowtide.verifier import verify
 
 LOCK_SCHEMA: Final = "lowtide.peaks/1"
@@ -79,7 +79,7 @@ class PeakCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class GateResult:
+class GateResult(TextReport):
     """The checks of all programs of a gate, in the order of its file.
 
     `lock` is its lock file; `was_updated` says that the peaks of this run were written there.
@@ -93,11 +93,6 @@ class GateResult:
     def passes(self) -> bool:
         """Whether no peak is over its limit or above what is locked."""
         return all(x.passes for x in self.checks)
-
-    def _repr_html_(self) -> str:
-        from lowtide.report.drawing import notebook_html
-
-        return notebook_html(str(self))
 
     def __str__(self) -> str:
         from lowtide.comparison.gate_text import gate_text

@@ -28,6 +28,7 @@ from lowtide.ir.errors import unsupported
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.thunk import HostCall
+from lowtide.ops.custom_call import ANNOTATING_TARGETS
 
 if TYPE_CHECKING:
     from lowtide.evaluator.interpreter import Interpreter
@@ -139,38 +140,13 @@ def top_k(interpreter: Interpreter, instruction: Instruction, operands: Sequence
     return (values, places.astype(DTYPES[shapes[1].element_type]))
 
 
-_IDENTITIES: Final = (
-    "AssumeGatherIndicesInBound",
-    "LayoutConstraint",
-    "MoveToDevice",
-    "MoveToHost",
-    "Pin",
-    "PinToDevice",
-    "PinToDeviceSram",
-    "SPMDFullToShardShape",
-    "SPMDShardToFullShape",
-    "SetBound",
-    "ShardBarrierFrom",
-    "ShardBarrierTo",
-    "Sharding",
-    "Unpin",
-    "__xla_internal_call_marker_after",
-    "__xla_internal_call_marker_before",
-    "annotate_device_placement",
-    "xla.sdy.FuncResultSharding",
-    "xla.sdy.GlobalToLocalShape",
-    "xla.sdy.LocalToGlobalShape",
-    "xla.sdy.PropagationBarrier",
-    "xla.sdy.ShardingGroup",
-)
-"""Targets that mark a value for the compiler: where it lies, how it is sharded or laid out."""
-
 CUSTOM_CALL_TARGETS: Final[dict[str, Handler]] = {
-    **dict.fromkeys(_IDENTITIES, identity),
+    **dict.fromkeys(sorted(ANNOTATING_TARGETS), identity),
     "AllocateBuffer": new_buffer,
     "CreateBuffer": new_buffer,
     "HostExecute": host_execute,
     "PadToStatic": pad_to_static,
+    "SetBound": identity,
     "SliceToDynamic": slice_to_dynamic,
     "TopK": top_k,
     "dce_sink": read_only,

@@ -21,7 +21,6 @@ from lowtide.fusion.attention_rows import (
     key_side,
     lengths_alone,
     longest_row,
-    paired_dimensions,
 )
 from lowtide.fusion.bodies import Bodies
 from lowtide.fusion.cluster import Cluster, KernelKind
@@ -30,6 +29,7 @@ from lowtide.fusion.materialize import materialize
 from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.traversal import applied_computations, computation_post_order, post_order
+from lowtide.ops.dot_roles import dot_roles
 from lowtide.ops.table import TABLE
 from lowtide.passes.dead_code import remove_dead_code
 from lowtide.passes.interface import Pass
@@ -279,7 +279,7 @@ class _Growth:
             *[(x, key_side(region, x) or 0) for x in region.firsts],
         ):
             operand = dot.operands[side]
-            batches = prod([operand.shape.dimensions[d] for d in paired_dimensions(dot, side)[0]])
+            batches = prod([operand.shape.dimensions[d] for d in dot_roles(dot)[side].batch])
             blocks = rows // batches / at_once
             if blocks > 1 and operand.shape.nbytes > target.most_key_bytes * batches:
                 return False

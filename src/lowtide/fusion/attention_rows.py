@@ -13,7 +13,6 @@ from typing import Final
 
 from lowtide.fusion.index_digits import (
     Digit,
-    Digits,
     IndexMap,
     count,
     digits_of,
@@ -22,7 +21,8 @@ from lowtide.fusion.index_digits import (
     whole_axes,
 )
 from lowtide.ir import Instruction, Opcode
-from lowtide.ir.attributes import Dimensions, Dot, Slice
+from lowtide.ir.attributes import Dimensions, Slice
+from lowtide.ops.dot_roles import dot_roles
 from lowtide.ops.table import TABLE
 from lowtide.records import dataclass
 
@@ -47,7 +47,7 @@ class SecondDot:
     @property
     def contracted(self) -> tuple[int, ...]:
         """The dimensions of the weights that are summed over, which make a row."""
-        return paired_dimensions(self.dot, self.side)[1]
+        return dot_roles(self.dot)[self.side].contracted
 
     @property
     def row_length(self) -> int:
@@ -123,35 +123,21 @@ def _weights_map(region: ScoreRegion, own: IndexMap) -> IndexMap:
 
     A dot has the batch dimensions, what is left of its left operand, and of its right one.
     """
-    dot, side = region.second.dot, region.second.side
-    batch, contracted, left = paired_dimensions(dot, side)
-    skipped = len(batch) if side == 0 else len(batch) + len(paired_dimensions(dot, 0)[2])
-    result: dict[int, Digits] = {d: own[i] for i, d in enumerate(batch)}
-    result |= {d: own[skipped + i] for i, d in enumerate(left)}
-    along = whole_axes([region.second.weights.shape.dimensions[d] for d in contracted], _ROW)
-    result |= dict(zip(contracted, along, strict=True))
-    return tuple([result[d] for d in sorted(result)])
+    roles = dot_roles(region.second.dot)[region.second.side]
+    sizes = region.second.weights.shape.dimensions
+    along = whole_axes([sizes[d] for d in roles.contracted], _ROW)
+    return tuple(roles.spread(own[: len(roles.batch)], along, own[roles.first :]))
 
 
 _ROW: Final = -64
 """The first of the axes along a row; no array has so many dimensions."""
 
 
-def paired_dimensions(dot: Instruction, side: int) -> tuple[tuple[int, ...], ...]:
-    """Return the batch and contracted dimensions of an operand of a dot, and those left."""
-    numbers = dot.attributes_as(Dot).dimensions
-    batch = (numbers.lhs_batch, numbers.rhs_batch)[side]
-    contracted = (numbers.lhs_contracting, numbers.rhs_contracting)[side]
-    paired = (*batch, *contracted)
-    left = tuple([d for d in range(dot.operands[side].shape.rank) if d not in paired])
-    return batch, contracted, left
-
-
 def lengths_alone(dot: Instruction) -> list[int]:
     """Return for both operands the product of the dimensions that are not paired."""
     return [
-        prod([dot.operands[side].shape.dimensions[d] for d in paired_dimensions(dot, side)[2]])
-        for side in (0, 1)
+        prod([x.shape.dimensions[d] for d in roles.free])
+        for x, roles in zip(dot.operands, dot_roles(dot), strict=True)
     ]
 
 
@@ -205,12 +191,8 @@ def _is_first(region: ScoreRegion, dot: Instruction) -> bool:
     if count(digits_of(own)) != count(digits_of(weights)):
         return False
     result = region.maps[second]
-    batch, _, left = paired_dimensions(second, 0)
-    added = (
-        result[len(batch) + len(left) :]
-        if region.second.side == 0
-        else (result[len(batch) : len(batch) + len(left)])
-    )
+    theirs = dot_roles(second)[1 - region.second.side].in_result
+    added = result[theirs.start : theirs.stop]
     if overlap(digits_of(own), digits_of(added)):
         return False
     return key_side(region, dot) is not None
@@ -219,12 +201,10 @@ def _is_first(region: ScoreRegion, dot: Instruction) -> bool:
 def key_side(region: ScoreRegion, dot: Instruction) -> int | None:
     """Return which operand of the first dot has the keys: what it has alone is a row."""
     own = region.maps[dot]
-    batch, _, left = paired_dimensions(dot, 0)
-    ends = (len(batch), len(batch) + len(left), len(own))
     is_along = [bool(digits) and all(map(_is_along, digits)) for digits in own]
     is_across = [not any(map(_is_along, digits)) for digits in own]
-    for side in (0, 1):
-        alone = range(ends[side], ends[side + 1])
+    for side, roles in enumerate(dot_roles(dot)):
+        alone = roles.in_result
         others = [i for i in range(len(own)) if i not in alone]
         if any(is_along[i] for i in alone) and all(
             [is_along[i] or own[i] == () for i in alone] + [is_across[i] for i in others]

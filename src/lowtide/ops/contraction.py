@@ -25,6 +25,7 @@ from lowtide.ops.checks import (
     tighter,
 )
 from lowtide.ops.definition import OpDefinition
+from lowtide.ops.dot_roles import free_dimensions, roles_of
 from lowtide.ops.quantities import Cost, bytes_touched
 
 Shapes = Sequence[Shape]
@@ -52,11 +53,6 @@ def _check_pairs(lhs: Shape, rhs: Shape, numbers: DotDimensions) -> None:
                 )
 
 
-def free_dimensions(rank: int, contracting: Sequence[int], batch: Sequence[int]) -> list[int]:
-    """Return the dimensions of one operand that are neither contracted nor paired."""
-    return [i for i in range(rank) if i not in contracting and i not in batch]
-
-
 def _dot_dimensions(lhs: Shape, rhs: Shape, numbers: DotDimensions) -> list[Dimension]:
     """Return the dimensions of the result: batch, the rest of lhs, the rest of rhs."""
     left, right = dimensions_of(lhs), dimensions_of(rhs)
@@ -64,9 +60,8 @@ def _dot_dimensions(lhs: Shape, rhs: Shape, numbers: DotDimensions) -> list[Dime
         tighter(left[a], right[b])
         for a, b in zip(numbers.lhs_batch, numbers.rhs_batch, strict=True)
     ]
-    lhs_free = free_dimensions(lhs.rank, numbers.lhs_contracting, numbers.lhs_batch)
-    rhs_free = free_dimensions(rhs.rank, numbers.rhs_contracting, numbers.rhs_batch)
-    return [*batch, *[left[i] for i in lhs_free], *[right[i] for i in rhs_free]]
+    ours, theirs = roles_of(numbers, lhs.rank, rhs.rank)
+    return [*batch, *[left[i] for i in ours.free], *[right[i] for i in theirs.free]]
 
 
 def infer_dot(operands: Shapes, attributes: Dot, called: Called) -> Shape:

@@ -19,6 +19,32 @@ from lowtide.ops.quantities import Cost, unknown_cost
 Shapes = Sequence[Shape]
 Called = Sequence[ProgramShape]
 
+ANNOTATING_TARGETS: Final = frozenset(
+    {
+        "AssumeGatherIndicesInBound",
+        "LayoutConstraint",
+        "MoveToDevice",
+        "MoveToHost",
+        "Pin",
+        "PinToDevice",
+        "PinToDeviceSram",
+        "SPMDFullToShardShape",
+        "SPMDShardToFullShape",
+        "ShardBarrierFrom",
+        "ShardBarrierTo",
+        "Sharding",
+        "Unpin",
+        "__xla_internal_call_marker_after",
+        "__xla_internal_call_marker_before",
+        "annotate_device_placement",
+        "xla.sdy.FuncResultSharding",
+        "xla.sdy.GlobalToLocalShape",
+        "xla.sdy.LocalToGlobalShape",
+        "xla.sdy.PropagationBarrier",
+        "xla.sdy.ShardingGroup",
+    }
+)
+"""Targets of custom calls that only say where or how a value should lie."""
 
 _OPTION: Final = re.compile(r"(\w+) = (-?\d+|true|false)")
 

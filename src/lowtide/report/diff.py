@@ -13,7 +13,7 @@ from lowtide.report.blame import scope_of
 from lowtide.report.contents import CommonPart, in_common, share_arguments
 from lowtide.report.matching import match_buffers
 from lowtide.report.peak import CauseKind, PeakBuffer
-from lowtide.report.schema import Json, source_json
+from lowtide.report.schema import Json, TextReport, source_json
 from lowtide.report.side import DiffSide, program_name
 
 DIFF_SCHEMA: Final = "lowtide.diff/1"
@@ -70,7 +70,7 @@ class DiffPart:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryDiff:
+class MemoryDiff(TextReport):
     """Two programs and what their peaks differ in; the bytes of `parts` sum to the difference.
 
     Parts stand by size, largest first, whatever their sign. `is_related` says whether the programs
@@ -106,11 +106,6 @@ class MemoryDiff:
         from lowtide.report.drawing import harmless
 
         return f"<MemoryDiff {harmless(headline(self))}>"
-
-    def _repr_html_(self) -> str:
-        from lowtide.report.drawing import notebook_html
-
-        return notebook_html(str(self))
 
     def __str__(self) -> str:
         from lowtide.report.diff_text import diff_text

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from lowtide.records import dataclass
 from lowtide.report.drawing import Paint, elide, visible
-from lowtide.report.schema import Json
+from lowtide.report.schema import Json, TextReport
 from lowtide.report.units import unit_for
 
 SCHEMA = "lowtide.fit/1"
@@ -88,7 +88,7 @@ class SizedPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class FitReport:
+class FitReport(TextReport):
     """The largest size of a dimension at which a program fits a limit of bytes.
 
     `name` is what the dimension is called, `given` its size in the program, and `step` the number
@@ -117,11 +117,6 @@ class FitReport:
 
     def __str__(self) -> str:
         return visible("\n".join(fit_lines(self)))
-
-    def _repr_html_(self) -> str:
-        from lowtide.report.drawing import notebook_html
-
-        return notebook_html(str(self))
 
     def to_json(self) -> Json:
         """Return the report in the schema "lowtide.fit/1"."""

@@ -20,7 +20,7 @@ from lowtide.report.copies import Inserted, LoopCopies, NeededCopy, loop_copies,
 from lowtide.report.donations import DonationOutcome, donation_outcomes
 from lowtide.report.peak import Peak
 from lowtide.report.peak_making import PeakContext, peak_in
-from lowtide.report.schema import Json
+from lowtide.report.schema import Json, TextReport
 
 if TYPE_CHECKING:
     from lowtide.report.compilation_cut import CompilationCut
@@ -164,7 +164,7 @@ class Execution:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryReport:
+class MemoryReport(TextReport):
     """All that is known about the memory of a module in one order; sizes in bytes.
 
     `total_bytes` is arguments, outputs that overwrite none, constants and temporaries.
@@ -225,11 +225,6 @@ class MemoryReport:
             f"<MemoryReport {self.module}: {unit.text(ladder.arena_bytes)} beyond its arguments "
             f"(bound {unit.number(ladder.bound_bytes)}), {unit.text(self.total_bytes)} in all>"
         )
-
-    def _repr_html_(self) -> str:
-        from lowtide.report.drawing import notebook_html
-
-        return notebook_html(str(self))
 
     def __str__(self) -> str:
         from lowtide.report.drawing import visible

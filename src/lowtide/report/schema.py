@@ -1,10 +1,21 @@
-"""Pieces of the JSON documents that several reports share."""
+"""Pieces that several reports share: of their JSON documents, and of how notebooks show them."""
 
 from __future__ import annotations
 
 from lowtide.ir import SourceLocation
 
 Json = dict[str, object]
+
+
+class TextReport:
+    """A report whose text is a screen; a notebook shows the same."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        from lowtide.report.drawing import notebook_html
+
+        return notebook_html(str(self))
 
 
 def source_json(source: SourceLocation | None) -> Json | None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from lowtide.records import dataclass
 from lowtide.report.drawing import Paint, elide, visible
-from lowtide.report.schema import Json
+from lowtide.report.schema import Json, TextReport
 from lowtide.report.units import Unit, unit_for
 
 SCHEMA: Final = "lowtide.shardings/1"
@@ -98,7 +98,7 @@ def _runs(results: Sequence[DimensionNames]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class ShardingReport:
+class ShardingReport(TextReport):
     """The divisions of a program over devices that fit, the quickest first.
 
     None of them is both slower and larger than another one. `memory_bytes` is what a device may
@@ -129,11 +129,6 @@ class ShardingReport:
 
     def __str__(self) -> str:
         return visible("\n".join(sharding_lines(self)))
-
-    def _repr_html_(self) -> str:
-        from lowtide.report.drawing import notebook_html
-
-        return notebook_html(str(self))
 
     def to_json(self) -> Json:
         """Return the report in the schema "lowtide.shardings/1"."""

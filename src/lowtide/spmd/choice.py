@@ -12,6 +12,7 @@ from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import Attributes, Convolution, Dot
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling
+from lowtide.ops.contraction import contracted_size
 from lowtide.ops.factors.record import OpFactors
 from lowtide.ops.resizing import attributes_at
 from lowtide.records import dataclass
@@ -248,8 +249,7 @@ def _products(x: Instruction) -> float:
     result = float(math.prod(x.shape.dimensions))
     lhs, rhs = x.operands[0].shape, x.operands[1].shape
     if isinstance(x.attributes, Dot):
-        contracting = x.attributes.dimensions.lhs_contracting
-        return result * math.prod([lhs.dimensions[d] for d in contracting])
+        return result * contracted_size(lhs, x.attributes.dimensions)
     attributes = x.attributes_as(Convolution)
     features = rhs.dimensions[attributes.dimensions.kernel_output_feature]
     return result * math.prod(rhs.dimensions) / max(features, 1)

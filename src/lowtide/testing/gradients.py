@@ -8,7 +8,8 @@ from typing import Final, TypeAlias, final
 from lowtide.builder import Builder
 from lowtide.builder.values import Op
 from lowtide.ir import ElementType, Opcode
-from lowtide.ir.attributes import Dot, DotDimensions
+from lowtide.ir.attributes import DotDimensions
+from lowtide.ops.dot_roles import dot_roles
 
 _Pull: TypeAlias = Callable[[Op], Op]
 """From the gradient of a result to what it adds to that of an operand."""
@@ -143,20 +144,14 @@ class Tape:
 
     def _dot_gradient(self, gradient: Op, result: Op, other: Op, operand: Op, side: int) -> Op:
         """Return the gradient of one operand: the product of the other one and that above."""
-        n = result.instruction.attributes_as(Dot).dimensions
-        paired = [(n.lhs_batch, n.lhs_contracting), (n.rhs_batch, n.rhs_contracting)]
-        (batch, contracted), (other_batch, other_contracted) = paired[side], paired[1 - side]
-        free = [d for d in range(operand.rank) if d not in batch + contracted]
-        other_free = [d for d in range(other.rank) if d not in other_batch + other_contracted]
-        first = len(batch) if side else len(batch) + len(free)
-        above = tuple(range(first, first + len(other_free)))
-        numbers = DotDimensions(
-            above, tuple(other_free), tuple(range(len(batch))), tuple(other_batch)
-        )
+        both = dot_roles(result.instruction)
+        own, others = both[side], both[1 - side]
+        batches = tuple(range(len(own.batch)))
+        numbers = DotDimensions(tuple(others.in_result), others.free, batches, others.batch)
         product = self.build.dot(gradient, other, numbers)
         # It has batch dimensions, those of the operand alone, and those contracted as in `other`.
-        order = dict(zip(other_contracted, contracted, strict=True))
-        lies = [*batch, *free, *[order[d] for d in sorted(other_contracted)]]
+        order = dict(zip(others.contracted, own.contracted, strict=True))
+        lies = [*own.batch, *own.free, *[order[d] for d in sorted(others.contracted)]]
         if lies == sorted(lies):
             return product
         return self.build.transpose(product, [lies.index(d) for d in range(operand.rank)])

@@ -10,6 +10,7 @@ from lowtide.builder import Builder
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.attributes import Dot, Slice
 from lowtide.ir.traversal import post_order
+from lowtide.ops.dot_roles import dot_roles
 from lowtide.passes.editing import remove_with_operands, substitute
 from lowtide.passes.interface import Pass
 from lowtide.passes.matching import is_plain
@@ -68,19 +69,13 @@ def _key(x: Instruction, shared: int) -> Hashable | None:
 
 def _free_dimension(x: Instruction, side: int) -> int | None:
     """Return the only dimension of an operand that is neither contracted nor batch."""
-    numbers = x.attributes_as(Dot).dimensions
-    paired = (
-        (*numbers.lhs_contracting, *numbers.lhs_batch)
-        if side == 0
-        else (*numbers.rhs_contracting, *numbers.rhs_batch)
-    )
-    free = [d for d in range(x.operands[side].shape.rank) if d not in paired]
+    free = dot_roles(x)[side].free
     return free[0] if len(free) == 1 else None
 
 
 def _result_dimension(x: Instruction, side: int) -> int:
     """Return where the free dimension of an operand lies in the result."""
-    return len(x.attributes_as(Dot).dimensions.lhs_batch) if side == 0 else x.shape.rank - 1
+    return dot_roles(x)[side].first
 
 
 def _merge(dots: list[Instruction], shared: int) -> int:

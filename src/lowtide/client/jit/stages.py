@@ -21,8 +21,24 @@ def chosen_options(
     return options_with(options, own if memory is None else {**own, "memory": memory})
 
 
+class _Stage:
+    """What is known of a traced function at any stage."""
+
+    _program: LoweredProgram
+
+    @property
+    def in_tree(self) -> Any:
+        """The tree of (arguments, keywords) without the static ones."""
+        return self._program.in_tree
+
+    @property
+    def out_tree(self) -> Any:
+        """The tree of the results."""
+        return self._program.out_tree
+
+
 @final
-class Lowered:
+class Lowered(_Stage):
     """A traced function as a module, which is not optimized yet."""
 
     def __init__(
@@ -46,16 +62,6 @@ class Lowered:
         """The module."""
         return self._program.module
 
-    @property
-    def in_tree(self) -> Any:
-        """The tree of (arguments, keywords) without the static ones."""
-        return self._program.in_tree
-
-    @property
-    def out_tree(self) -> Any:
-        """The tree of the results."""
-        return self._program.out_tree
-
     def as_text(self) -> str:
         """Return the HLO text."""
         return str(self._program.module)
@@ -78,7 +84,7 @@ class Lowered:
 
 
 @final
-class Compiled:
+class Compiled(_Stage):
     """An executable for arguments of one type; the static ones are not given again."""
 
     def __init__(self, program: LoweredProgram, executable: ModuleExecutable, output: str) -> None:
@@ -102,16 +108,6 @@ class Compiled:
             )
         self._linked.check(leaves)
         return self._linked.caller(leaves)(leaves)
-
-    @property
-    def in_tree(self) -> Any:
-        """The tree of (arguments, keywords) without the static ones."""
-        return self._program.in_tree
-
-    @property
-    def out_tree(self) -> Any:
-        """The tree of the results."""
-        return self._program.out_tree
 
     @property
     def memory(self) -> Any:

@@ -53,7 +53,11 @@ class ElementMemory(Protocol):
         values: Sequence[Value],
         mask: Mask | None,
     ) -> bool:
-        """Store values that follow each other in memory in each lane; return whether they do."""
+        """Store values that follow each other in memory in each lane; return whether they do.
+
+        By default nothing is stored in turn.
+        """
+        return False
 
 
 class Elements:

@@ -19,10 +19,10 @@ from lowtide.ir.attributes import (
     NO_ATTRIBUTES,
     Convolution,
     Dimensions,
-    Dot,
     ReduceWindow,
     WindowDimension,
 )
+from lowtide.ops.dot_roles import dot_roles
 
 
 def level_of(request: Request) -> int:
@@ -159,24 +159,17 @@ def multiplied(elements: Elements, total: Value, a: Element, b: Element) -> list
 
 def _dot(elements: Elements, request: Request) -> Rule:
     instruction = request.instruction
-    numbers = instruction.attributes_as(Dot).dimensions
-    left, right = (x.shape for x in instruction.operands)
+    left, roles = instruction.operands[0].shape, dot_roles(instruction)
     type_ = product_type(instruction.shape.element_type)
     place = elements.scopes.placed(level_of(request))
     with elements.scopes.at_level(place):
         totals = wide(elements, request, [Element((scalar(0, type_),), 0)])
-        sizes = [left.dimensions[d] for d in numbers.lhs_contracting]
+        sizes = [left.dimensions[d] for d in roles[0].contracted]
         with nest(elements, sizes, totals) as loops:
-            free = iter(request.at)
-            batch = [next(free) for _ in numbers.lhs_batch]
-            sides = (
-                (left.rank, numbers.lhs_batch, numbers.lhs_contracting),
-                (right.rank, numbers.rhs_batch, numbers.rhs_contracting),
-            )
             found = []
-            for number, (rank, batched, contracted) in enumerate(sides):
-                known = dict(zip((*batched, *contracted), (*batch, *loops.index), strict=True))
-                index = tuple([known[d] if d in known else next(free) for d in range(rank)])
+            for number, side in enumerate(roles):
+                batch, free = request.at[: len(side.batch)], request.at[side.first :]
+                index = tuple(side.spread(batch, loops.index, free))
                 found.append((yield ask(request, number, index)))
             loops.next = multiplied(elements, loops.totals[0], *found)
     total = Element((loops.results[0],), place)

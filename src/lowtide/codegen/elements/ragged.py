@@ -16,6 +16,7 @@ from lowtide.codegen.value import Value, vector_type
 from lowtide.ir import ElementType, Opcode
 from lowtide.ir.attributes import RaggedDot
 from lowtide.ir.errors import unsupported
+from lowtide.ops.dot_roles import roles_of
 
 T = TypeVar("T")
 
@@ -49,11 +50,9 @@ def ragged_dot(elements: Elements, request: Request) -> Rule:
 def _of_group(elements: Elements, request: Request, ragged: int) -> Steps[Value]:
     """The product of a row with the matrix of its group, 0 where it has none."""
     attributes = request.instruction.attributes_as(RaggedDot)
-    numbers = attributes.dimensions
-    rank = request.instruction.operands[0].shape.rank
-    paired = (*numbers.lhs_batch, *numbers.lhs_contracting)
-    free = [d for d in range(rank) if d not in paired]
-    row = request.at[len(numbers.lhs_batch) + free.index(ragged)]
+    ranks = [x.shape.rank for x in request.instruction.operands[:2]]
+    lhs, _ = roles_of(attributes.dimensions, *ranks)
+    row = request.at[lhs.places[ragged]]
     number = elements.indices.integer(row, ElementType.S64)
     group = yield from _group(elements, request, number)
     count = request.instruction.operands[2].shape.dimensions[0]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from lowtide.codegen.arrays import Array
-from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.elements import ElementMemory, Elements
 from lowtide.codegen.elements.table import rule_of
 from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.elementwise import memory
@@ -15,7 +13,7 @@ from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 
 
-class ScalarMemory:
+class ScalarMemory(ElementMemory):
     """Loads and stores of single elements, where lanes do not differ."""
 
     def load(self, elements: Elements, array: Array, place: Affine, mask: Mask | None) -> Value:
@@ -38,17 +36,6 @@ class ScalarMemory:
         """Write the store of an element, whatever the mask."""
         pointer = elements.address(array, place)
         memory.store(elements.function, elements.target, value, pointer, None)
-
-    def store_in_turn(
-        self,
-        elements: Elements,
-        array: Array,
-        places: Sequence[Affine],
-        values: Sequence[Value],
-        mask: Mask | None,
-    ) -> bool:
-        """Store nothing."""
-        return False
 
 
 def scalar_elements(function: Function, target: Target) -> Elements:

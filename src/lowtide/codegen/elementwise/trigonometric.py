@@ -119,16 +119,21 @@ def _asin_small(x: Number) -> Number:
     return horner(square, ASIN) * square
 
 
+def _half_angle(size: Number) -> tuple[Number, Number, Number]:
+    """Whether a magnitude is above 1/2; sqrt((1 - it) / 2), and what that lost by rounding."""
+    far = size > 0.5
+    square = (1.0 - size) * 0.5
+    root = square.sqrt()
+    return far, root, fma(-root, root, square) / (root + root).where(root.equals(0.0), 1.0)
+
+
 def asin(x: Number) -> Number:
     """Return the magnitude of the inverse sine of a double.
 
     Above 1/2 by the inverse sine of sqrt((1 - x) / 2).
     """
     size = x.abs()
-    far = size > 0.5
-    square = (1.0 - size) * 0.5
-    root = square.sqrt()
-    lost = fma(-root, root, square) / (root + root).where(root.equals(0.0), 1.0)
+    far, root, lost = _half_angle(size)
     z = far.select(root, size)
     bent = _asin_small(z)
     beyond = HALF_PI[0] - 2.0 * (root - (HALF_PI[1] * 0.5 - fma(bent, root, lost)))
@@ -138,10 +143,7 @@ def asin(x: Number) -> Number:
 def acos(x: Number) -> Number:
     """Return the inverse cosine of a double."""
     size = x.abs()
-    far = size > 0.5
-    square = (1.0 - size) * 0.5
-    root = square.sqrt()
-    lost = fma(-root, root, square) / (root + root).where(root.equals(0.0), 1.0)
+    far, root, lost = _half_angle(size)
     z = far.select(root, x)
     bent = _asin_small(z)
     near = HALF_PI[0] - (x - (HALF_PI[1] - bent * x))

@@ -12,14 +12,12 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.codegen.arrays import strides
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.elementwise.number import Number
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan, kernel_function
 from lowtide.codegen.gpu.threads import SharedArray, barrier, block_number, thread_in_block
 from lowtide.codegen.gpu.vectors import thread_elements
-from lowtide.codegen.kernel import rounded
 from lowtide.codegen.library.fft_form import (
     FftPass,
     Lines,
@@ -28,22 +26,17 @@ from lowtide.codegen.library.fft_form import (
     factors_of,
     passes_of,
 )
+from lowtide.codegen.library.fft_scratch import COMPLEX, lies_in_rows, places_in_scratch
 from lowtide.codegen.library.fft_stages import ComplexTable, butterfly, roots_of_unity
 from lowtide.codegen.library.field import Parts, PlanarGrid, scaled, times, value_of
 from lowtide.codegen.value import register_type
-from lowtide.ir import ElementType, Instruction, Opcode, Shape, array_shape
+from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ir.attributes import Fft
 from lowtide.ir.thunk import GridLaunch
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
 
-_COMPLEX: Final = {
-    ElementType.F32: ElementType.C64,
-    ElementType.F64: ElementType.C128,
-    ElementType.C64: ElementType.C64,
-    ElementType.C128: ElementType.C128,
-}
 _LONGEST: Final = {ElementType.C64: 4096, ElementType.C128: 2048}
 """Elements of a block, at most: they take 32 KiB."""
 
@@ -64,38 +57,20 @@ def plan_gpu_fft(instruction: Instruction, target: Target) -> GpuPlan | None:
     if instruction.opcode is not Opcode.FFT:
         return None
     operand, shape = instruction.operands[0].shape, instruction.shape
-    if not all(_is_row_major(x) for x in (operand, shape)):
+    if not all(lies_in_rows(x) for x in (operand, shape)):
         return None
     if not operand.element_count or 0 in instruction.attributes_as(Fft).length:
         return None
-    type_ = _COMPLEX[operand.element_type]
+    type_ = COMPLEX[operand.element_type]
     longest = _LONGEST[type_]
     limits = PassLimits(1, longest, longest // 2, folds=False)
     found = [x for x in passes_of(instruction, limits) if isinstance(x, FftPass)]
     passes = [replace(x, halved=False) for x in found]
     if any(x.n > longest or factors_of(x.n) is None for x in passes):
         return None
-    starts, nbytes = _arrays(passes, type_, operand)
+    starts, nbytes = places_in_scratch(passes, operand, tuple(LinesPlace))
     setting = _Setting(instruction, target, type_, starts)
     return GpuPlan("fourier", lambda: _code(passes, setting), nbytes)
-
-
-def _is_row_major(shape: Shape) -> bool:
-    return strides(shape) == strides(array_shape(shape.element_type, shape.dimensions))
-
-
-def _arrays(
-    passes: list[FftPass], type_: ElementType, operand: Shape
-) -> tuple[dict[LinesPlace, int], int]:
-    """Where arrays between passes lie in scratch, and how many bytes they take."""
-    starts: dict[LinesPlace, int] = {}
-    size = 0
-    for place in dict.fromkeys([x.target.place for x in passes]):
-        if place in (LinesPlace.INPUT, LinesPlace.HALF_WAY):
-            starts[place] = size
-            counts = [x.groups * x.count * x.kept for x in passes if x.target.place is place]
-            size += rounded(max([*counts, operand.element_count]) * type_.nbytes)
-    return starts, size
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -29,10 +29,10 @@ from lowtide.codegen.indexing import ZERO, Affine, Index
 from lowtide.codegen.space import decomposed, decomposed_lanes
 from lowtide.codegen.value import Value, register_type
 from lowtide.ir import ElementType, Instruction, Opcode
-from lowtide.ir.attributes import Dot, DotDimensions
 from lowtide.ir.thunk import GridLaunch
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
+from lowtide.ops.dot_roles import DotRoles, dot_roles
 from lowtide.records import dataclass
 
 ENOUGH: Final = 128
@@ -171,8 +171,7 @@ class ProductLayout(Protocol):
 class DotLayout:
     """The layout of a dot; see `ProductLayout`."""
 
-    numbers: DotDimensions
-    ranks: tuple[int, int]
+    roles: tuple[DotRoles, DotRoles]
     batch: tuple[int, ...]
     rows: tuple[int, ...]
     columns: tuple[int, ...]
@@ -181,29 +180,21 @@ class DotLayout:
     @classmethod
     def of(cls, dot: Instruction) -> DotLayout:
         """Return the layout of a dot."""
-        numbers = dot.attributes_as(Dot).dimensions
+        lhs, rhs = dot_roles(dot)
         left, right = (x.shape.dimensions for x in dot.operands)
-        paired = {*numbers.lhs_batch, *numbers.lhs_contracting}
-        other = {*numbers.rhs_batch, *numbers.rhs_contracting}
         return cls(
-            numbers,
-            (len(left), len(right)),
-            tuple([left[d] for d in numbers.lhs_batch]),
-            tuple([x for d, x in enumerate(left) if d not in paired]),
-            tuple([x for d, x in enumerate(right) if d not in other]),
-            tuple([left[d] for d in numbers.lhs_contracting]),
+            (lhs, rhs),
+            tuple([left[d] for d in lhs.batch]),
+            tuple([left[d] for d in lhs.free]),
+            tuple([right[d] for d in rhs.free]),
+            tuple([left[d] for d in lhs.contracted]),
         )
 
     def operand_index(
         self, elements: Elements, side: int, batch: Index, free: Index, depth: Index
     ) -> tuple[Index, Mask | None]:
         """Return where an element of an operand lies: there is one everywhere."""
-        numbers = self.numbers
-        batched = numbers.rhs_batch if side else numbers.lhs_batch
-        known = dict(zip((*batched, *self.deep_dimensions(side)), (*batch, *depth), strict=True))
-        rest = iter(free)
-        index = [known[d] if d in known else next(rest) for d in range(self.ranks[side])]
-        return tuple(index), None
+        return tuple(self.roles[side].spread(batch, depth, free)), None
 
     def result_index(self, batch: Index, row: Index, column: Index) -> Index:
         """Return where an element of the product lies in the result."""
@@ -211,7 +202,7 @@ class DotLayout:
 
     def deep_dimensions(self, side: int) -> tuple[int, ...]:
         """Return the dimensions of an operand that are summed up."""
-        return self.numbers.rhs_contracting if side else self.numbers.lhs_contracting
+        return self.roles[side].contracted
 
 
 def product_of(instruction: Instruction, target: Target) -> GpuProduct | None:

@@ -7,7 +7,7 @@ from math import gcd
 from typing import Final
 
 from lowtide.codegen.arrays import Array, element_address
-from lowtide.codegen.elements.elements import Elements, RuleOf
+from lowtide.codegen.elements.elements import ElementMemory, Elements, RuleOf
 from lowtide.codegen.elements.scalar import ScalarMemory
 from lowtide.codegen.elements.table import rule_of
 from lowtide.codegen.elements.values import Mask
@@ -21,7 +21,7 @@ _BYTES: Final = 16
 """What a thread moves at once, at most."""
 
 
-class ThreadMemory:
+class ThreadMemory(ElementMemory):
     """Loads and stores of the lanes of a thread, as many at once as lie side by side.
 
     Lane variables are multiples of the number of lanes, and arrays lie at multiples of 16 bytes if
@@ -98,17 +98,6 @@ class ThreadMemory:
                 continue
             with fn.when(fn.op(f"extractelement <{lanes} x i1> {wanted}, i64 {lane}")):
                 memory.store(fn, target, one, pointer)
-
-    def store_in_turn(
-        self,
-        elements: Elements,
-        array: Array,
-        places: Sequence[Affine],
-        values: Sequence[Value],
-        mask: Mask | None,
-    ) -> bool:
-        """Store nothing."""
-        return False
 
 
 def thread_elements(

@@ -106,14 +106,6 @@ def _check_channel(lexer: Lexer, instruction: Instruction, start: int) -> None:
         lexer.fail(f"{operand.name} is on channel {wanted}, this on channel {found}", start)
 
 
-def _check_compare(lexer: Lexer, instruction: Instruction, start: int) -> None:
-    order = instruction.attributes_as(ir.Compare).type
-    element_type = instruction.operands[0].shape.element_type
-    floating = element_type.is_floating or element_type.is_complex
-    if floating != (order in ("FLOAT", "TOTALORDER")) and element_type.is_array:
-        lexer.fail(f"compare of {element_type.value} cannot have type={order}", start)
-
-
 def _check_starts(lexer: Lexer, instruction: Instruction, start: int) -> None:
     """The start indices of a dynamic slice: one scalar per dimension, or all in one array."""
     first = 1 if instruction.opcode is Opcode.DYNAMIC_SLICE else 2

@@ -15,6 +15,7 @@ from lowtide.ir.attributes import (
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import Shape
+from lowtide.ops.dot_roles import roles_of
 from lowtide.ops.factors.record import FactorDraft, FactorKind, OpFactors, same_dimensions
 from lowtide.ops.reducers import reducer_opcode, selects
 
@@ -54,21 +55,14 @@ def dot(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> 
     """Return the factors of dot: contracted dimensions are summed."""
     draft = FactorDraft.of(operands, results)
     numbers = x.attributes_as(Dot).dimensions
-    lhs, rhs = operands[0].dimensions, operands[1].dimensions
-    place = 0
-    for a, b in zip(numbers.lhs_batch, numbers.rhs_batch, strict=True):
+    lhs = operands[0].dimensions
+    sides = roles_of(numbers, operands[0].rank, operands[1].rank)
+    for place, (a, b) in enumerate(zip(sides[0].batch, sides[1].batch, strict=True)):
         draft.join(lhs[a], {0: a, 1: b}, {0: place})
-        place += 1
-    used = (
-        {*numbers.lhs_batch, *numbers.lhs_contracting},
-        {*numbers.rhs_batch, *numbers.rhs_contracting},
-    )
-    for number, dimensions in enumerate((lhs, rhs)):
-        for dimension, size in enumerate(dimensions):
-            if dimension not in used[number]:
-                draft.join(size, {number: dimension}, {0: place})
-                place += 1
-    for a, b in zip(numbers.lhs_contracting, numbers.rhs_contracting, strict=True):
+    for number, side in enumerate(sides):
+        for dimension, place in zip(side.free, side.in_result, strict=True):
+            draft.join(operands[number].dimensions[dimension], {number: dimension}, {0: place})
+    for a, b in zip(sides[0].contracted, sides[1].contracted, strict=True):
         draft.join(lhs[a], {0: a, 1: b}, kind=FactorKind.SUMMED)
     return draft.done(((0,), (1,)), Opcode.ADD)
 

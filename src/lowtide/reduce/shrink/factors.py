@@ -106,9 +106,11 @@ class Sizes:
         return part
 
     def _join(self, a: Variable, b: Variable) -> None:
-        self._parent[b] = a
-        if b in self._fixed:
-            self._fixed.add(a)
+        """Make two factors one; the older one stands for both, whatever was joined first."""
+        first, second = min(a, b), max(a, b)
+        self._parent[second] = first
+        if second in self._fixed:
+            self._fixed.add(first)
 
     def _find(self, variable: Variable) -> Variable:
         parent = self._parent

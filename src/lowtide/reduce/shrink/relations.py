@@ -11,8 +11,6 @@ from lowtide.ir.attributes import (
     BatchNorm,
     Convolution,
     Dimensions,
-    Dot,
-    DotDimensions,
     Fft,
     Gather,
     GetTupleElement,
@@ -22,6 +20,7 @@ from lowtide.ir.attributes import (
     Slice,
     Window,
 )
+from lowtide.ops.factors.record import factors_of
 from lowtide.ops.table import TABLE
 from lowtide.reduce.shrink.choice import AtMost, small_size
 from lowtide.reduce.shrink.factors import Sizes, Variable
@@ -123,17 +122,30 @@ def _nothing(relations: Relations, x: Instruction) -> None:
 def _other(relations: Relations, x: Instruction) -> None:
     """What is not known keeps its sizes, unless it is elementwise or changes no shape."""
     if TABLE[x.opcode].elementwise:
-        _elementwise(relations, x)
+        _factored(relations, x)
     elif len(x.operands) == 1 and x.shape.compatible(x.operands[0].shape):
         relations.same_leaves(x.operands[0], x)
     else:
         relations.fix(x)
 
 
-def _elementwise(relations: Relations, x: Instruction) -> None:
-    for operand in x.operands:
-        if operand.shape.is_array:
-            relations.same((operand, ()), (x, ()))
+def _factored(relations: Relations, x: Instruction) -> None:
+    """Dimensions that are split together stay equal; those beside dynamic ones stay as they are."""
+    arrays = [(y, index) for y in (*x.operands, x) for index, _ in y.shape.leaves()]
+    if any(y.shape.at(index).is_dynamic for y, index in arrays):
+        relations.fix(x)
+        return
+    first: dict[tuple[int, ...], Variable] = {}
+    for array, dimensions in zip(arrays, factors_of(x).arrays, strict=True):
+        for variable, own in zip(relations.of(*array), dimensions, strict=True):
+            if own:
+                relations.equal(first.setdefault(own, variable), variable)
+
+
+def _alike(relations: Relations, x: Instruction, count: int) -> None:
+    """The first operands have one shape."""
+    for operand in x.operands[1:count]:
+        relations.same((x.operands[0], ()), (operand, ()))
 
 
 def _tuple(relations: Relations, x: Instruction) -> None:
@@ -173,33 +185,15 @@ def _conditional(relations: Relations, x: Instruction) -> None:
 # -- data movement -----------------------------------------------------------------------------
 
 
-def _broadcast(relations: Relations, x: Instruction) -> None:
-    result = relations.of(x)
-    places = x.attributes_as(Dimensions).dimensions
-    for variable, place in zip(relations.of(x.operands[0]), places, strict=True):
-        relations.equal(variable, result[place])
-
-
 def _reshape(relations: Relations, x: Instruction) -> None:
     relations.sizes.equate(relations.of(x.operands[0]), relations.of(x))
 
 
-def _transpose(relations: Relations, x: Instruction) -> None:
-    operand = relations.of(x.operands[0])
-    places = x.attributes_as(Dimensions).dimensions
-    for variable, place in zip(relations.of(x), places, strict=True):
-        relations.equal(variable, operand[place])
-
-
 def _concatenate(relations: Relations, x: Instruction) -> None:
+    _factored(relations, x)
     (joined,) = x.attributes_as(Dimensions).dimensions
-    for number, whole in enumerate(relations.of(x)):
-        pieces = tuple([relations.of(operand)[number] for operand in x.operands])
-        if number != joined:
-            for piece in pieces:
-                relations.equal(whole, piece)
-        else:
-            relations.sum(whole, pieces)
+    pieces = tuple([relations.of(operand)[joined] for operand in x.operands])
+    relations.sum(relations.of(x)[joined], pieces)
 
 
 def _part(relations: Relations, x: Instruction) -> None:
@@ -278,27 +272,6 @@ def _scatter(relations: Relations, x: Instruction) -> None:
 # -- contractions and reductions ---------------------------------------------------------------
 
 
-def _dot(relations: Relations, x: Instruction) -> None:
-    dims = x.attributes_as(Dot).dimensions
-    lhs, rhs = relations.of(x.operands[0]), relations.of(x.operands[1])
-    for i, j in zip(
-        dims.lhs_batch + dims.lhs_contracting, dims.rhs_batch + dims.rhs_contracting, strict=True
-    ):
-        relations.equal(lhs[i], rhs[j])
-    for variable, result in zip(_dot_result(dims, lhs, rhs), relations.of(x), strict=True):
-        relations.equal(variable, result)
-
-
-def _dot_result(dims: DotDimensions, lhs: Variables, rhs: Variables) -> list[Variable]:
-    used_lhs = dims.lhs_batch + dims.lhs_contracting
-    used_rhs = dims.rhs_batch + dims.rhs_contracting
-    return [
-        *[lhs[i] for i in dims.lhs_batch],
-        *[v for i, v in enumerate(lhs) if i not in used_lhs],
-        *[v for i, v in enumerate(rhs) if i not in used_rhs],
-    ]
-
-
 def _convolution(relations: Relations, x: Instruction) -> None:
     attributes = x.attributes_as(Convolution)
     dims = attributes.dimensions
@@ -332,25 +305,17 @@ def _slide(relations: Relations, window: Window, inner: Variables, outer: Variab
 
 
 def _reduce(relations: Relations, x: Instruction) -> None:
-    reduced = x.attributes_as(Dimensions).dimensions
-    inputs = x.operands[: len(x.operands) // 2]
-    for operand in inputs[1:]:
-        relations.same((inputs[0], ()), (operand, ()))
-    kept = [v for i, v in enumerate(relations.of(inputs[0])) if i not in reduced]
-    for index, _ in x.shape.leaves():
-        for variable, result in zip(kept, relations.of(x, index), strict=True):
-            relations.equal(variable, result)
+    _alike(relations, x, len(x.operands) // 2)
+    _factored(relations, x)
 
 
 def _reduce_window(relations: Relations, x: Instruction) -> None:
-    inputs = x.operands[: len(x.operands) // 2]
-    for operand in inputs[1:]:
-        relations.same((inputs[0], ()), (operand, ()))
+    _alike(relations, x, len(x.operands) // 2)
     first, *others = [index for index, _ in x.shape.leaves()]
     for index in others:
         relations.same((x, first), (x, index))
     window = x.attributes_as(ReduceWindow).window
-    _slide(relations, window, relations.of(inputs[0]), relations.of(x, first))
+    _slide(relations, window, relations.of(x.operands[0]), relations.of(x, first))
 
 
 def _select_and_scatter(relations: Relations, x: Instruction) -> None:
@@ -360,8 +325,7 @@ def _select_and_scatter(relations: Relations, x: Instruction) -> None:
 
 
 def _sort(relations: Relations, x: Instruction) -> None:
-    for operand in x.operands:
-        relations.same((x.operands[0], ()), (operand, ()))
+    _alike(relations, x, len(x.operands))
     for index, _ in x.shape.leaves():
         relations.same((x.operands[0], ()), (x, index))
 
@@ -393,8 +357,7 @@ def _square(relations: Relations, x: Instruction) -> None:
     matrix = relations.of(x.operands[0])
     relations.equal(matrix[-1], matrix[-2])
     relations.same((x.operands[-1], ()), (x, ()))
-    for a, b in zip(matrix[:-2], relations.of(x)[:-2], strict=True):
-        relations.equal(a, b)
+    _factored(relations, x)
     # Of triangular-solve, the side on which the matrix stands has its size.
     if len(x.operands) == 2:
         relations.fix(x)
@@ -404,15 +367,13 @@ def _fft(relations: Relations, x: Instruction) -> None:
     count = len(x.attributes_as(Fft).length)
     for array in (relations.of(x), relations.of(x.operands[0])):
         relations.sizes.fix(array[len(array) - count :])
-    for a, b in zip(relations.of(x), relations.of(x.operands[0]), strict=True):
-        relations.equal(a, b)
+    _factored(relations, x)
 
 
 def _bits(relations: Relations, x: Instruction) -> None:
     """Of bitcast-convert: the narrower type may have a minor dimension more."""
+    _factored(relations, x)
     result, operand = relations.of(x), relations.of(x.operands[0])
-    for a, b in zip(result, operand, strict=False):
-        relations.equal(a, b)
     common = min(len(result), len(operand))
     relations.sizes.fix([*result[common:], *operand[common:]])
 
@@ -427,14 +388,14 @@ _RULES: Final[Mapping[Opcode, Rule]] = {
     Opcode.BATCH_NORM_INFERENCE: _batch_norm,
     Opcode.BATCH_NORM_TRAINING: _batch_norm,
     Opcode.BITCAST_CONVERT: _bits,
-    Opcode.BROADCAST: _broadcast,
+    Opcode.BROADCAST: _factored,
     Opcode.CALL: _call,
     Opcode.CHOLESKY: _square,
     Opcode.CONCATENATE: _concatenate,
     Opcode.CONDITIONAL: _conditional,
     Opcode.CONSTANT: _nothing,
     Opcode.CONVOLUTION: _convolution,
-    Opcode.DOT: _dot,
+    Opcode.DOT: _factored,
     Opcode.DYNAMIC_SLICE: _part,
     Opcode.DYNAMIC_UPDATE_SLICE: _update,
     Opcode.FFT: _fft,
@@ -456,7 +417,7 @@ _RULES: Final[Mapping[Opcode, Rule]] = {
     Opcode.SLICE: _part,
     Opcode.SORT: _sort,
     Opcode.TOPK: _topk,
-    Opcode.TRANSPOSE: _transpose,
+    Opcode.TRANSPOSE: _factored,
     Opcode.TRIANGULAR_SOLVE: _square,
     Opcode.TUPLE: _tuple,
     Opcode.WHILE: _while,

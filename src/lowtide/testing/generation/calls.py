@@ -90,11 +90,6 @@ def map_scalars(drawing: Drawing, steps: Steps) -> Op | None:
     return drawing.builder.map(operands, mapped)
 
 
-def _same_precision(kind: ElementType) -> Callable[[ElementType], bool]:
-    """Return the types that a map may mix with `kind`: XLA's backends refuse two precisions."""
-    return lambda t: t is kind or not t.is_floating
-
-
 # -- loops and branches ------------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ from typing import Final
 from lowtide.builder.values import Op
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import Dot, DotDimensions
+from lowtide.ops.dot_roles import dot_roles
 from lowtide.passes.interface import Pass
 from lowtide.passes.matching import has_one_user, is_plain
 from lowtide.passes.rewriting import Rewriter, rewrite
@@ -77,8 +78,7 @@ def _is_written_by_dot(transpose: Instruction) -> bool:
 
 
 def _are_contracted(dot: Instruction, i: int, parts: Parts) -> bool:
-    n = dot.attributes_as(Dot).dimensions
-    contracting = n.lhs_contracting if i == 0 else n.rhs_contracting
+    contracting = dot_roles(dot)[i].contracted
     return all(len(part) == 1 or d in contracting for d, part in enumerate(parts))
 
 

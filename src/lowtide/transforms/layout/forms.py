@@ -30,7 +30,7 @@ from lowtide.ir.attributes import (
     Slice,
     Window,
 )
-from lowtide.ops.contraction import free_dimensions
+from lowtide.ops.dot_roles import dot_roles
 from lowtide.ops.table import TABLE
 from lowtide.records import dataclass
 from lowtide.transforms.layout.orders import (
@@ -254,15 +254,11 @@ def _regrouped(
 def _dot(x: Instruction, orders: Orders, wanted: Order) -> LayoutForm:
     """Free dimensions come as they lie in the operands, those of lhs or of rhs first."""
     old = x.attributes_as(Dot)
-    n = old.dimensions
-    places = [inverse(order) for order in orders]
-    batches = len(n.lhs_batch)
-    batch = [d for d in wanted if d < batches]
-    left = _free(x, 0, orders[0], batches)
-    right = _free(x, 1, orders[1], batches + len(left))
-    sides = [
-        (tuple([places[0][d] for d in n.lhs_contracting]), [n.lhs_batch[d] for d in batch]),
-        (tuple([places[1][d] for d in n.rhs_contracting]), [n.rhs_batch[d] for d in batch]),
+    roles = dot_roles(x)
+    batch = [d for d in wanted if d < len(roles[0].batch)]
+    left, right = [
+        [side.first + d for d in kept_order(lying, side.free)]
+        for side, lying in zip(roles, orders, strict=True)
     ]
     order: Order = (*batch, *left, *right)
     operands = (0, 1)
@@ -271,11 +267,12 @@ def _dot(x: Instruction, orders: Orders, wanted: Order) -> LayoutForm:
     if _is_nearer(other, order, wanted, sizes):
         order, operands = other, (1, 0)
     first, second = operands
+    places = [inverse(lying) for lying in orders]
     numbers = DotDimensions(
-        sides[first][0],
-        sides[second][0],
-        tuple([places[first][d] for d in sides[first][1]]),
-        tuple([places[second][d] for d in sides[second][1]]),
+        permuted(places[first], roles[first].contracted),
+        permuted(places[second], roles[second].contracted),
+        tuple([places[first][roles[first].batch[d]] for d in batch]),
+        tuple([places[second][roles[second].batch[d]] for d in batch]),
     )
     precision = old.precision
     if first == 1 and precision.operand_precision:
@@ -292,14 +289,6 @@ def _is_nearer(a: Order, b: Order, wanted: Order, sizes: Sequence[int]) -> bool:
         return True
     row = minor(wanted, sizes)
     return minor(a, sizes) == row != minor(b, sizes)
-
-
-def _free(x: Instruction, i: int, order: Order, first: int) -> list[int]:
-    """The dimensions of a dot's result that are free ones of operand `i`, in its order."""
-    n = x.attributes_as(Dot).dimensions
-    paired = (n.lhs_contracting, n.lhs_batch) if i == 0 else (n.rhs_contracting, n.rhs_batch)
-    free = free_dimensions(x.operands[i].shape.rank, *paired)
-    return [first + d for d in kept_order(order, free)]
 
 
 def _convolution(x: Instruction, orders: Orders, wanted: Order) -> LayoutForm:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from lowtide.ir import Instruction, Opcode
-from lowtide.ir.attributes import Convolution, Dimensions, Dot, Gather
+from lowtide.ir.attributes import Convolution, Dimensions, Gather
+from lowtide.ops.dot_roles import dot_roles
 from lowtide.ops.table import TABLE
 from lowtide.transforms.layout.orders import Order, minor, row_major_order
 
@@ -63,11 +64,12 @@ def convolved(x: Instruction, orders: Sequence[Order]) -> tuple[Order, ...]:
 
 def _dot(x: Instruction, orders: Sequence[Order], order: Order) -> int:
     """Matrices are packed along contracted or free dimensions; across a batch they are not."""
-    n = x.attributes_as(Dot).dimensions
     lost = 0
-    for y, own, batch in zip(x.operands, orders, (n.lhs_batch, n.rhs_batch), strict=True):
+    for y, own, roles in zip(x.operands, orders, dot_roles(x), strict=True):
         fastest = minor(own, y.shape.dimensions)
-        if fastest in batch and fastest != minor(row_major_order(len(own)), y.shape.dimensions):
+        if fastest in roles.batch and fastest != minor(
+            row_major_order(len(own)), y.shape.dimensions
+        ):
             lost += y.shape.nbytes
     return lost
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Final, NamedTuple
 
 from lowtide.builder.values import Op
 from lowtide.ir import ElementType, Instruction, Opcode
-from lowtide.ir.attributes import Dot, DotDimensions
+from lowtide.ir.attributes import Dot
+from lowtide.ops.contraction import contracted_size
+from lowtide.ops.dot_roles import dot_roles
 from lowtide.passes.matching import is_plain
 from lowtide.passes.rewriting import Rewriter, rule
 from lowtide.transforms.quantization.operands import (
@@ -46,19 +47,17 @@ def integer_dot(dot: Instruction, at: Rewriter) -> Made:
     lhs, rhs = operands
     if lhs is None or rhs is None or _is_bare(dot, lhs, rhs):
         return None
-    numbers = dot.attributes_as(Dot).dimensions
-    contracted = [numbers.lhs_contracting, numbers.rhs_contracting]
-    for x, inner in zip((lhs, rhs), contracted, strict=True):
-        if any(y is not None and set(y.places) & set(inner) for y in (x.zero, x.scale)):
+    numbers, both = dot.attributes_as(Dot).dimensions, dot_roles(dot)
+    for x, roles in zip((lhs, rhs), both, strict=True):
+        if any(y is not None and set(y.places) & set(roles.contracted) for y in (x.zero, x.scale)):
             return None
-    size = prod([dot.operands[0].shape.dimensions[d] for d in numbers.lhs_contracting])
+    size = contracted_size(dot.operands[0].shape, numbers)
     is_float = type_ is ElementType.F32
     if not size or (is_float and size * lhs.magnitude * rhs.magnitude >= MOST_SUM):
         return None
-    places = _places(numbers, *[x.shape.rank for x in dot.operands])
     sides = [
-        _Side(x, x.made(at), inner, own)
-        for x, inner, own in zip((lhs, rhs), contracted, places, strict=True)
+        _Side(x, x.made(at), roles.contracted, roles.places)
+        for x, roles in zip((lhs, rhs), both, strict=True)
     ]
     sums = at.build.dot(sides[0].made, sides[1].made, numbers, element_type=ElementType.S32)
     sums = _without_zeros(at, sums, sides, size)
@@ -70,25 +69,6 @@ def _is_bare(dot: Instruction, lhs: QuantizedOperand, rhs: QuantizedOperand) -> 
     return lhs.numbers.shape.element_type is dot.operands[0].shape.element_type and (
         rhs.numbers.shape.element_type is dot.operands[1].shape.element_type
     )
-
-
-def _places(numbers: DotDimensions, lhs_rank: int, rhs_rank: int) -> list[list[int]]:
-    """For both operands the dimension of the result that each dimension is, -1 if contracted."""
-    found = []
-    next_place = len(numbers.lhs_batch)
-    for rank, batch, inner in (
-        (lhs_rank, numbers.lhs_batch, numbers.lhs_contracting),
-        (rhs_rank, numbers.rhs_batch, numbers.rhs_contracting),
-    ):
-        places = [-1] * rank
-        for place, d in enumerate(batch):
-            places[d] = place
-        for d in range(rank):
-            if d not in batch and d not in inner:
-                places[d] = next_place
-                next_place += 1
-        found.append(places)
-    return found
 
 
 def _without_zeros(at: Rewriter, sums: Op, sides: list[_Side], size: int) -> Op:

@@ -8,7 +8,8 @@ from typing import Final
 from lowtide.builder.values import Op
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Dot, DotAlgorithm, DotDimensions
-from lowtide.ops.contraction import contracted_size, free_dimensions
+from lowtide.ops.contraction import contracted_size
+from lowtide.ops.dot_roles import dot_roles
 from lowtide.passes.matching import (
     are_plain,
     dimensions,
@@ -41,13 +42,8 @@ def _of_one_type(dot: Instruction) -> bool:
     return len(types) == 1 and _how(dot).precision.algorithm is DotAlgorithm.UNSET
 
 
-def _side(dot: Instruction, i: int) -> tuple[tuple[int, ...], tuple[int, ...], list[int]]:
-    """Return the batch, contracting and free dimensions of operand `i`."""
-    n = _how(dot).dimensions
-    batch, contracting = (
-        (n.lhs_batch, n.lhs_contracting) if i == 0 else (n.rhs_batch, n.rhs_contracting)
-    )
-    return batch, contracting, free_dimensions(dot.operands[i].shape.rank, contracting, batch)
+def _without(sizes: tuple[int, ...], dimensions: tuple[int, ...]) -> list[int]:
+    return [size for d, size in enumerate(sizes) if d not in dimensions]
 
 
 def _redone(at: Rewriter, dot: Instruction, a: Op, b: Op, numbers: DotDimensions) -> Op:
@@ -79,19 +75,12 @@ def dot_of_single_products(dot: Instruction, at: Rewriter) -> Made:
     """
     if not _of_one_type(dot) or contracted_size(dot.operands[0].shape, _how(dot).dimensions) != 1:
         return None
-    batches = len(_how(dot).dimensions.lhs_batch)
-    free = batches
     parts = []
-    for i, x in enumerate(dot.operands):
-        batch, contracting, own = _side(dot, i)
-        place = {d: j for j, d in enumerate(batch)}
-        place.update({d: free + j for j, d in enumerate(own)})
-        free += len(own)
-        kept = [d for d in range(x.shape.rank) if d not in contracting]
+    for x, roles in zip(dot.operands, dot_roles(dot), strict=True):
+        places = [place for place in roles.places if place >= 0]
         part = at(x)
-        if contracting:
-            part = at.build.reshape(part, [x.shape.dimensions[d] for d in kept])
-        places = [place[d] for d in kept]
+        if roles.contracted:
+            part = at.build.reshape(part, _without(x.shape.dimensions, roles.contracted))
         parts.append(at.build.broadcast(part, dot.shape.dimensions, places))
     product = parts[0] * parts[1]
     return product + splat(at, 0, dot.shape) if dot.shape.element_type in FLOATS else product
@@ -106,15 +95,12 @@ def dot_of_repeated_scalar(dot: Instruction, at: Rewriter) -> Made:
         if not is_scalar_broadcast(x):
             continue
         y = dot.operands[1 - i]
-        batch, contracting, own = _side(dot, 1 - i)
+        roles = dot_roles(dot)[1 - i]
         element_type = y.shape.element_type
         add = at.build.scalar_computation(Opcode.ADD, element_type)
-        small = at.build.reduce(at(y), splat(at, 0, x.operands[0].shape), add, contracting)
+        small = at.build.reduce(at(y), splat(at, 0, x.operands[0].shape), add, roles.contracted)
         small = small * spread(at, at(x.operands[0]), small.shape)
-        first = len(batch) + (0 if i else len(_side(dot, 0)[2]))
-        place = {d: j for j, d in enumerate(batch)}
-        place.update({d: first + j for j, d in enumerate(own)})
-        places = [place[d] for d in range(y.shape.rank) if d not in contracting]
+        places = [place for place in roles.places if place >= 0]
         return at.build.broadcast(small, dot.shape.dimensions, places)
     return None
 
@@ -139,7 +125,7 @@ def dot_without_units(dot: Instruction, at: Rewriter) -> Made:
         return None
     parts, new = [], []
     for i, x in enumerate(dot.operands):
-        free = _side(dot, i)[2]
+        free = dot_roles(dot)[i].free
         paired = [pair[i] for pair in (*batch, *contracting)]
         kept = [d for d in range(x.shape.rank) if d in paired or d in free]
         flat = [sizes[i][d] for d in kept]
@@ -173,14 +159,14 @@ def dot_of_transpose(dot: Instruction, at: Rewriter) -> Made:
         if inner.opcode is not Opcode.TRANSPOSE or not are_plain(inner, inner.operands[0]):
             continue
         order = dimensions(inner)
-        batch, contracting, free = _side(dot, i)
-        new_batch = tuple([order[d] for d in batch])
-        if new_batch != tuple(range(len(batch))) or not is_ascending([order[d] for d in free]):
+        roles = dot_roles(dot)[i]
+        batch = tuple([order[d] for d in roles.batch])
+        if batch != tuple(range(len(batch))) or not is_ascending([order[d] for d in roles.free]):
             continue
         source = at(inner.operands[0])
         if inner is not x:
             source = at.build.convert(source, x.shape.element_type)
-        return _with_side(at, dot, i, source, new_batch, tuple([order[d] for d in contracting]))
+        return _with_side(at, dot, i, source, batch, tuple([order[d] for d in roles.contracted]))
     return None
 
 
@@ -207,11 +193,8 @@ def transpose_of_dot(transpose: Instruction, at: Rewriter) -> Made:
     dot = transpose.operands[0]
     if dot.opcode is not Opcode.DOT or not has_one_user(dot) or not are_plain(*dot.operands):
         return None
-    batch, _, left = _side(dot, 0)
-    rank, first = dot.shape.rank, len(batch)
-    middle = first + len(left)
-    wanted = (*range(first), *range(middle, rank), *range(first, middle))
-    if dimensions(transpose) != wanted:
+    lhs, rhs = dot_roles(dot)
+    if dimensions(transpose) != (*range(len(lhs.batch)), *rhs.in_result, *lhs.in_result):
         return None
     how = _how(dot)
     n = how.dimensions
@@ -235,8 +218,8 @@ def dot_of_free_units(dot: Instruction, at: Rewriter) -> Made:
             continue
         source = x.operands[0]
         old, new = source.shape.dimensions, x.shape.dimensions
-        batch, contracting, free = _side(dot, i)
-        units = [d for d in free if new[d] == 1]
+        roles = dot_roles(dot)[i]
+        units = [d for d in roles.free if new[d] == 1]
         if old != without_units(new) or len(new) - len(old) != len(units) or not units:
             continue
         place = {d: j for j, d in enumerate([d for d in range(len(new)) if d not in units])}
@@ -245,8 +228,8 @@ def dot_of_free_units(dot: Instruction, at: Rewriter) -> Made:
             dot,
             i,
             at(source),
-            tuple([place[d] for d in batch]),
-            tuple([place[d] for d in contracting]),
+            tuple([place[d] for d in roles.batch]),
+            tuple([place[d] for d in roles.contracted]),
         )
         return at.build.reshape(result, dot.shape.dimensions)
     return None

@@ -6,7 +6,8 @@ from typing import Final
 
 from lowtide.builder.values import Op
 from lowtide.ir import Instruction, Opcode, array_shape
-from lowtide.ir.attributes import Dot, Pad, PaddingDimension, Slice
+from lowtide.ir.attributes import Pad, PaddingDimension, Slice
+from lowtide.ops.dot_roles import dot_roles
 from lowtide.passes.matching import are_plain, dimensions, has_one_user, is_uniform, scalar_value
 from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.simplify.broadcast import ELEMENTWISE
@@ -287,26 +288,14 @@ def slice_of_dot(slice_: Instruction, at: Rewriter) -> Made:
     inner = slice_.operands[0]
     if inner.opcode is not Opcode.DOT or not has_one_user(inner) or not is_uniform(inner):
         return None
-    numbers = inner.attributes_as(Dot).dimensions
-    left, right = inner.operands
     results = ranges_of(slice_)
-    batch = len(numbers.lhs_batch)
     ranges = []
-    free = batch
-    for x, contracting, batches in (
-        (left, numbers.lhs_contracting, numbers.lhs_batch),
-        (right, numbers.rhs_contracting, numbers.rhs_batch),
-    ):
-        own: list[Range] = [(0, n, 1) for n in x.shape.dimensions]
-        for d in range(x.shape.rank):
-            if d in batches:
-                own[d] = results[batches.index(d)]
-            elif d not in contracting:
-                own[d], free = results[free], free + 1
-        ranges.append(own)
-    if 0 in slice_.shape.dimensions or _sliced_bytes((left, right), ranges) > inner.shape.nbytes:
+    for x, roles in zip(inner.operands, dot_roles(inner), strict=True):
+        rows = zip(x.shape.dimensions, roles.places, strict=True)
+        ranges.append([results[place] if place >= 0 else (0, n, 1) for n, place in rows])
+    if 0 in slice_.shape.dimensions or _sliced_bytes(inner.operands, ranges) > inner.shape.nbytes:
         return None
-    parts = [sliced(at, at(x), r) for x, r in zip((left, right), ranges, strict=True)]
+    parts = [sliced(at, at(x), r) for x, r in zip(inner.operands, ranges, strict=True)]
     return again(at, inner, *parts, shape=slice_.shape)
 
 

@@ -8,12 +8,10 @@ from typing import Final, TypeAlias, final
 from lowtide.codegen.cpu.attention.form import (
     Attention,
     Scores,
-    free_dimensions,
     reduced_index,
     row_length,
 )
 from lowtide.codegen.cpu.contraction.behind import forms_behind
-from lowtide.codegen.cpu.contraction.geometry import geometry_of
 from lowtide.codegen.elements.literals import scalar
 from lowtide.codegen.elements.operands import bind, body_of
 from lowtide.codegen.elements.scalar import scalar_elements
@@ -24,6 +22,7 @@ from lowtide.ir import Instruction, Opcode
 from lowtide.ir.traversal import post_order
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
+from lowtide.ops.dot_roles import dot_roles
 from lowtide.ops.in_place import ATTENTION
 from lowtide.ops.table import TABLE
 
@@ -202,8 +201,8 @@ class _Trial:
     def _scores(self, dot: Instruction) -> Scores | None:
         """Which operand of a first dot has the keys, None where that cannot be seen."""
         at = self.asked[dot]
-        for side in (0, 1):
-            alone = free_dimensions(dot, side)
+        for side, roles in enumerate(dot_roles(dot)):
+            alone = roles.in_result
             others = [d for d in range(dot.shape.rank) if d not in alone]
             along = [self._along(at[d]) for d in alone]
             if any(along) and not any(self._along(at[d]) for d in others):
@@ -216,7 +215,7 @@ class _Trial:
         of = {x.terms[0][0]: d for d, x in rows.items() if x.terms}
         for x in scores:
             at = self.asked[x.dot]
-            for d in range(len(geometry_of(x.dot).rows.batch)):
+            for d in range(len(dot_roles(x.dot)[0].batch)):
                 for variable, _ in at[d].terms:
                     if variable not in of:
                         found |= set(rows)

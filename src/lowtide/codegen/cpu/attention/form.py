@@ -16,6 +16,7 @@ from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.indexing import Affine, Index, Variable
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ir.attributes import Dimensions
+from lowtide.ops.dot_roles import dot_roles
 from lowtide.records import dataclass
 
 
@@ -35,7 +36,7 @@ class Scores:
     @property
     def keys(self) -> tuple[int, ...]:
         """The dimensions of the dot that lie along a row."""
-        return free_dimensions(self.dot, self.key_side)
+        return tuple(dot_roles(self.dot)[self.key_side].in_result)
 
     @property
     def length(self) -> int:
@@ -115,16 +116,6 @@ def digits(elements: Elements, position: Affine, sizes: Sequence[int]) -> list[A
         rest, place = elements.indices.split(rest, size)
         found.append(place)
     return [rest, *reversed(found)] if sizes else []
-
-
-def free_dimensions(dot: Instruction, side: int) -> tuple[int, ...]:
-    """Return the dimensions of a dot that only one of its operands has."""
-    shape = geometry_of(dot)
-    first = len(shape.rows.batch)
-    count = len(shape.rows.free)
-    if side == 0:
-        return tuple(range(first, first + count))
-    return tuple(range(first + count, dot.shape.rank))
 
 
 def row_length(hero: Instruction) -> int:

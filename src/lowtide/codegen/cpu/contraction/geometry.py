@@ -8,7 +8,7 @@ from math import prod
 from lowtide.codegen.arrays import strides
 from lowtide.codegen.indexing import ZERO, Affine
 from lowtide.ir import Instruction
-from lowtide.ir.attributes import Dot, DotDimensions
+from lowtide.ops.dot_roles import dot_roles
 from lowtide.records import dataclass
 
 
@@ -52,9 +52,9 @@ class Geometry:
 
 def geometry_of(dot: Instruction) -> Geometry:
     """Return the shape of a dot; the columns are the free dimensions of operand 1."""
-    numbers = dot.attributes_as(Dot).dimensions
     shapes = [x.shape.dimensions for x in dot.operands]
-    lhs, rhs = _as_it_lies(dot, *_roles(numbers, len(shapes[0]), len(shapes[1])))
+    roles = [Roles(side.batch, side.free, side.contracted) for side in dot_roles(dot)]
+    lhs, rhs = _as_it_lies(dot, *roles)
     return Geometry(
         prod([shapes[0][d] for d in lhs.batch]),
         prod([shapes[0][d] for d in lhs.free]),
@@ -63,17 +63,6 @@ def geometry_of(dot: Instruction) -> Geometry:
         lhs,
         rhs,
         is_swapped=False,
-    )
-
-
-def _roles(numbers: DotDimensions, lhs_rank: int, rhs_rank: int) -> tuple[Roles, Roles]:
-    used = {*numbers.lhs_batch, *numbers.lhs_contracting}
-    lhs = tuple([d for d in range(lhs_rank) if d not in used])
-    used = {*numbers.rhs_batch, *numbers.rhs_contracting}
-    rhs = tuple([d for d in range(rhs_rank) if d not in used])
-    return (
-        Roles(numbers.lhs_batch, lhs, numbers.lhs_contracting),
-        Roles(numbers.rhs_batch, rhs, numbers.rhs_contracting),
     )
 
 

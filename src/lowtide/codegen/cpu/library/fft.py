@@ -5,12 +5,11 @@ from __future__ import annotations
 from math import log2
 from typing import Final
 
-from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.cost import seconds
 from lowtide.codegen.cpu.library.copies import Copy, copies_code
 from lowtide.codegen.cpu.library.fft_fold import FoldFunction
 from lowtide.codegen.cpu.library.fft_pass import PassFunction, Setting, grid_of
-from lowtide.codegen.kernel import KernelCode, KernelPlan, rounded
+from lowtide.codegen.kernel import KernelCode, KernelPlan
 from lowtide.codegen.library.fft_form import (
     FftPass,
     FoldPass,
@@ -18,18 +17,12 @@ from lowtide.codegen.library.fft_form import (
     PassLimits,
     passes_of,
 )
-from lowtide.ir import ElementType, Instruction, Shape, array_shape
+from lowtide.codegen.library.fft_scratch import COMPLEX, lies_in_rows, places_in_scratch
+from lowtide.ir import ElementType, Instruction
 from lowtide.ir.attributes import Fft
 from lowtide.ir.errors import unsupported
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.target import Target
-
-_COMPLEX: Final = {
-    ElementType.F32: ElementType.C64,
-    ElementType.F64: ElementType.C128,
-    ElementType.C64: ElementType.C64,
-    ElementType.C128: ElementType.C128,
-}
 
 _LONGEST: Final = 4096
 """The longest transform that stays in the caches for a vector of lines."""
@@ -41,50 +34,20 @@ _LONGEST_HALVED: Final = 32768
 def plan_fft(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Return the plan of an fft whose operand is an array in row-major order."""
     operand, shape = instruction.operands[0].shape, instruction.shape
-    if not all(_is_row_major(x) for x in (operand, shape)):
+    if not all(lies_in_rows(x) for x in (operand, shape)):
         raise unsupported(instruction, "native code takes arrays in row-major order here")
     if not operand.element_count or 0 in instruction.attributes_as(Fft).length:
         return KernelPlan(lambda: copies_code([Copy(None, None, 1, shape)]))
-    type_ = _COMPLEX[operand.element_type]
+    type_ = COMPLEX[operand.element_type]
     lanes = target.vector_bytes // (8 if type_ is ElementType.C128 else 4)
     passes = passes_of(instruction, PassLimits(lanes, _LONGEST, _LONGEST_HALVED))
-    starts, shared = _arrays(passes, type_, operand)
+    starts, shared = places_in_scratch(passes, operand, (LinesPlace.INPUT,))
     grids = [grid_of(type_, x, lanes) for x in passes if isinstance(x, FftPass)]
     thread = 2 * max([x.nbytes for x in grids])
     setting = Setting(
         type_, operand.element_type, shape.element_type, lanes, target, starts, shared, thread
     )
     return KernelPlan(lambda: _code(passes, setting), shared, thread)
-
-
-def _is_row_major(shape: Shape) -> bool:
-    return strides(shape) == strides(array_shape(shape.element_type, shape.dimensions))
-
-
-def _arrays(
-    passes: tuple[FftPass | FoldPass, ...], type_: ElementType, operand: Shape
-) -> tuple[dict[LinesPlace, int], int]:
-    """Where arrays between passes lie in scratch, and how many bytes they take."""
-    counts: dict[LinesPlace, int] = {}
-    for x in passes:
-        place, count = _stored(x)
-        if place is LinesPlace.INPUT:
-            count = max(count, operand.element_count)
-        if place in (LinesPlace.INPUT, LinesPlace.HALF_WAY):
-            counts[place] = max(counts.get(place, 0), count)
-    starts: dict[LinesPlace, int] = {}
-    size = 0
-    for place, count in counts.items():
-        starts[place] = size
-        size += rounded(count * type_.nbytes)
-    return starts, size
-
-
-def _stored(one: FftPass | FoldPass) -> tuple[LinesPlace, int]:
-    """Where a pass stores, and how many elements."""
-    if isinstance(one, FoldPass):
-        return one.target, one.groups * (one.half + 1)
-    return one.target.place, one.groups * one.count * one.kept
 
 
 def _code(passes: tuple[FftPass | FoldPass, ...], setting: Setting) -> KernelCode:

@@ -17,6 +17,7 @@ from lowtide.ir.attributes import Collective, CollectivePermute, CustomCall
 from lowtide.ir.errors import UnsupportedOpError, unsupported
 from lowtide.ir.replica_groups import device_count
 from lowtide.llvm.target import Target
+from lowtide.ops.custom_call import ANNOTATING_TARGETS
 
 Sources: TypeAlias = "list[int | None]"
 """For each array of the result the number of the operands' array that it equals; None: zeros."""
@@ -137,7 +138,7 @@ def _copied_start(instruction: Instruction) -> Sources:
 
 def _custom_call(instruction: Instruction) -> Sources | None:
     name = instruction.attributes_as(CustomCall).target
-    if name in MARKERS and _given(instruction) == len(leaves(instruction.shape)):
+    if name in ANNOTATING_TARGETS and _given(instruction) == len(leaves(instruction.shape)):
         return list(range(_given(instruction)))
     if name in _NEW and instruction.shape.is_array:
         return _zeros(instruction)
@@ -155,33 +156,6 @@ def _host(instruction: Instruction) -> Sources:
     reason = "no host program runs beside native code or the evaluator; use parameters"
     raise unsupported(instruction, reason)
 
-
-MARKERS: Final = frozenset(
-    {
-        "AssumeGatherIndicesInBound",
-        "LayoutConstraint",
-        "MoveToDevice",
-        "MoveToHost",
-        "Pin",
-        "PinToDevice",
-        "PinToDeviceSram",
-        "SPMDFullToShardShape",
-        "SPMDShardToFullShape",
-        "ShardBarrierFrom",
-        "ShardBarrierTo",
-        "Sharding",
-        "Unpin",
-        "__xla_internal_call_marker_after",
-        "__xla_internal_call_marker_before",
-        "annotate_device_placement",
-        "xla.sdy.FuncResultSharding",
-        "xla.sdy.GlobalToLocalShape",
-        "xla.sdy.LocalToGlobalShape",
-        "xla.sdy.PropagationBarrier",
-        "xla.sdy.ShardingGroup",
-    }
-)
-"""Targets of custom calls that only say where or how a value should lie."""
 
 _NEW: Final = frozenset({"AllocateBuffer", "CreateBuffer"})
 """Targets that make an array of any contents; it gets zeros."""
