@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -10,6 +11,11 @@ from lowtide.llvm.direct_addresses import with_direct_addresses
 from lowtide.llvm.short_vectors import with_short_vectors
 
 _DEFINITION: Final = re.compile(r"^define (?:internal)? (.*) nounwind \{$", re.MULTILINE)
+
+_INNER: Final = re.compile(r"^define internal \S+ @([\w.]+)\(.*\) nounwind \{$", re.MULTILINE)
+"""A function that LLVM is not told to inline, or not to."""
+
+_CALL: Final = re.compile(r"\bcall [^@\n]*@([\w.]+)\(")
 
 
 def inner_text(text: str, inlined_lines: int) -> tuple[str, dict[str, int]]:
@@ -36,6 +42,23 @@ def merged(text: str, others: Sequence[str]) -> str:
         take_lines(other, heads, functions)
     take_lines(text, heads, functions)
     return "\n".join([*heads, *functions, ""])
+
+
+def inlined_once(others: Sequence[str], caller: str) -> list[str]:
+    """Return modules, as `inner_text` does, whose functions are inlined if called from one place.
+
+    What calls them is one of them or the module `caller`. Code becomes no longer by that, and LLVM
+    need not look at which calls are worth it.
+    """
+    calls = Counter(_CALL.findall(caller))
+    for other in others:
+        calls.update(_CALL.findall(other))
+
+    def inlined(definition: re.Match[str]) -> str:
+        line = definition[0]
+        return f"{line[:-1]}alwaysinline {{" if calls[definition[1]] == 1 else line
+
+    return [_INNER.sub(inlined, other) for other in others]
 
 
 def take_lines(text: str, heads: dict[str, None], functions: list[str]) -> None:
