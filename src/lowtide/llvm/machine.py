@@ -15,9 +15,12 @@ from typing import Any, Final
 from lowtide.llvm.file_pages import forget_llvm_pages
 from lowtide.llvm.target import Target
 
-PASSES: Final = ("simplify_cfg", "instruction_combine", "dead_store_elimination")
-"""LLVM's passes that run on kernels. Loops and vectors are written as they are to be. Not NewGVN:
-that of LLVM 22 makes wrong code of some loops."""
+PASSES: Final = (
+    *("global_dead_code_eliminate", "simplify_cfg"),
+    *("instruction_combine", "dead_store_elimination"),
+)
+"""LLVM's passes that run on kernels, of which nobody calls some functions. Loops and vectors are
+written as they are to be. Not NewGVN: that of LLVM 22 makes wrong code of some loops."""
 
 INLINING: Final = ("always_inliner", "loop_rotate", "loop_deletion", "simplify_cfg")
 """LLVM's passes that run on a whole module first: what is inlined loses the loops that run once.
