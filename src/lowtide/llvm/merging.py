@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -15,7 +14,11 @@ _DEFINITION: Final = re.compile(r"^define (?:internal)? (.*) nounwind \{$", re.M
 _INNER: Final = re.compile(r"^define internal \S+ @([\w.]+)\(.*\) nounwind \{$", re.MULTILINE)
 """A function that LLVM is not told to inline, or not to."""
 
-_CALL: Final = re.compile(r"\bcall [^@\n]*@([\w.]+)\(")
+_OPEN: Final = " nounwind {\n"
+"""What the line of such a function ends with."""
+
+_DEFINED_AND_CALLED: Final = 2
+"""How often its name stands before a parenthesis where one place calls it."""
 
 
 def inner_text(text: str, inlined_lines: int) -> tuple[str, dict[str, int]]:
@@ -50,15 +53,14 @@ def inlined_once(others: Sequence[str], caller: str) -> list[str]:
     What calls them is one of them or the module `caller`. Code becomes no longer by that, and LLVM
     need not look at which calls are worth it.
     """
-    calls = Counter(_CALL.findall(caller))
-    for other in others:
-        calls.update(_CALL.findall(other))
+    whole = "\n".join([caller, *others])
 
     def inlined(definition: re.Match[str]) -> str:
         line = definition[0]
-        return f"{line[:-1]}alwaysinline {{" if calls[definition[1]] == 1 else line
+        is_once = whole.count(f"@{definition[1]}(") == _DEFINED_AND_CALLED
+        return f"{line[:-1]}alwaysinline {{" if is_once else line
 
-    return [_INNER.sub(inlined, other) for other in others]
+    return [_INNER.sub(inlined, x) if _OPEN in x else x for x in others]
 
 
 def take_lines(text: str, heads: dict[str, None], functions: list[str]) -> None:
