@@ -7,9 +7,10 @@ import lowtide
 from lowtide import compiler
 from lowtide.analysis.dataflow import dataflow
 from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.fusion.order_memory import OrderMemory
 from lowtide.ir.kept import counted
 
-MOST = {"mlp": (3, 1), "mnist_cnn": (7, 3)}
+MOST = {"mlp": (2, 1), "mnist_cnn": (6, 3)}
 """By example the dataflows and the orders of computations that a compilation may find in full."""
 
 
@@ -87,3 +88,9 @@ def test_blocks_of_counts_do_not_mix() -> None:
             dataflow(parse_hlo(LOOP).entry)
         assert inner["ComputationDataflow"] == 3
     assert not outer["ComputationDataflow"]
+
+
+def test_nothing_is_kept_with_a_plan_that_only_its_making_asks_for() -> None:
+    made = compiler.plan(lowtide.read(EXAMPLES / "mlp.hlo.xz"))
+    kept = [key for x in made.module.computations.values() for key in x.kept]
+    assert not [key for key in kept if isinstance(key, tuple) and key[0] is OrderMemory]

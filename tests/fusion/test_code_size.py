@@ -3,12 +3,15 @@
 import pytest
 
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.fusion.code_size import ValueNeeds, needs
+from lowtide.fusion.code_size import ValueNeeds, most_pieces, needs
 from lowtide.fusion.priority_fusion import fuse_by_priority
+from lowtide.fusion.priority_queue import fused_clusters
 from lowtide.fusion.target_record import CPU_TARGET
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.clone import clone_module
+from lowtide.ir.traversal import running_computations
 from lowtide.testing.check_pass import assert_same_values
+from lowtide.testing.generation.module import random_module
 
 
 def halving(levels: int) -> Module:
@@ -113,3 +116,26 @@ def test_what_is_computed_at_several_indices_costs_as_often() -> None:
         for body in bodies(module)
     ]
     assert sum(looked_up) <= 2 * 6
+
+
+@pytest.mark.parametrize("text", ["halving", *range(12)])
+def test_pieces_known_are_never_fewer_than_those_counted(text: str | int) -> None:
+    module = halving(6) if isinstance(text, str) else random_module(text)
+    graphs = [fused_clusters(x, CPU_TARGET) for x in running_computations(module)]
+    clusters = [cluster for graph in graphs for cluster in graph.owner.values()]
+    assert clusters
+    for cluster in clusters:
+        counted = most_pieces(needs(cluster.members, cluster.root))
+        assert counted <= min(cluster.most_pieces, CPU_TARGET.most_pieces)
+
+
+def test_pieces_of_what_shares_no_value_do_not_add_up() -> None:
+    lines = ["x0 = f32[4,8] parameter(0)"]
+    for i in range(40):
+        lines.append(f"y{i} = f32[4,8] parameter({i + 1})")
+        lines.append(f"x{i + 1} = f32[4,8] add(x{i}, y{i})")
+    lines[-1] = f"ROOT {lines[-1]}"
+    module = parse_hlo("HloModule m\nENTRY main {\n  " + "\n  ".join(lines) + "\n}")
+    (cluster,) = fused_clusters(module.entry, CPU_TARGET).owner.values()
+    assert len(cluster.members) == 40
+    assert cluster.most_pieces <= 4

@@ -1,11 +1,16 @@
 """Kernels that a module may have, found once for all allowances."""
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 from tests.compiler.test_proposals import COSTLY
 
+from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.fusion import kernel_choices
+from lowtide.fusion import kernel_choices, peak_lowering
+from lowtide.fusion.horizontal import fuse_small_kernels
 from lowtide.fusion.kernel_choices import KernelChoices
+from lowtide.fusion.multi_output import fuse_multiple_outputs
 from lowtide.fusion.peak_lowering import Allowance
 from lowtide.fusion.priority_fusion import fuse_by_priority
 from lowtide.fusion.target_record import CPU_TARGET
@@ -53,3 +58,37 @@ def test_clusters_are_fused_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_scheduler_there_is_one_choice() -> None:
     choices = KernelChoices(parse_hlo(COSTLY), None, CPU_TARGET)
     assert choices.within(Allowance(0.5)) is choices.within(Allowance(0.0))
+
+
+ONE_KERNEL = """HloModule m
+ENTRY main {
+  x = f32[8,4] parameter(0)
+  one = f32[] constant(1)
+  ones = f32[8,4] broadcast(one), dimensions={}
+  y = f32[8,4] add(x, ones)
+  ROOT z = f32[8,4] tanh(y)
+}
+"""
+
+
+def test_no_order_is_asked_for_where_a_program_is_one_kernel() -> None:
+    def no_order(graph: MemoryGraph) -> npt.NDArray[np.int64]:
+        raise AssertionError("an order of one kernel")
+
+    module = parse_hlo(ONE_KERNEL)
+    choices = KernelChoices(module, no_order, CPU_TARGET)
+    fused, made = choices.written(choices.within(Allowance(0.5)))
+    assert made == 1
+    assert fuse_multiple_outputs(fused, no_order) == 0
+    assert fuse_small_kernels(fused, no_order) == 0
+
+
+def test_nothing_is_tried_where_only_results_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = parse_hlo(
+        "HloModule m\nENTRY main {\n  x = f32[8] parameter(0)\n  s = f32[8] sine(x)\n"
+        "  y = f32[4] parameter(1)\n  c = f32[4] cosine(y)\n"
+        "  ROOT t = (f32[8], f32[4]) tuple(s, c)\n}\n"
+    )
+    monkeypatch.setattr(peak_lowering, "ROUNDS", None)
+    choices = KernelChoices(module, best_of, CPU_TARGET)
+    assert len(choices.within(Allowance(0.5))[module.entry].owner) == 2

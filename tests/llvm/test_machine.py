@@ -23,17 +23,31 @@ done:
 """
 
 
-def test_llvm_makes_no_vectors_of_loops():
+def test_llvm_makes_no_vectors_of_loops_in_objects():
     compiler = KernelCompiler(host_target())
-    vectors = compiler._compiled(ADDING, is_object=1, level=1, vectorizes_loops=True)
-    assert len(compiler.object_code(ADDING, whole=True)) < len(vectors)
+    code = compiler._compiled(ADDING, is_object=0, optimize=compiler._simplify).decode()
+    vectors = compiler.whole_assembly(ADDING, 2)
+    assert "addss" in code
+    assert "addps" not in code
+    assert "addps" in vectors
 
 
-def test_what_loops_become_is_part_of_the_key(monkeypatch):
+def test_functions_are_optimized_once_what_they_say_is_inlined():
+    inner = "define internal float @two(float %x) nounwind alwaysinline {\n"
+    inner += "  %y = fadd float %x, %x\n  ret float %y\n}\n"
+    outer = "define float @four(float %x) {\n  %y = call float @two(float %x)\n"
+    outer += "  %z = call float @two(float %y)\n  ret float %z\n}\n"
+    compiler = KernelCompiler(host_target())
+    code = compiler._compiled(inner + outer, is_object=0, optimize=compiler._simplify).decode()
+    assert "two" not in code
+    assert code.count("addss") == 2
+
+
+def test_the_passes_are_part_of_the_key(monkeypatch):
     target = host_target()
     before = environment(target)
     environment.cache_clear()
-    monkeypatch.setattr("lowtide.llvm.objects.VECTORIZES_LOOPS", True)
+    monkeypatch.setattr("lowtide.llvm.objects.WHOLE_PASSES", ("always_inliner",))
     after = environment(target)
     environment.cache_clear()
     assert before != after

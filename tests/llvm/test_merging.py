@@ -11,7 +11,7 @@ from lowtide.llvm.callee import Callee, external, parameters
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.library import Library
 from lowtide.llvm.machine import KernelCompiler
-from lowtide.llvm.merging import inner_text, merged
+from lowtide.llvm.merging import inlined_once, inner_text, merged
 from lowtide.llvm.short_vectors import with_short_vectors
 from lowtide.llvm.target import host_target
 
@@ -87,6 +87,23 @@ def test_functions_of_other_modules_are_internal_and_lines_outside_stand_once() 
     x = np.array([-3], np.float32)
     run(text, "both", x)
     assert x[0] == 5
+
+
+def test_functions_that_one_place_calls_are_inlined() -> None:
+    inner = "".join(
+        f"define internal void @{name}(ptr %x) {attributes} {{\n  ret void\n}}\n"
+        for name, attributes in (
+            ("once", "nounwind"),
+            ("twice", "nounwind"),
+            ("cold", "nounwind noinline cold"),
+            ("never", "nounwind"),
+        )
+    )
+    calls = "".join(f"  call void @{x}(ptr %x)\n" for x in ("once", "twice", "twice", "cold"))
+    caller = f"define void @all(ptr %x) nounwind {{\n{calls}  ret void\n}}\n"
+    (text,) = inlined_once([inner], caller)
+    lines = [x for x in text.splitlines() if "alwaysinline" in x]
+    assert lines == ["define internal void @once(ptr %x) nounwind alwaysinline {"]
 
 
 def phase(name: str) -> tuple[Function, str, str]:

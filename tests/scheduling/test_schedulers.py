@@ -11,7 +11,8 @@ from lowtide.analysis.memory_profile import peak_bytes, step_bytes
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.scheduling.depth_first import depth_first_order, post_order
 from lowtide.scheduling.list_scheduler import list_order
-from lowtide.scheduling.module_scheduler import SCHEDULERS, best_of, schedule_module
+from lowtide.scheduling.module_scheduler import SCHEDULERS, best_of, schedule_module, searched
+from lowtide.scheduling.module_search import Searches
 
 BYTES = 4
 
@@ -190,3 +191,12 @@ def test_a_long_program_with_a_hub_takes_seconds():
     lines += ["  ROOT r = f32[8] negate(v29999)", "}"]
     graph, _ = graph_of("\n".join(lines))
     assert peak_bytes(graph, best_of(graph)) == 2 * 8 * BYTES
+
+
+def test_one_order_is_enough_where_all_lives_at_once():
+    graph, _ = graph_of(
+        "HloModule g\nENTRY main {\n  p = f32[8] parameter(0)\n  a = f32[8] sine(p)\n"
+        "  b = f32[4] slice(p), slice={[0:4]}\n  ROOT t = (f32[8], f32[4]) tuple(a, b)\n}\n"
+    )
+    (order,) = searched(graph, Searches())
+    assert peak_bytes(graph, order) == (8 + 4) * BYTES

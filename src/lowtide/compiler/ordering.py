@@ -18,6 +18,7 @@ from lowtide.compiler.late_overwriting import with_late_overwriting
 from lowtide.compiler.placing import is_tight
 from lowtide.compiler.state import OptimizedModule, OrderedModule, StageClock
 from lowtide.ir import LowtideError, Module, Schedule
+from lowtide.ir.kept import forget_kept
 from lowtide.scheduling.module_bound import module_bounds
 from lowtide.scheduling.module_scheduler import schedule_candidates
 from lowtide.scheduling.module_search import Searches
@@ -32,10 +33,17 @@ def order(optimized: OptimizedModule) -> OrderedModule:
     searches = Searches(optimized.options.search.effort, optimized.options.deadline)
     with clock.stage("dataflow"):
         _check_size(optimized.module)
+    found = _chosen(optimized, searches)
+    forget_kept(found.module)  # Passes left what they found: here is the last one who asks.
+    return found
+
+
+def _chosen(optimized: OptimizedModule, searches: Searches) -> OrderedModule:
+    """The module with an order, or with copies that are overwritten late, where less lives then."""
     found = _ordered(optimized, searches, _NO_COPIES)
     if optimized.was_scheduled:
         return found
-    with clock.stage("schedule"):
+    with optimized.clock.stage("schedule"):
         other = with_late_overwriting(found)
     if other is None:
         return found

@@ -106,7 +106,7 @@ class ChosenKernels:
         Without `sharing` kernels that compute the same have bodies of their own.
         """
         steps = [x for x in self.rest if sharing or x.name != SHARING]
-        changes = self.changes + run_pipeline(self.module, steps)
+        changes = self.changes + run_pipeline(self.module, steps, keeps=True)
         return replace(self, changes=changes, rest=())
 
 

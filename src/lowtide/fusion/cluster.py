@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from lowtide.fusion.access import Access
 from lowtide.fusion.code_size import ValueNeeds, needs
@@ -100,7 +100,28 @@ class Cluster:
             self.counted = len(self.members), needs(self.members, self.root)
         return self.counted[1]
 
+    def pieces_with(self, producer: Cluster, pieces: int) -> int:
+        """Return `most_pieces` once this computes what it reads of a producer, at most.
+
+        The producer's value is read at so many indices. What both have is needed for either.
+        """
+        own = pieces * producer.most_pieces
+        if own + self.most_pieces <= _FEW_PIECES or self._shares(producer):
+            return own + self.most_pieces
+        return max(own, self.most_pieces)
+
+    def _shares(self, producer: Cluster) -> bool:
+        """Whether it has values that the producer computes or reads, besides the one it reads."""
+        members, inputs, root = self.members, self.inputs, producer.root
+        if any(x in members or x in inputs for x in producer.inputs):
+            return True
+        return any(x is not root and (x in members or x in inputs) for x in producer.members)
+
     @property
     def is_free(self) -> bool:
         """Whether it reads nothing: constants, iotas and what is made of them."""
         return not self.inputs
+
+
+_FEW_PIECES: Final = 4
+"""So few are not worth looking whether they are fewer."""

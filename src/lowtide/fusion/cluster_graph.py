@@ -209,7 +209,9 @@ def join(producer: Cluster, reader: Cluster, joint: Joint, times: float) -> None
     Each element is computed so many times.
     """
     root = producer.root
-    read = reader.inputs.pop(root)
+    read = reader.inputs[root]
+    pieces = reader.pieces_with(producer, read.pieces)
+    del reader.inputs[root]
     inputs = {x: _through(joint.consumer, own) for x, own in reader.inputs.items()}
     for operand, own in producer.inputs.items():
         access = composed(joint.producer, own.access)
@@ -228,7 +230,7 @@ def join(producer: Cluster, reader: Cluster, joint: Joint, times: float) -> None
             ),
         )
     reader.inputs = inputs
-    reader.most_pieces += producer.most_pieces * read.pieces
+    reader.most_pieces = pieces
     reader.members |= producer.members
     reader.seconds += producer.seconds * max(1.0, times)
     reader.kind, reader.space, reader.kept = joint.kind, joint.space, joint.kept

@@ -48,7 +48,10 @@ def needs(members: Mapping[Instruction, None], root: Instruction) -> dict[Instru
                 continue
             for frame, outer in frames[reader]:
                 found[frame, composed(outer, access)] = None
-    return {value: _sum(found, known) for value, found in frames.items()}
+    for value, found in frames.items():
+        if value not in known:
+            known[value] = _sum(found, known)
+    return {value: known[value] for value in frames}
 
 
 def most_pieces(found: Mapping[Instruction, ValueNeeds]) -> int:
@@ -59,14 +62,26 @@ def most_pieces(found: Mapping[Instruction, ValueNeeds]) -> int:
 def _sum(
     frames: Mapping[tuple[_Frame, Access], None], known: Mapping[Instruction, ValueNeeds]
 ) -> ValueNeeds:
+    if len(frames) == 1:
+        ((frame, _),) = frames
+        return _ONE if frame is None else _through(frame, known)
     pieces, times = 0, 0.0
     for frame, _ in frames:
-        if frame is None:
-            pieces, times = pieces + 1, times + 1
-        else:
-            reader = known[frame[0]]
-            pieces, times = pieces + reader.pieces, times + reader.times * share(*frame)
+        found = _ONE if frame is None else _through(frame, known)
+        pieces, times = pieces + found.pieces, times + found.times
     return ValueNeeds(pieces, times)
+
+
+_ONE: Final = ValueNeeds(1, 1.0)
+
+
+def _through(frame: tuple[Instruction, int], known: Mapping[Instruction, ValueNeeds]) -> ValueNeeds:
+    """What an operand is needed for by one reader, which has an index of its own for it."""
+    reader, number = frame
+    found = known[reader]
+    if reader.opcode not in _BRANCHES:
+        return found
+    return ValueNeeds(found.pieces, found.times * share(reader, number))
 
 
 _BRANCHES: Final[dict[Opcode, int | None]] = {
@@ -79,7 +94,8 @@ _BRANCHES: Final[dict[Opcode, int | None]] = {
 
 def share(reader: Instruction, number: int) -> float:
     """Return the part of the elements of an instruction for which an operand is computed."""
-    if _BRANCHES.get(reader.opcode, -1) not in (None, number):
+    opcode = reader.opcode
+    if opcode not in _BRANCHES or _BRANCHES[opcode] not in (None, number):
         return 1.0
     elements = max(1, reader.shape.element_count)
     return min(1.0, reader.operands[number].shape.element_count / elements)
@@ -92,11 +108,12 @@ def _readers_first(members: Mapping[Instruction, None], root: Instruction) -> li
     stack = [(root, iter(root.operands))]
     while stack:
         member, operands = stack[-1]
-        following = next((x for x in operands if x in members and x not in seen), None)
-        if following is None:
+        for x in operands:
+            if x in members and x not in seen:
+                seen.add(x)
+                stack.append((x, iter(x.operands)))
+                break
+        else:
             order.append(member)
             stack.pop()
-            continue
-        seen.add(following)
-        stack.append((following, iter(following.operands)))
     return order[::-1]

@@ -62,6 +62,13 @@ def seed(instruction: Instruction, position: int, target: TargetRecord) -> Clust
     """Return the cluster of an instruction alone, None where it is opaque."""
     if alone(instruction) is not None:
         return None
+    cluster = _seed(instruction, position, target)
+    if len(cluster.inputs) < len(instruction.operands):
+        cluster.most_pieces = max([x.pieces for x in cluster.inputs.values()])
+    return cluster
+
+
+def _seed(instruction: Instruction, position: int, target: TargetRecord) -> Cluster:
     opcode = instruction.opcode
     if opcode is Opcode.REDUCE:
         return _reduction(instruction, position, target)
@@ -359,7 +366,7 @@ def _pieces_made(producer: Cluster, consumer: Cluster, read: ClusterRead, most: 
 
     What is known is never less than what is counted.
     """
-    known = read.pieces * producer.most_pieces + consumer.most_pieces
+    known = consumer.pieces_with(producer, read.pieces)
     if known <= most:
         return known
     producer.most_pieces = most_pieces(producer.needs())
@@ -368,7 +375,7 @@ def _pieces_made(producer: Cluster, consumer: Cluster, read: ClusterRead, most: 
     root = producer.root
     if root in counted:
         read = consumer.inputs[root] = read._replace(pieces=counted[root].pieces)
-    known = read.pieces * producer.most_pieces + consumer.most_pieces
+    known = consumer.pieces_with(producer, read.pieces)
     if known <= most:
         return known
     both = consumer.members | producer.members

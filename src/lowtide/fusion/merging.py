@@ -11,7 +11,7 @@ from lowtide.fusion.kernel_graph import KernelGraph, kernels_in
 from lowtide.fusion.materialize_kernel import materialize_kernels
 from lowtide.fusion.order_memory import ModuleMemory, OrderMemory, Scheduler
 from lowtide.fusion.target_record import TargetRecord
-from lowtide.ir import Computation, Instruction, Module
+from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.traversal import running_computations
 
 Merge: TypeAlias = Callable[[KernelGraph, Collection[int]], int]
@@ -33,6 +33,8 @@ def merge_kernels(
     calls = _calls(module)
     unused = {x for x in module.computations.values() if x not in calls}
     run = running_computations(module)
+    if not any(_may_have_two(x) for x in run):
+        return 0
     memory = ModuleMemory(module, run, calls, scheduler)
     merging = _Merging(memory, target, merge, growth)
     gone = 0
@@ -65,6 +67,17 @@ def _calls(module: Module) -> dict[Computation, list[Instruction]]:
             for callee in x.called_computations:
                 found[callee].append(x)
     return found
+
+
+def _may_have_two(computation: Computation) -> bool:
+    """Whether a computation has two instructions or more that may be kernels."""
+    found = [x for x in computation.instructions.values() if x.opcode not in _NO_KERNELS]
+    return len(found) >= _PAIR
+
+
+_NO_KERNELS: Final = frozenset(
+    {Opcode.CONSTANT, Opcode.GET_TUPLE_ELEMENT, Opcode.PARAMETER, Opcode.TUPLE}
+)
 
 
 def _remove_unused_bodies(module: Module, before: Collection[Computation]) -> None:

@@ -86,7 +86,7 @@ class PeakLowering:
         peaks: dict[Computation, int] = {}
         found = {}
         for computation, graph in clusters.items():
-            if computation not in self._flows:
+            if computation not in self._flows or _is_one_kernel(graph):
                 found[computation] = graph
                 continue
             lowered = self._lowest(graph, _inner(computation, peaks), allowance)
@@ -125,8 +125,10 @@ class PeakLowering:
         """The clusters after changes that cost next to nothing, found once."""
         key = graph, tuple(given.inner.items()), given.held
         if key not in self._cheap:
-            start = _Lowered(graph, self._estimate(graph, given), given)
-            self._cheap[key] = self._settled(start, SECONDS_PER_BYTE, inf)
+            found = _Lowered(graph, self._estimate(graph, given), given)
+            if not found.is_lowest:
+                found = self._settled(found, SECONDS_PER_BYTE, inf)
+            self._cheap[key] = found
         return self._cheap[key]
 
     def _paid(self, found: _Lowered, allowance: Allowance) -> _Lowered:
@@ -134,7 +136,7 @@ class PeakLowering:
         before = total_seconds(found.graph)
         most_seconds = before * (1 + allowance.priority)
         for change, price in _PAID:
-            if allowance.is_late():
+            if found.is_lowest or allowance.is_late():
                 break
             found = self._settled(found, price, most_seconds, change)
         return found._replace(spent=max(0.0, total_seconds(found.graph) - before))
@@ -197,6 +199,21 @@ class _Lowered(NamedTuple):
     given: _Given
     spent: float = 0.0
 
+    @property
+    def is_lowest(self) -> bool:
+        """Whether no more lives at the peak than the results, which all clusters have."""
+        graph = self.best.memory.graph
+        return self.best.peak_bytes <= int(graph.buffer_bytes[graph.live_out].sum())
+
+
+def _is_one_kernel(graph: ClusterGraph) -> bool:
+    """Whether a program is one kernel: nothing lives between kernels, and nobody calls it."""
+    if not graph.computation.is_entry or len(graph.owner) > 1:
+        return False
+    return all(x.opcode in _NO_KERNELS for x in graph.alone)
+
+
+_NO_KERNELS: Final = frozenset({Opcode.PARAMETER, Opcode.CONSTANT, Opcode.TUPLE})
 
 _Key: TypeAlias = tuple[ClusterGraph, tuple[tuple[Instruction, int], ...], tuple[Alias, ...]]
 

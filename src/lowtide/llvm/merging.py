@@ -11,6 +11,15 @@ from lowtide.llvm.short_vectors import with_short_vectors
 
 _DEFINITION: Final = re.compile(r"^define (?:internal)? (.*) nounwind \{$", re.MULTILINE)
 
+_INNER: Final = re.compile(r"^define internal \S+ @([\w.]+)\(.*\) nounwind \{$", re.MULTILINE)
+"""A function that LLVM is not told to inline, or not to."""
+
+_OPEN: Final = " nounwind {\n"
+"""What the line of such a function ends with."""
+
+_DEFINED_AND_CALLED: Final = 2
+"""How often its name stands before a parenthesis where one place calls it."""
+
 
 def inner_text(text: str, inlined_lines: int) -> tuple[str, dict[str, int]]:
     """Return a module to be put into another one, whose functions are internal then.
@@ -36,6 +45,22 @@ def merged(text: str, others: Sequence[str]) -> str:
         take_lines(other, heads, functions)
     take_lines(text, heads, functions)
     return "\n".join([*heads, *functions, ""])
+
+
+def inlined_once(others: Sequence[str], caller: str) -> list[str]:
+    """Return modules, as `inner_text` does, whose functions are inlined if called from one place.
+
+    What calls them is one of them or the module `caller`. Code becomes no longer by that, and LLVM
+    need not look at which calls are worth it.
+    """
+    whole = "\n".join([caller, *others])
+
+    def inlined(definition: re.Match[str]) -> str:
+        line = definition[0]
+        is_once = whole.count(f"@{definition[1]}(") == _DEFINED_AND_CALLED
+        return f"{line[:-1]}alwaysinline {{" if is_once else line
+
+    return [_INNER.sub(inlined, x) if _OPEN in x else x for x in others]
 
 
 def take_lines(text: str, heads: dict[str, None], functions: list[str]) -> None:

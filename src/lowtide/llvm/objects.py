@@ -16,7 +16,6 @@ from lowtide.llvm.machine import (
     PASSES,
     PIPELINE_LEVEL,
     RUNTIME_LEVEL,
-    VECTORIZES_LOOPS,
     WHOLE_PASSES,
     KernelCompiler,
 )
@@ -174,6 +173,5 @@ def environment(target: Target) -> str:
     """Return what besides a module's text decides about its object."""
     machine = f"{target.triple} {target.cpu} {target.feature_string}"
     return (
-        f"{host_facts().versions} {machine} {PASSES} {WHOLE_PASSES} {PIPELINE_LEVEL} "
-        f"{VECTORIZES_LOOPS} {CODE_LEVEL}"
+        f"{host_facts().versions} {machine} {PASSES} {WHOLE_PASSES} {PIPELINE_LEVEL} {CODE_LEVEL}"
     )

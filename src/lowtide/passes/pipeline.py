@@ -41,18 +41,26 @@ class Observer(Protocol):
         """Look at the module after the last pass."""
 
 
-def run_pipeline(module: Module, steps: Sequence[Step], observers: Sequence[Observer] = ()) -> int:
+def run_pipeline(
+    module: Module,
+    steps: Sequence[Step],
+    observers: Sequence[Observer] = (),
+    *,
+    keeps: bool = False,
+) -> int:
     """Run passes over a module; return the number of changes.
 
     A pass that found nothing to do is left out until another one has changed something, and one
-    that needs what the module has not is left out.
+    that needs what the module has not is left out. With `keeps`, what analyses found stays with the
+    module for those who ask next; else it is forgotten.
     """
     for observer in observers:
         observer.begin(module)
     run = _Run(module, observers)
     with without_collection():
         run.all_of(steps)
-        forget_kept(module)
+        if not keeps:
+            forget_kept(module)
     for observer in observers:
         observer.end(module)
     return run.changes

@@ -62,6 +62,8 @@ def searched(graph: MemoryGraph, searches: Searches) -> list[Int64Array]:
     """
     if searches.deadline.passed:
         return [best_of(graph)]
+    if plain_bound(graph) >= int(graph.buffer_bytes.sum()):
+        return [list_order(graph)]  # All lives at once, in any order.
     orders = [scheduler(graph) for scheduler in SCHEDULERS.values()]
     orders.sort(key=lambda order: peak_bytes(graph, order))
     if searches.effort is Effort.FAST or graph.urgency.any():

@@ -49,3 +49,8 @@ def test_equal_problems_get_equal_offsets(count):
     one, other = (lowest(crowd(count), MUCH, 0, Effort.DEFAULT) for _ in range(2))
     assert one.ended == other.ended
     assert np.array_equal(one.offsets, other.offsets)
+
+
+def test_steps_at_which_less_lives_than_at_another_are_left_out():
+    task = packing_problem([(8, 0, 9), (8, 1, 3), (8, 2, 5), (8, 4, 6)], [8] * 4)
+    assert few._steps(task) == [(0, 1), (0,), (0, 1), (1,)]

@@ -11,7 +11,7 @@ from lowtide.codegen.bundles.function import BundleMemory, bundle_text
 from lowtide.codegen.bundles.locals import locals_of
 from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.thunk import BundleThunk, KernelEntry, KernelThunk, Thunk, WhileThunk, all_thunks
-from lowtide.llvm.merging import inner_text, merged
+from lowtide.llvm.merging import inlined_once, inner_text, merged
 from lowtide.records import dataclass
 
 _INLINED_LINES: Final = 250
@@ -55,7 +55,7 @@ def bundled(
         inner = [inner_text(x, _INLINED_LINES) for x in _texts_of(bundle, kernel_texts)]
         direct = {name: count for _, counts in inner for name, count in counts.items()}
         text = bundle_text(bundle, kernels, memory, direct, costs.of)
-        texts.append(merged(text, [x for x, _ in inner]))
+        texts.append(merged(text, inlined_once([x for x, _ in inner], text)))
     return Bundled(found, tuple(texts))
 
 

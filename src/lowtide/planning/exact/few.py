@@ -253,10 +253,22 @@ class _Search:
 
 
 def _steps(problem: PackingProblem) -> list[tuple[int, ...]]:
-    """The steps of each buffer at which some row begins: what lives together shares one."""
+    """The steps of each buffer at which some row begins: what lives together shares one.
+
+    Steps at which no more lives than at another one are left out: they ask for nothing more.
+    """
     begins = sorted(set(problem.first.tolist()))
-    found: list[set[int]] = [set() for _ in range(len(problem))]
+    living = [0] * len(begins)
+    """By step what lives there, a bit for each buffer."""
     rows = zip(problem.item.tolist(), problem.first.tolist(), problem.last.tolist(), strict=True)
     for item, first, last in rows:
-        found[item].update(range(bisect_left(begins, first), bisect_right(begins, last)))
-    return [tuple(sorted(x)) for x in found]
+        for step in range(bisect_left(begins, first), bisect_right(begins, last)):
+            living[step] |= 1 << item
+    most: list[int] = []
+    for live in sorted(set(living), key=int.bit_count, reverse=True):
+        if not any(live & ~other == 0 for other in most):
+            most.append(live)
+    kept = sorted([living.index(live) for live in most])
+    found = [[step for step in kept if living[step] >> item & 1] for item in range(len(problem))]
+    numbers = {step: number for number, step in enumerate(kept)}
+    return [tuple([numbers[step] for step in steps]) for steps in found]
