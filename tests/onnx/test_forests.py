@@ -6,6 +6,7 @@ from tests.onnx.beside import HAS_RUNTIME, runtime
 from tests.onnx.forests import MODES, DrawnForest
 
 from lowtide.frontend.onnx import ends
+from lowtide.ir import LowtideError
 from lowtide.onnx import InferenceSession
 
 LEQ, LT, GTE, GT, EQ, NEQ = range(len(MODES))
@@ -122,3 +123,70 @@ def module_of(forest, rows):
     from lowtide.onnx import read_module
 
     return read_module(forest.regressor(rows))
+
+
+def with_nodes(change):
+    """A model of small trees whose lists of attributes are changed, and rows for it."""
+    forest = drawn("small trees")
+    model = forest.regressor(9)
+    lists = {x.name: x for x in model.graph.node[0].attribute}
+    change(lists)
+    return model, forest
+
+
+def test_of_one_target_the_first_weight_of_a_leaf_counts():
+    """Exporters of decision paths write it once for each class."""
+
+    def thrice(lists):
+        for name in ("treeids", "nodeids", "ids"):
+            more = list(lists[f"target_{name}"].ints)
+            lists[f"target_{name}"].ints.extend([*more, *more])
+        weights = list(lists["target_weights"].floats)
+        lists["target_weights"].floats.extend([x + 1 for x in weights] * 2)
+
+    model, forest = with_nodes(thrice)
+    x = forest.rows(9)
+    found = results(model, x)
+    np.testing.assert_array_equal(found, forest.meaning(x))
+    if HAS_RUNTIME:
+        np.testing.assert_allclose(found, runtime(model, {"x": x})[0], rtol=1e-6)
+
+
+def test_trees_may_come_in_any_order_with_their_first_nodes_anywhere():
+    def reversed_(lists):
+        for name, found in lists.items():
+            if name.startswith("nodes_"):
+                values = found.ints or found.floats or found.strings
+                turned = list(values)[::-1]
+                del values[:]
+                values.extend(turned)
+
+    model, forest = with_nodes(reversed_)
+    x = forest.rows(9)
+    np.testing.assert_allclose(results(model, x), forest.meaning(x), rtol=1e-5)
+
+
+def _first(name, value):
+    def change(lists):
+        found = lists[name].ints or lists[name].strings
+        found[0] = value
+
+    return change
+
+
+MISTAKES = {
+    "tree 0 has no node 99": _first("nodes_truenodeids", 99),
+    "tree 77 has no node": _first("target_treeids", 77),
+    "target_ids has 5, but there are 1": _first("target_ids", 5),
+    "nodes_modes NEAR have no tensor form": _first("nodes_modes", b"BRANCH_NEAR"),
+    "tree 0 has node 1 twice": _first("nodes_nodeids", 1),
+    "tree ids, ": lambda lists: lists["nodes_treeids"].ints.append(3),
+    "weights of ": lambda lists: lists["target_weights"].floats.append(3.0),
+}
+
+
+@pytest.mark.parametrize("said", MISTAKES)
+def test_nodes_that_make_no_trees_are_told(said):
+    model, forest = with_nodes(MISTAKES[said])
+    with pytest.raises(LowtideError, match=said):
+        results(model, forest.rows(9))

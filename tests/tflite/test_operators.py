@@ -127,7 +127,9 @@ def test_sizes_stretch():
 REFUSED = {
     "activation NONE; known is RELU": operators.quantized_svdf(activation=0),
     "steps of 1/128": operators.unary("L2_NORMALIZATION", operators.S8, ("int8", 0.01, 0)),
-    "quantized to INT16": operators.paired("DIV", operators.S16, operators.S16, operators.S16),
+    "quantized to INT16": operators.paired(
+        "FLOOR_DIV", operators.S16, operators.S16, operators.S16
+    ),
 }
 
 

@@ -53,7 +53,7 @@ def _check_kept(array: Array, element_type: ElementType) -> None:
     kind = array.dtype.kind
     fits = {
         "b": True,
-        "i": element_type is not ElementType.PRED,
+        "i": element_type is not ElementType.PRED or bool(((array == 0) | (array == 1)).all()),
         "f": element_type.is_floating or element_type.is_complex,
         "c": element_type.is_complex,
     }[kind]

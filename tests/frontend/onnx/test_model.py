@@ -165,6 +165,24 @@ def test_long_data_is_read_from_where_it_lies(tmp_path):
         np.testing.assert_array_equal(found["c"], WEIGHTS + 1)
 
 
+def test_long_lists_beside_long_data_are_kept(tmp_path):
+    """Lists are stepped over by runs: of numbers of any length, and of short and long texts."""
+    values = [1, 300, -5, 1 << 40] * 500
+    texts = [b"LEAF", b"", b"BRANCH_LEQ", b"x" * 63, b"y" * 64, b"z" * 200] * 100
+    proto = perceptron()
+    node = helper.make_node("Identity", ["x"], ["unused"], name="lists")
+    node.attribute.append(helper.make_attribute("numbers", values))
+    node.attribute.append(helper.make_attribute("reals", [0.5, -1e30] * 700))
+    node.attribute.append(helper.make_attribute("texts", texts))
+    node.attribute.append(helper.make_attribute("table", numpy_helper.from_array(WEIGHTS)))
+    proto.graph.node.insert(0, node)
+    light = onnx.ModelProto()
+    light.ParseFromString(without_long_data(proto.SerializeToString()))
+    assert len(light.SerializeToString()) < len(proto.SerializeToString()) - WEIGHTS.nbytes
+    for before, after in zip(node.attribute[:3], light.graph.node[0].attribute[:3], strict=True):
+        assert before == after
+
+
 def test_long_data_is_read_where_the_file_says_that_it_is_in_the_message(tmp_path):
     proto = perceptron()
     proto.graph.initializer[0].data_location = onnx.TensorProto.DEFAULT

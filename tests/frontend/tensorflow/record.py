@@ -347,6 +347,127 @@ def three_dimensions(x, k):
     return [y, p, q, *tape.gradient(loss, [x, k])]
 
 
+SQUARE = uniform(2, 4, 4)
+BOXES = np.array([[0, 0, 1, 1], [0, 0, 1, 1.1], [0, 2, 1, 3], [5, 5, 6, 6]], np.float32)
+
+
+@graph(x=SQUARE, y=uniform(2, 5, 3), z=uniform(2, 4, 3))
+def decompositions(x, y, z):
+    raw = tf.raw_ops
+    both = tf.matmul(x, x, transpose_b=True)
+    values, vectors = tf.linalg.eigh(both)
+    s, u, v = tf.linalg.svd(y)
+    wide = tf.linalg.svd(y, full_matrices=True)[1]
+    q, r = tf.linalg.qr(y)
+    whole = tf.linalg.qr(y, full_matrices=True)[0]
+    lu, order = tf.linalg.lu(x)
+    bands = tf.abs(x[0, :3]) + np.array([[0], [3], [0]], np.float32)
+    return [
+        *[values, tf.matmul(vectors * values[:, None, :], vectors, transpose_b=True)],
+        *[s, tf.matmul(u * s[:, None, :], v, transpose_b=True)],
+        *[tf.matmul(a, a, transpose_a=True) for a in (wide, whole)],
+        *[q, r, lu, order],
+        tf.linalg.lstsq(y, y[..., :2] * 2.0, fast=False),
+        tf.linalg.tridiagonal_solve(bands, z[0], diagonals_format="compact"),
+        tf.linalg.tridiagonal_matmul(bands, z[0], diagonals_format="compact"),
+        raw.BandedTriangularSolve(matrix=tf.abs(x[0, :2]) + 1.0, rhs=z[0]),
+        raw.BandedTriangularSolve(matrix=tf.abs(x[0, :2]) + 1.0, rhs=z[0], lower=False),
+        tf.linalg.tensor_diag(x[0]),
+        tf.linalg.tensor_diag_part(tf.linalg.tensor_diag(x[0])),
+    ]
+
+
+@graph(b=BOXES, s=np.array([0.9, 0.8, 0.7, 0.6], np.float32), c=uniform(1, 4, 3))
+def suppressions(b, s, c):
+    raw = tf.raw_ops
+    given = {"boxes": b, "scores": s, "max_output_size": 3, "iou_threshold": 0.5}
+    given |= {"score_threshold": 0.1, "pad_to_max_output_size": True}
+    small = (b / 7.0)[None, :, None, :]
+    return [
+        *raw.NonMaxSuppressionV4(**given),
+        *raw.NonMaxSuppressionV5(**given, soft_nms_sigma=0.5),
+        *tf.image.combined_non_max_suppression(small, c, 2, 5, 0.5, 0.0),
+        *tf.image.combined_non_max_suppression(tf.tile(small, [1, 1, 3, 1]), c, 2, 5),
+    ]
+
+
+@graph(x=np.array([[3, 0, 3, 5], [1, 1, 2, 0]], np.int32), w=uniform(2, 4))
+def counts(x, w):
+    count = tf.math.bincount
+    tf.print("counted", x)
+    tf.debugging.assert_less(x, 6)
+    return [
+        count(x[0], minlength=6, maxlength=6),
+        count(x[0], w[0], minlength=6, maxlength=6),
+        count(x, minlength=6, maxlength=6, axis=-1),
+        count(x, minlength=6, maxlength=6, axis=-1, binary_output=True),
+        *tf.dynamic_partition(w, [1, 0], 3),
+        tf.boolean_mask(w, [False, True]),
+        tf.math.confusion_matrix(x[0], x[1], 6),
+    ]
+
+
+@graph(x=uniform(4, 3), y=uniform(2))
+def sparse_arrays(x, y):
+    kept = tf.SparseTensor([[0, 1], [2, 2]], y, [3, 4])
+    chosen, parts = [0, 2, 3], [0, 0, 1]
+    s = tf.sparse
+    return [
+        s.to_dense(kept, default_value=0.5),
+        s.sparse_dense_matmul(kept, x),
+        s.sparse_dense_matmul(kept, x[:3], adjoint_a=True),
+        *[f(x, chosen, parts) for f in (s.segment_sum, s.segment_mean, s.segment_sqrt_n)],
+        s.segment_mean(x, chosen, parts, num_segments=4),
+    ]
+
+
+@graph(x=uniform(3, 4))
+def special_functions(x):
+    m, size = tf.math, tf.abs(x)
+    ones = tf.ones_like(x)
+    return [
+        *[m.lgamma(x * 9 + 0.1), m.lgamma(size), m.digamma(size + 0.1), m.digamma(x * 5.3)],
+        *[m.erfinv(x), m.ndtri(size), m.polygamma(ones * 2, size + 0.3), m.zeta(size + 1.5, size)],
+        *[m.nextafter(x, x + 1), m.nextafter(x, x - 1), m.nextafter(x * 0, x)],
+        m.cumulative_logsumexp(x * 30, 1),
+        m.cumulative_logsumexp(x, 0, exclusive=True, reverse=True),
+        *m.approx_max_k(x, 2),
+    ]
+
+
+@graph(x=uniform(2, 6, 7, 3), at=np.array([0, 1, 2, 0], np.int32))
+def moved_images(x, at):
+    raw, q = tf.raw_ops, tf.quantization.quantize_and_dequantize_v2
+    turn = [[0.9, 0.3, 0.4, -0.2, 1.1, 0.5, 0.01, -0.02]]
+    found = [
+        raw.ImageProjectiveTransformV3(
+            images=x,
+            transforms=turn,
+            output_shape=[5, 8],
+            interpolation=how,
+            fill_mode=fill,
+            fill_value=0.25,
+        )
+        for how in ("BILINEAR", "NEAREST")
+        for fill in ("CONSTANT", "REFLECT", "WRAP", "NEAREST")
+    ]
+    sizes = {"ksizes": [1, 2, 2, 1, 1], "strides": [1, 2, 1, 1, 1]}
+    return [
+        *found,
+        tf.image.resize(x, (4, 3), "area"),
+        raw.ExtractVolumePatches(input=x[:, :, :, None], **sizes, padding="SAME"),
+        tf.image.rot90(x),
+        tf.slice(x, at, [2, 4, 4, 3]),
+        *[
+            q(x, -0.5, 0.7, range_given=y, signed_input=z)
+            for y in (True, False)
+            for z in (True, False)
+        ],
+        q(x, [-0.5] * 3, [0.7, 0.2, 0.9], axis=3, narrow_range=True),
+        q(x, [0.0] * 3, [0.0] * 3, axis=3, round_mode="HALF_UP"),
+    ]
+
+
 @graph(x=uniform(3))
 def stateful_numbers(x):
     r = tf.random

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, final
 
 import numpy as np
 
@@ -53,47 +53,29 @@ def forest_of_nodes(context: OpKernelContext, kind: str, targets: int) -> Forest
 
     Raises GraphError for nodes that there are not, and for cycles.
     """
-    ids = np.stack([_array(context, f"nodes_{x}ids", np.int64) for x in ("tree", "node")])
-    place = {(int(t), int(n)): i for i, (t, n) in enumerate(ids.T)}
-    count = len(place)
-    words = [text(x).removeprefix("BRANCH_") for x in context.attribute("nodes_modes", list)]
-    unknown = sorted(set(words).difference(MODES, ("LEAF",)))
-    if unknown:
-        raise UnsupportedOpError(
-            f"node {context.node.name!r} ({context.node.op}): nodes_modes {', '.join(unknown)} "
-            "have no tensor form"
-        )
-    modes = np.array([_LEAF if x == "LEAF" else MODES.index(x) for x in words], np.int32)
-    own = np.arange(count, dtype=np.int32)
+    trees, nodes = [_array(context, f"nodes_{x}ids", np.int64) for x in ("tree", "node")]
+    modes, own = _modes(context), np.arange(len(trees), dtype=np.int32)
+    is_leaf = modes == _LEAF
+    if not len(trees) == len(nodes) == len(modes):
+        raise context.error(f"{len(trees)} tree ids, {len(nodes)} node ids, {len(modes)} modes")
+    place = _Places(context, trees, nodes)
     follow = []
     for side in ("true", "false"):
         named = _array(context, f"nodes_{side}nodeids", np.int64)
-        found = [
-            i if modes[i] == _LEAF else _at(context, place, int(ids[0, i]), int(named[i]))
-            for i in range(count)
-        ]
-        follow.append(np.array(found, np.int32))
-    weights, has = _weights(context, kind, place, (count, targets))
-    first: dict[int, int] = {}
-    for i, tree in enumerate(ids[0].tolist()):
-        first.setdefault(tree, i)
-    reached = np.concatenate([x[modes != _LEAF] for x in follow])
-    inner = set(reached.tolist())
-    roots = [
-        next((i for i in np.flatnonzero(ids[0] == t).tolist() if i not in inner), j)
-        for t, j in first.items()
-    ]
-    is_leaf = modes == _LEAF
+        found = own.copy()
+        found[~is_leaf] = place.of(trees[~is_leaf], named[~is_leaf])
+        follow.append(found)
+    weights, has = _weights(context, kind, place, (len(trees), targets))
     return _checked(
         context,
         Forest(
             np.where(is_leaf, 0, _array(context, "nodes_featureids", np.int64)).astype(np.int32),
             _array(context, "nodes_values", np.float32),
             np.where(is_leaf, 0, modes).astype(np.int32),
-            np.where(is_leaf, own, follow[0]).astype(np.int32),
-            np.where(is_leaf, own, follow[1]).astype(np.int32),
-            _array(context, "nodes_missing_value_tracks_true", np.int64, [0] * count) != 0,
-            np.array(roots, np.int32),
+            follow[0],
+            follow[1],
+            _array(context, "nodes_missing_value_tracks_true", np.int64, [0] * len(trees)) != 0,
+            _roots(trees, np.concatenate([x[~is_leaf] for x in follow])),
             weights,
             has,
             0,
@@ -101,29 +83,89 @@ def forest_of_nodes(context: OpKernelContext, kind: str, targets: int) -> Forest
     )
 
 
-def _at(context: OpKernelContext, place: dict[tuple[int, int], int], tree: int, node: int) -> int:
-    if (tree, node) not in place:
-        raise context.error(f"tree {tree} has no node {node}")
-    return place[tree, node]
+def _modes(context: OpKernelContext) -> Array:
+    """The numbers of the modes of nodes; raises UnsupportedOpError for unknown ones."""
+    words = context.attribute("nodes_modes", list)
+    numbers, unknown = {}, set()
+    for word in set(words):
+        name = text(word).removeprefix("BRANCH_")
+        if name != "LEAF" and name not in MODES:
+            unknown.add(name)
+        numbers[word] = MODES.index(name) if name in MODES else _LEAF
+    if unknown:
+        raise UnsupportedOpError(
+            f"node {context.node.name!r} ({context.node.op}): nodes_modes "
+            f"{', '.join(sorted(unknown))} have no tensor form"
+        )
+    return np.fromiter(map(numbers.__getitem__, words), np.int32, len(words))
+
+
+def _roots(trees: Array, reached: Array) -> Array:
+    """The first node of each tree that no other leads to; trees come as their nodes do."""
+    is_inner = np.zeros(len(trees), bool)
+    is_inner[reached] = True
+    _, first, number = np.unique(trees, return_index=True, return_inverse=True)
+    found = first.copy()
+    outer = np.flatnonzero(~is_inner)[::-1]
+    found[number.reshape(-1)[outer]] = outer
+    return found[np.argsort(first)].astype(np.int32)
+
+
+@final
+class _Places:
+    """Where nodes stand in the tables, by their trees and numbers."""
+
+    def __init__(self, context: OpKernelContext, trees: Array, nodes: Array) -> None:
+        self._context = context
+        self._trees, numbers = np.unique(trees, return_inverse=True)
+        self._width = int(nodes.max(initial=0)) + 1
+        if nodes.size and int(nodes.min()) < 0:
+            raise context.error(f"a node has number {int(nodes.min())}")
+        keys = numbers.reshape(-1) * self._width + nodes
+        self._order = np.argsort(keys, kind="stable")
+        self._keys = keys[self._order]
+        twice = np.flatnonzero(self._keys[1:] == self._keys[:-1])
+        if twice.size:
+            at = self._order[twice[0]]
+            raise context.error(f"tree {trees[at]} has node {nodes[at]} twice")
+
+    def of(self, trees: Array, nodes: Array) -> Array:
+        """Return the places of nodes; raises GraphError for one that there is not."""
+        number = np.searchsorted(self._trees, trees)
+        known = self._trees[np.minimum(number, len(self._trees) - 1)] == trees
+        known &= (nodes >= 0) & (nodes < self._width)
+        keys = number * self._width + nodes
+        found = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        known &= self._keys[found] == keys
+        if not known.all():
+            at = int(np.argmin(known))
+            raise self._context.error(f"tree {trees[at]} has no node {nodes[at]}")
+        return self._order[found].astype(np.int32)
 
 
 def _weights(
-    context: OpKernelContext,
-    kind: str,
-    place: dict[tuple[int, int], int],
-    sizes: tuple[int, int],
+    context: OpKernelContext, kind: str, place: _Places, sizes: tuple[int, int]
 ) -> tuple[Array, Array]:
+    """The weights of leaves, summed up by target; of one target only the first counts.
+
+    Exporters write the only weight of a leaf once for each class of the model that they come from.
+    """
     trees, nodes, targets = [
         _array(context, f"{kind}_{x}ids", np.int64) for x in ("tree", "node", "")
     ]
     values = _array(context, f"{kind}_weights", np.float32)
+    if not len(trees) == len(nodes) == len(targets) == len(values):
+        raise context.error(f"{len(values)} weights of {len(trees)}, {len(nodes)}, {len(targets)}")
+    if targets.size and not 0 <= targets.min() <= targets.max() < sizes[1]:
+        wrong = targets[(targets < 0) | (targets >= sizes[1])][0]
+        raise context.error(f"{kind}_ids has {wrong}, but there are {sizes[1]}")
     weights, has = np.zeros(sizes, values.dtype), np.zeros(sizes, bool)
-    for tree, node, target, value in zip(trees, nodes, targets, values, strict=True):
-        if not 0 <= target < sizes[1]:
-            raise context.error(f"{kind}_ids has {target}, but there are {sizes[1]}")
-        row = _at(context, place, int(tree), int(node))
-        weights[row, target] += value
-        has[row, target] = True
+    rows = place.of(trees, nodes)
+    if sizes[1] == 1:
+        weights[rows[::-1], 0] = values[::-1]
+    else:
+        np.add.at(weights, (rows, targets), values)
+    has[rows, targets] = True
     return weights, has
 
 
@@ -192,5 +234,8 @@ def _checked(context: OpKernelContext, given: Forest) -> Forest:
         depth += 1
         if depth > count:
             raise context.error("a tree has a cycle")
-        level = np.unique(np.concatenate([given.on_true[level], given.on_false[level]]))
+        inner = level[~is_leaf[level]]
+        level = np.concatenate([given.on_true[inner], given.on_false[inner]])
+        if len(level) > count:  # Nodes that several others lead to; trees have none.
+            level = np.unique(level)
     return replace(given, depth=depth)

@@ -105,9 +105,10 @@ def _depths(forest: Forest, is_leaf: Array) -> Array:
         inner = ~is_leaf[level]
         level, trees, depth = level[inner], trees[inner], depth + 1
         found[trees] = depth
-        both = np.concatenate([forest.on_false[level], forest.on_true[level]])
-        pairs = np.unique(np.stack([both, np.tile(trees, 2)]), axis=1)
-        level, trees = pairs[0], pairs[1]
+        level = np.concatenate([forest.on_false[level], forest.on_true[level]])
+        trees = np.tile(trees, 2)
+        if len(level) > len(is_leaf):  # Nodes that several others lead to; trees have none.
+            level, trees = np.unique(np.stack([level, trees]), axis=1)
     return found
 
 

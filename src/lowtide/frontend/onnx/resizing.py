@@ -111,7 +111,8 @@ def _resizings(context: OpKernelContext, old: tuple[int, ...]) -> list[Resizing]
         if len(found) != len(order):
             raise context.error(f"expected {len(order)} scales, found {found}")
         for axis, scale in zip(order, found, strict=True):
-            scales[axis], sizes[axis] = scale, math.floor(old[axis] * scale)
+            size = np.floor(np.float32(old[axis]) * np.float32(scale))
+            scales[axis], sizes[axis] = scale, int(size)
     rois = [(0.0, 1.0)] * len(old)
     if context.attribute("coordinate_transformation_mode", text, "") == "tf_crop_and_resize":
         roi = [float(x) for x in context.constant(1)]
@@ -147,16 +148,24 @@ def _fit_sizes(
 
 
 def _coordinates(context: OpKernelContext, plan: Resizing) -> Array:
+    """Where the elements of a result lie in the operand along one dimension.
+
+    Scales are f32, in which 1 over a third is 3: with more digits the place would be one below.
+    """
     at = np.arange(plan.m, dtype=np.float64)
     mode = context.attribute("coordinate_transformation_mode", text, "half_pixel")
     n, m, scale = plan.n, plan.m, plan.scale
     if n == m and scale == 1 and mode != "tf_crop_and_resize":
         return at
+    narrow, half = at.astype(np.float32), np.float32(0.5)
     if context.node.op == "Upsample" or mode == "asymmetric" or 0 < context.version < 11:
-        return at / scale
+        return (narrow / np.float32(scale)).astype(np.float64)
+    if mode == "tf_half_pixel_for_nn":
+        return ((narrow + half) / np.float32(scale)).astype(np.float64)
     if mode == "align_corners":
-        length = n * scale
-        return at * 0 if length == 1 else at * (n - 1) / (length - 1)
+        length = np.float32(n) * np.float32(scale)
+        last = length - 1 if length != 1 else np.float32(np.inf)
+        return (narrow * np.float32(n - 1) / last).astype(np.float64)
     if mode == "tf_crop_and_resize":
         start, end = plan.roi
         if m == 1:
@@ -166,7 +175,7 @@ def _coordinates(context: OpKernelContext, plan: Resizing) -> Array:
         return at * 0 - 0.5
     shift = n / 2 * (1 - m / (n * scale)) if mode == "half_pixel_symmetric" else 0.0
     if mode in ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"):
-        return shift + (at + 0.5) / scale - 0.5
+        return shift + ((narrow + half) / np.float32(scale) - half).astype(np.float64)
     raise context.error(f"coordinate_transformation_mode {mode!r} is not known")
 
 

@@ -112,15 +112,24 @@ def unpack(context: OpKernelContext) -> None:
 
 @op("Slice", domain=DOMAIN, inputs=3)
 def slice_(context: OpKernelContext) -> None:
-    """Give the part of a size, -1 for all that is left, at a position."""
-    x, starts, sizes = context.input(0), context.ints(1), context.ints(2)
+    """Give the part of a size, -1 for all that is left, at a position.
+
+    The position may depend on arguments where the size does not.
+    """
+    b, x, sizes = context.builder, context.input(0), context.ints(2)
+    if context.known(1) is None and min(sizes, default=0) >= 0:
+        at = context.input(1)
+        first = [b.reshape(b.slice(at, [i], [i + 1]), []) for i in range(x.rank)]
+        context.set_output(0, b.dynamic_slice(x, first, sizes))
+        return
+    starts = context.ints(1)
     if not len(starts) == len(sizes) == x.rank:
         raise context.error(f"begin {starts} and size {sizes} are not for rank {x.rank}")
     ends = [d if n == -1 else s + n for d, s, n in zip(x.dimensions, starts, sizes, strict=True)]
     if any(not 0 <= s <= e <= d for s, e, d in zip(starts, ends, x.dimensions, strict=True)):
         raise context.error(f"begin {starts} and size {sizes} leave {list(x.dimensions)}")
     parts = [slice(s, e) for s, e in zip(starts, ends, strict=True)]
-    context.set_output(0, arrays.sliced(context.builder, x, parts))
+    context.set_output(0, arrays.sliced(b, x, parts))
 
 
 @op("StridedSlice", domain=DOMAIN, inputs=4)

@@ -199,14 +199,15 @@ def local_response(context: OpKernelContext) -> None:
     context.set_output(0, x * b.power(total * alpha + bias, power))
 
 
-@op("ExtractImagePatches", domain=DOMAIN, inputs=1)
+@op("ExtractImagePatches", "ExtractVolumePatches", domain=DOMAIN, inputs=1)
 def extract_patches(context: OpKernelContext) -> None:
-    """Give the elements of each window of an image as channels."""
+    """Give the elements of each window of an image or a volume as channels."""
     b, x = context.builder, context.input(0)
-    sizes, strides, rates = [
-        context.attribute(y, integers)[1:3] for y in ("ksizes", "strides", "rates")
-    ]
     n, *image, channels = x.dimensions
+    ones = [1] * x.rank
+    sizes, strides, rates = [
+        context.attribute(y, integers, ones)[1:-1] for y in ("ksizes", "strides", "rates")
+    ]
     reach = [(k - 1) * r + 1 for k, r in zip(sizes, rates, strict=True)]
     steps = [(m - k) // s + 1 for m, k, s in zip(image, reach, strides, strict=True)]
     if context.attribute("padding", text) == "SAME":
@@ -218,12 +219,11 @@ def extract_patches(context: OpKernelContext) -> None:
         around = [(y // 2, y - y // 2) for y in missing]
         x = arrays.padded(b, x, scalar(b, 0, x), [(0, 0), *around, (0, 0)])
     taps = []
-    for i in range(sizes[0]):
-        for j in range(sizes[1]):
-            first = [i * rates[0], j * rates[1]]
-            ends = [f + (p - 1) * s + 1 for f, p, s in zip(first, steps, strides, strict=True)]
-            taps.append(b.slice(x, [0, *first, 0], [n, *ends, channels], [1, *strides, 1]))
-    context.set_output(0, arrays.concatenated(b, taps, 3))
+    for place in np.ndindex(*sizes):
+        first = [i * r for i, r in zip(place, rates, strict=True)]
+        ends = [f + (p - 1) * s + 1 for f, p, s in zip(first, steps, strides, strict=True)]
+        taps.append(b.slice(x, [0, *first, 0], [n, *ends, channels], [1, *strides, 1]))
+    context.set_output(0, arrays.concatenated(b, taps, x.rank - 1))
 
 
 @op("Cumprod", domain=DOMAIN, inputs=2)

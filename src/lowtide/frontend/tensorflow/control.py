@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lowtide.frontend.graphs.context import OpKernelContext, text
+from lowtide.frontend.graphs.expression import Expression
 from lowtide.frontend.graphs.graph import OpGraph
 from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared import control
@@ -36,7 +37,17 @@ def if_(context: OpKernelContext) -> None:
     arguments = [context.expression(i) for i in range(1, context.input_count)]
     names = ("then_branch", "else_branch")
     branches = [_function(context, name, len(arguments)) for name in names]
+    known = context.known(0)
+    if known is not None:
+        _inlined(context, branches[0 if known else 1], arguments)
+        return
     control.choose(context, condition, branches, arguments)
+
+
+def _inlined(context: OpKernelContext, graph: OpGraph, arguments: list[Expression]) -> None:
+    """Give what a function returns, whose nodes become nodes of the caller."""
+    for number, value in enumerate(context.compiler.inline(graph, arguments)):
+        context.set_output(number, value)
 
 
 @op("Case", "StatelessCase", domain=DOMAIN, inputs=(1, 1 << 30))
@@ -48,6 +59,11 @@ def case(context: OpKernelContext) -> None:
     for name in names:
         if name not in known:
             raise context.error(f"no function {name!r} is given{nearest(name, known)}")
+    chosen = context.known(0)
+    if chosen is not None:
+        number = int(chosen) if 0 <= int(chosen) < len(names) else len(names) - 1
+        _inlined(context, known[names[number]], arguments)
+        return
     control.choose(context, context.input(0), [known[name] for name in names], arguments)
 
 
@@ -64,6 +80,4 @@ def while_(context: OpKernelContext) -> None:
 def partitioned_call(context: OpKernelContext) -> None:
     """Give what a function returns, which becomes part of the caller."""
     arguments = [context.expression(i) for i in range(context.input_count)]
-    function = _function(context, "f", len(arguments))
-    for number, value in enumerate(context.compiler.inline(function, arguments)):
-        context.set_output(number, value)
+    _inlined(context, _function(context, "f", len(arguments)), arguments)

@@ -89,7 +89,12 @@ def op_graph(
     """Return nodes as a graph: values are "node:number", results those that are named."""
     ops = {node.name: node.op for node in nodes}
     wanted = [value_name(x, ops) for x in results]
-    read = [[value_name(x, ops) for x in node.inputs if x[:1] != "^"] for node in nodes]
+    read = [
+        [value_name(x, ops) for x in node.inputs if x[:1] != "^"]
+        if node.op not in WITHOUT_OUTPUTS
+        else []
+        for node in nodes
+    ]
     counts: dict[str, int] = {}
     for value in [*wanted, *[x for inputs in read for x in inputs]]:
         source, _, number = value.rpartition(":")
@@ -100,7 +105,7 @@ def op_graph(
             node.op,
             tuple(inputs),
             tuple([f"{node.name}:{i}" for i in range(counts.get(node.name, 1))])
-            if node.op != "NoOp"
+            if node.op not in WITHOUT_OUTPUTS
             else (),
             node.attributes,
             tuple([x[1:] for x in node.inputs if x[:1] == "^"]),
@@ -132,8 +137,15 @@ def _output_number(reference: str, op: str, name: str) -> int:
 _BATCH_NORM: Final = ("y", "batch_mean", "batch_variance", "reserve_space_1", "reserve_space_2")
 _BATCH_NORM_GRAD: Final = ("x_backprop", "scale_backprop", "offset_backprop")
 
+WITHOUT_OUTPUTS: Final = ("Assert", "NoOp", "PrintV2")
+"""Ops that other nodes only wait for; what they read and would say is left out."""
+
 OUTPUT_NAMES: Final = {
+    "ApproxTopK": ("values", "indices"),
     "BroadcastGradientArgs": ("r0", "r1"),
+    "CombinedNonMaxSuppression": (
+        *("nmsed_boxes", "nmsed_scores", "nmsed_classes", "valid_detections"),
+    ),
     "FusedBatchNorm": _BATCH_NORM,
     "FusedBatchNormGrad": (*_BATCH_NORM_GRAD, "reserve_space_3", "reserve_space_4"),
     "FusedBatchNormGradV2": (*_BATCH_NORM_GRAD, "reserve_space_3", "reserve_space_4"),
@@ -142,13 +154,19 @@ OUTPUT_NAMES: Final = {
     "FusedBatchNormV3": (*_BATCH_NORM, "reserve_space_3"),
     "ListDiff": ("out", "idx"),
     "LogMatrixDeterminant": ("sign", "log_abs_determinant"),
+    "Lu": ("lu", "p"),
     "Merge": ("output", "value_index"),
+    "NonMaxSuppressionV4": ("selected_indices", "valid_outputs"),
+    "NonMaxSuppressionV5": ("selected_indices", "selected_scores", "valid_outputs"),
+    "Qr": ("q", "r"),
     "RefMerge": ("output", "value_index"),
     "RefSwitch": ("output_false", "output_true"),
+    "SelfAdjointEigV2": ("e", "v"),
     "SoftmaxCrossEntropyWithLogits": ("loss", "backprop"),
     "SparseSoftmaxCrossEntropyWithLogits": ("loss", "backprop"),
     "StatelessRandomGetKeyCounter": ("key", "counter"),
     "StatelessRandomGetKeyCounterAlg": ("key", "counter", "alg"),
+    "Svd": ("s", "u", "v"),
     "Switch": ("output_false", "output_true"),
     "TensorArrayConcatV3": ("value", "lengths"),
     "TensorArrayV3": ("handle", "flow"),

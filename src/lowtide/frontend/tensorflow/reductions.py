@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
+from lowtide.builder import Op
 from lowtide.frontend.graphs.context import OpKernelContext, flag, integer
 from lowtide.frontend.graphs.registry import Compute, op
 from lowtide.frontend.graphs.shared import reductions
@@ -77,6 +79,40 @@ def cumsum(context: OpKernelContext) -> None:
         reverse=context.attribute("reverse", flag, False),
     )
     context.set_output(0, result)
+
+
+@op("CumulativeLogsumexp", domain=DOMAIN, inputs=2)
+def cumulative_log_sum_exp(context: OpKernelContext) -> None:
+    """Give logarithms of running sums of exponentials: log(n) steps, each over twice as many."""
+    b, x = context.builder, context.input(0)
+    axis = context.axis(context.one_int(1), x.rank)
+    is_reverse = context.attribute("reverse", flag, False)
+    empty = b.constant(-math.inf, x.element_type)
+
+    def moved(value: Op, by: int) -> Op:
+        around = [(0, 0)] * x.rank
+        around[axis] = (-by, by) if is_reverse else (by, -by)
+        return b.pad(value, empty, around)
+
+    found = moved(x, 1) if context.attribute("exclusive", flag, False) else x
+    by = 1
+    while by < x.dimensions[axis]:
+        other = moved(found, by)
+        most = b.maximum(found, other)
+        apart = b.exponential(-b.abs(found - other))
+        found = b.select(b.is_finite(most), most + b.log_plus_one(apart), most)
+        by *= 2
+    context.set_output(0, found)
+
+
+@op("ApproxTopK", domain=DOMAIN, inputs=1)
+def approximate_top_k(context: OpKernelContext) -> None:
+    """Give the greatest or smallest k along a dimension, exactly, and their positions."""
+    x, k = context.input(0), context.attribute("k", integer)
+    axis = axis_of(context, "reduction_dimension", -1, x.rank)
+    largest = context.attribute("is_max_k", flag, True)
+    found = reductions.top_k(context.builder, x, k, axis, ElementType.S32, largest=largest)
+    context.set_outputs(list(found))
 
 
 @op("Softmax", domain=DOMAIN, inputs=1)

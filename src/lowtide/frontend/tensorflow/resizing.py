@@ -116,6 +116,20 @@ def resize_bicubic(context: OpKernelContext) -> None:
     context.set_output(0, _applied(context.builder, x, *matrices))
 
 
+@op("ResizeArea", domain=DOMAIN, inputs=2)
+def resize_area(context: OpKernelContext) -> None:
+    """Give images of another size: each element is the mean of the part that it covers."""
+    x, corners = _image(context), context.attribute("align_corners", flag, False)
+    matrices = []
+    for n, m in zip(x.dimensions[1:3], context.ints(1), strict=True):
+        step = (n - 1) / (m - 1) if corners and m > 1 else n / m
+        first = np.arange(m)[:, None] * step
+        places = np.arange(n)
+        covered = np.minimum(first + step, places + 1) - np.maximum(first, places)
+        matrices.append(np.maximum(covered, 0.0) / step)
+    context.set_output(0, _applied(context.builder, x, *matrices))
+
+
 def _cubic_matrix(at: Array, n: int, *, centers: bool) -> Array:
     weights = _cubic(0.0, 0.5) if centers else _cubic(0.0, 0.75)
     found = np.zeros((len(at), n))

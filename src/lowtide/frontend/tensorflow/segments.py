@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +14,8 @@ from lowtide.frontend.graphs.shared import indexing, reductions
 from lowtide.frontend.graphs.shared.broadcasting import along, expand, scalar
 from lowtide.frontend.graphs.shared.elementwise import zeros_like
 from lowtide.frontend.tensorflow.graph_def import DOMAIN
+from lowtide.ir import Instruction, Opcode
+from lowtide.ir.attributes import Constant
 from lowtide.ir.element_type import ElementType
 
 _SEGMENTS: Final = {
@@ -142,18 +145,48 @@ def dynamic_stitch(context: OpKernelContext) -> None:
 
 @op("Bincount", "DenseBincount", domain=DOMAIN, inputs=3)
 def bincount(context: OpKernelContext) -> None:
-    """Give how often each number below a size occurs, or the sums of weights where it does."""
-    b, x, weights, size = context.builder, context.input(0), context.input(2), context.one_int(1)
-    if x.rank != 1:
-        raise context.error(f"expected a vector, found {x.shape}")
-    if not weights.shape.element_count:
-        one = b.constant(1, weights.element_type)
-        weights = b.broadcast(one, x.dimensions, [])
-    if context.node.attributes.get("binary_output"):
-        raise context.error("binary_output is not supported")
-    zeros = b.broadcast(scalar(b, 0, weights), [size], [])
-    places = b.reshape(x, [*x.dimensions, 1])
-    context.set_output(0, indexing.put_vectors(b, zeros, places, weights, "add"))
+    """Give how often each number below a size occurs in rows, or the sums of weights where it does.
+
+    With `binary_output` it is whether the number occurs.
+    """
+    b, x, weights, size = context.builder, context.input(0), context.input(2), _size(context)
+    if x.rank not in (1, 2):
+        raise context.error(f"expected a vector or a matrix, found {x.shape}")
+    is_binary = bool(context.node.attributes.get("binary_output"))
+    if is_binary or not weights.shape.element_count:
+        weights = b.broadcast(b.constant(1, weights.element_type), x.dimensions, [])
+    zeros = b.broadcast(scalar(b, 0, weights), [*x.dimensions[:-1], size], [])
+    places = indexing.element_vectors(b, x, x.rank - 1)
+    kind = "max" if is_binary else "add"
+    context.set_output(0, indexing.put_vectors(b, zeros, places, weights, kind))
+
+
+def _size(context: OpKernelContext) -> int:
+    """Input 1: a constant, or one that constants hold from both sides to one number."""
+    if context.known(1) is None:
+        low, high = _bounds(context.input(1).instruction)
+        if low is not None and low == high:
+            return low
+    return context.one_int(1)
+
+
+def _bounds(x: Instruction) -> tuple[int | None, int | None]:
+    """What a number is at least and at most, by maxima and minima with constants."""
+    if x.opcode is Opcode.CONSTANT:
+        value = int(x.attributes_as(Constant).literal.array)
+        return value, value
+    if x.opcode not in (Opcode.MAXIMUM, Opcode.MINIMUM):
+        return None, None
+    ends = [y.operands[0] if y.opcode is Opcode.CONVERT else y for y in x.operands]
+    (a, b), (c, d) = _bounds(ends[0]), _bounds(ends[1])
+    if x.opcode is Opcode.MAXIMUM:
+        return _known(max, a, c), None if b is None or d is None else max(b, d)
+    return None if a is None or c is None else min(a, c), _known(min, b, d)
+
+
+def _known(function: Callable[..., int], *values: int | None) -> int | None:
+    found = [x for x in values if x is not None]
+    return function(found) if found else None
 
 
 @op("UnravelIndex", domain=DOMAIN, inputs=2)

@@ -7,7 +7,7 @@ import numpy as np
 from lowtide.frontend.graphs.context import OpKernelContext
 from lowtide.frontend.graphs.dtypes import element_type_of
 from lowtide.frontend.graphs.registry import op
-from lowtide.frontend.tensorflow.graph_def import DOMAIN
+from lowtide.frontend.tensorflow.graph_def import DOMAIN, WITHOUT_OUTPUTS
 from lowtide.ir.literal import DTYPES
 
 
@@ -49,6 +49,6 @@ def identity_n(context: OpKernelContext) -> None:
         context.set_output(number, context.expression(number))
 
 
-@op("NoOp", domain=DOMAIN, inputs=0)
+@op(*WITHOUT_OUTPUTS, domain=DOMAIN)
 def no_op(context: OpKernelContext) -> None:
     """Give nothing."""

@@ -10,7 +10,7 @@ from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared import elementwise
 from lowtide.frontend.graphs.shared.broadcasting import together
 from lowtide.frontend.tflite import fixed_point, quantized
-from lowtide.frontend.tflite.node import DOMAIN, LiteNode
+from lowtide.frontend.tflite.node import DOMAIN, QUANTIZED, LiteNode
 from lowtide.frontend.tflite.rounding import factor_of, scaled
 from lowtide.ir.element_type import ElementType
 
@@ -28,6 +28,9 @@ _BINARY: Final = {
     "RIGHT_SHIFT": "shift_right",
 }
 
+_OF_BITS: Final = frozenset({"xor", "shift_right"})
+"""Functions of bits, whatever the numbers stand for."""
+
 _SUM_BITS: Final = {"INT8": 20, "UINT8": 20, "INT16": 15}
 """By how many bits the operands of quantized sums are shifted left first."""
 
@@ -39,8 +42,9 @@ _SQUARE_BITS: Final = {"INT8": 7}
 def binary(context: OpKernelContext) -> None:
     """Give a function of two operands, which are broadcast."""
     node = LiteNode(context)
-    node.require_floats()
     name = _BINARY[context.node.op]
+    if name not in _OF_BITS:
+        node.require_floats()
     node.give(elementwise.binary(name, node.b, context.input(0), context.input(1)))
 
 
@@ -78,17 +82,17 @@ def _product(node: LiteNode, activation: str) -> None:
     quantized.give_scaled(node, x * y, real, activation)
 
 
-_QUOTIENTS: Final = frozenset({"INT8", "UINT8"})
-
-
 def _quotient(node: LiteNode, activation: str) -> None:
-    """Give the quotient of numbers of 8 bits: a product with the reciprocal in fixed point.
+    """Give the quotient of quantized numbers: a product with the reciprocal in fixed point.
 
-    Divisors of 0 have no quotient.
+    Those of 16 bits are divided as floats where both operands have the same sizes. Divisors of 0
+    have no quotient.
     """
     b = node.b
-    if node.tensor(0).type not in _QUOTIENTS:
-        raise node.refusal(f"it is quantized to {node.tensor(0).type}")
+    shapes = [node.context.input(i).dimensions for i in range(2)]
+    if node.tensor(0).type == "INT16" and shapes[0] == shapes[1]:
+        _quotient_of_floats(node, activation)
+        return
     scales = [quantized.scale_of(node, node.tensor(i)) for i in range(2)]
     real = float(scales[0] / (scales[1] * quantized.scale_of(node, node.made)))
     factor = factor_of(real)
@@ -103,6 +107,16 @@ def _quotient(node: LiteNode, activation: str) -> None:
     found = fixed_point.product(b, b.shift_left(b.convert(x, ElementType.S64), spare), inverse)
     found = fixed_point.product(b, found, factor.mantissa)
     found = fixed_point.shifted_right(b, found, 31 - zeros + spare - factor.shift)
+    quantized.give(node, b.convert(found, ElementType.S32), activation)
+
+
+def _quotient_of_floats(node: LiteNode, activation: str) -> None:
+    """Give the quotient of the floats that numbers stand for; halves go away from zero."""
+    b = node.b
+    x, y = [quantized.as_floats(node, i) for i in range(2)]
+    found = b.round_nearest_afz(x / y / float(quantized.scale_of(node, node.made)))
+    most = float(QUANTIZED[node.tensor(0).type][1])
+    found = b.maximum(b.minimum(found, most), -most - 1)  # Beyond, conversion would not be exact.
     quantized.give(node, b.convert(found, ElementType.S32), activation)
 
 

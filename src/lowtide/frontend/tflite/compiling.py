@@ -33,7 +33,6 @@ _KERNELS: Final = (
     "arithmetic",
     "comparing",
     "control",
-    "detection",
     "elementwise",
     "indexing",
     "landmarks",

@@ -47,6 +47,10 @@ def _inverse_root(x: Reals) -> Reals:
     return np.where(x > 0, 1 / np.sqrt(np.maximum(x, 0)), np.inf)
 
 
+def _logarithm(x: Reals) -> Reals:
+    return np.where(x > 0, np.log(np.maximum(x, np.finfo(x.dtype).tiny)), -np.inf)
+
+
 def _nearest(function: Function) -> Function:
     """A function reckoned with 64 bits and rounded once, as those of C are."""
     return lambda x: function(x.astype(np.float64)).astype(x.dtype)
@@ -55,7 +59,7 @@ def _nearest(function: Function) -> Function:
 _BY_FLOATS: Final[Mapping[str, Function]] = {
     "ELU": _nearest(_elu),
     "EXP": _nearest(np.exp),
-    "LOG": _nearest(np.log),
+    "LOG": _nearest(_logarithm),
     "RSQRT": _nearest(_inverse_root),
 }
 """Quantized functions whose table TFLite fills by reckoning with floats."""
@@ -63,7 +67,11 @@ _BY_FLOATS: Final[Mapping[str, Function]] = {
 _BY_INTEGERS: Final[Mapping[str, Callable[[LiteNode], unary_tables.Numbers]]] = {
     "ABS": unary_tables.absolute,
     "HARD_SWISH": unary_tables.hard_swish,
+    "NEG": unary_tables.negative,
+    "SQRT": unary_tables.root,
 }
+
+_OF_BYTES_ONLY: Final = frozenset({"HARD_SWISH"})
 
 
 @op(*_UNARY, domain=DOMAIN, inputs=1)
@@ -75,7 +83,7 @@ def unary(context: OpKernelContext) -> None:
     elif name in _BY_FLOATS:
         lookup.give_function(node, _BY_FLOATS[name])
     elif name in _BY_INTEGERS:
-        if name != "ABS" and node.tensor(0).type == "INT16":
+        if name in _OF_BYTES_ONLY and node.tensor(0).type == "INT16":
             raise node.refusal("it is quantized to INT16")
         node.give(lookup.looked_up(node, _BY_INTEGERS[name](node)))
     else:
@@ -144,11 +152,11 @@ def squashed(context: OpKernelContext) -> None:
 @op("QUANTIZE", domain=DOMAIN, inputs=1)
 def quantize(context: OpKernelContext) -> None:
     """Give floats, or numbers of another scale, as numbers of the result's scale."""
-    node = LiteNode(context)
-    if node.is_quantized:
-        quantized.give_scaled(node, quantized.without_zero(node, 0), quantized.ratio(node))
+    node, given = LiteNode(context), context.input(0)
+    if given.element_type.is_floating:
+        node.give(quantized.from_floats(node, given))
         return
-    node.give(quantized.from_floats(node, context.input(0)))
+    quantized.give_scaled(node, quantized.without_zero(node, 0), quantized.ratio(node))
 
 
 @op("DEQUANTIZE", domain=DOMAIN, inputs=1)

@@ -80,10 +80,18 @@ def is_hybrid(node: LiteNode, weights: int = 1) -> bool:
     return node.tensor(0).type == "FLOAT32" and node.tensor(weights).type in WEIGHTS
 
 
+def weights(node: LiteNode, number: int) -> Op:
+    """Return weights as signed numbers of 8 bits, which is what UINT8 ones are for floats."""
+    value = node.context.input(number)
+    is_signed = value.element_type.is_signed
+    return value if is_signed else node.b.bitcast_convert(value, ElementType.S8)
+
+
 def weight_scales(node: LiteNode, tensor: LiteTensor, count: int) -> list[float]:
     """Return the scale of each of `count` channels of weights; raises GraphError without one."""
     scales, zeros = tensor.quantization.scales, tensor.quantization.zero_points
-    if len(scales) not in (1, count) or tensor.type == "UINT8" or zeros.any():
+    has_zero = tensor.type != "UINT8" and zeros.any()
+    if len(scales) not in (1, count) or has_zero:
         raise node.refusal(
             f"{tensor.type} weights with {len(scales)} scales and zero points {zeros.tolist()[:4]}"
         )
@@ -100,3 +108,17 @@ def rows_times(b: Builder, x: Op, weights: Op, scales: Sequence[float], *, with_
         sums = sums - expand(b, rows.zeros, sums.dimensions) * along(b, totals, 1, sums.dimensions)
     known = along(b, b.constant(np.array(scales, np.float32)), 1, sums.dimensions)
     return b.convert(sums, ElementType.F32) * (expand(b, rows.scales, sums.dimensions) * known)
+
+
+def matrices_times(b: Builder, x: Op, y: Op, scale: float, *, with_zero: bool) -> Op:
+    """Return floats [..., n, k] times 8-bit numbers [..., k, m] of one scale, as [..., n, m]."""
+    rows = (asymmetric if with_zero else symmetric)(b, x, [x.rank - 1])
+    both = tuple(range(x.rank - 2))
+    dimensions = DotDimensions((x.rank - 1,), (y.rank - 2,), both, both)
+    sums = b.dot(rows.numbers, y, dimensions, element_type=ElementType.S32)
+    if rows.zeros is not None:
+        totals = reduce(b, "sum", b.convert(y, ElementType.S32), [y.rank - 2], keep=True)
+        taken = expand(b, rows.zeros, sums.dimensions) * expand(b, totals, sums.dimensions)
+        sums = sums - taken
+    factors = expand(b, rows.scales * scale, sums.dimensions)
+    return b.convert(sums, ElementType.F32) * factors

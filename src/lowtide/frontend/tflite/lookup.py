@@ -53,7 +53,8 @@ def give_function(node: LiteNode, function: Function) -> None:
     zeros = quantized.zero_of(given), quantized.zero_of(made)
     low, high = QUANTIZED[made.type]
     if given.type == "INT16":
-        table = coarse_table(function, scales, zeros)
+        ends = [scales[1] * np.float32(x) for x in (low, high)]
+        table = coarse_table(_between(function, *ends), scales, zeros)
         node.give(looked_up(node, interpolated(table, numbers_of("INT16"))))
         return
     x = ((numbers_of(given.type) - zeros[0]).astype(np.float32) * scales[0]).astype(np.float32)
@@ -61,6 +62,11 @@ def give_function(node: LiteNode, function: Function) -> None:
         values = function(x).astype(np.float32) * (np.float32(1) / scales[1])
     found = np.nan_to_num(rounded(values), nan=0.0, posinf=_FAR, neginf=-_FAR)
     node.give(looked_up(node, np.clip(found + zeros[1], low, high)))
+
+
+def _between(function: Function, least: Any, most: Any) -> Function:
+    """A function with two reals in place of its infinities."""
+    return lambda x: np.nan_to_num(function(x), nan=least, posinf=most, neginf=least)
 
 
 def rounded(values: Reals) -> Reals:

@@ -168,7 +168,7 @@ def _without(node: LiteNode, x: Op, zero: int) -> Op:
 def _hybrid(node: LiteNode, filters: str, shape: WindowShape, groups: int) -> Op:
     """A convolution of floats with 8-bit filters: each entry of the batch has a scale."""
     b, tensor = node.b, node.tensor(1)
-    kernel = node.context.input(1)
+    kernel = hybrid.weights(node, 1)
     out = kernel.dimensions[filters.index("O")]
     is_per_channel = len(tensor.quantization.scales) == out
     quantize = hybrid.asymmetric if is_per_channel else hybrid.symmetric
@@ -237,7 +237,7 @@ def fully_connected(context: OpKernelContext) -> None:
     if hybrid.is_hybrid(node):
         with_zero = bool(node.code(3))
         scales = hybrid.weight_scales(node, node.tensor(1), rows)
-        found = hybrid.rows_times(b, x, context.input(1), scales, with_zero=with_zero)
+        found = hybrid.rows_times(b, x, hybrid.weights(node, 1), scales, with_zero=with_zero)
     else:
         found = b.dot(x, floats(node, 1), DotDimensions((1,), (1,)))
     node.give(b.reshape(with_bias(node, found), sizes), activation)
@@ -293,13 +293,16 @@ def batch_matmul(context: OpKernelContext) -> None:
         contraction.swapped(b, context.input(i)) if node.code(i) else context.input(i)
         for i in range(2)
     ]
-    if hybrid.is_hybrid(node):
-        raise node.refusal("floats with quantized matrices")
-    if not node.is_quantized:
+    is_hybrid = hybrid.is_hybrid(node)
+    if not is_hybrid and not node.is_quantized:
         node.give(contraction.matmul(b, x, y))
         return
     batch = joined([x.dimensions[:-2], y.dimensions[:-2]])
     x, y = [expand(b, v, (*batch, *v.dimensions[-2:])) for v in (x, y)]
+    if is_hybrid:
+        (scale,) = hybrid.weight_scales(node, node.tensor(1), 1)
+        node.give(hybrid.matrices_times(b, x, y, scale, with_zero=bool(node.code(2))))
+        return
     both = tuple(range(len(batch)))
     dimensions = DotDimensions((x.rank - 1,), (y.rank - 2,), both, both)
     scales = [quantized.scale_of(node, node.tensor(i)) for i in range(2)]

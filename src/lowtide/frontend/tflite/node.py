@@ -53,6 +53,15 @@ ELEMENT_TYPES: Final = {
 """The types of tensors that arrays have; numbers of less than a byte take one each."""
 
 
+_WHOLE: Final = frozenset({ElementType.S16, ElementType.S32, ElementType.S64, ElementType.U32})
+"""The types of integers that stand for themselves and have kernels with activations."""
+
+
+def _as(kind: ElementType, bound: float) -> float:
+    """A bound as a number of a type."""
+    return bound if kind.is_floating else max(int(bound), 0 if kind.is_unsigned else int(bound))
+
+
 @final
 class LiteNode:
     """An operator while its kernel runs; mistakes are raised as GraphError, which names it."""
@@ -172,11 +181,14 @@ class LiteNode:
         self.context.set_output(len(self.context.outputs), self.activated(value, activation))
 
     def activated(self, value: Op, activation: str) -> Op:
-        """Return floats after an activation; raises GraphError for an unknown one."""
-        if activation in BOUNDS:
-            low, high = BOUNDS[activation]
-            value = self.b.maximum(value, low)
+        """Return floats or integers after an activation; raises GraphError for an unknown one."""
+        kind = value.element_type
+        if activation in BOUNDS and (kind.is_floating or kind in _WHOLE):
+            low, high = [None if x is None else _as(kind, x) for x in BOUNDS[activation]]
+            value = value if low is None else self.b.maximum(value, low)
             return value if high is None else self.b.minimum(value, high)
+        if activation != "NONE" and not kind.is_floating:
+            raise self.refusal(f"activation {activation} of {kind.value} without a scale")
         if activation == "TANH":
             return self.b.tanh(value)
         if activation == "SIGMOID":

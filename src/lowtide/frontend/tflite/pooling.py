@@ -41,10 +41,10 @@ def _bounded(node: LiteNode, value: Op, activation: str) -> Op:
 
 @op("AVERAGE_POOL_2D", domain=DOMAIN, inputs=1)
 def average_pool_2d(context: OpKernelContext) -> None:
-    """Give the mean of each window, without padding; quantized halves go away from zero."""
+    """Give the mean of each window, without padding; halves of integers go away from zero."""
     node, b = LiteNode(context), context.builder
     shape, activation = _pool(node), node.activation(5)
-    if not node.is_quantized:
+    if context.input(0).element_type.is_floating:
         node.give(windows.average_pool(b, context.input(0), (1, 2), shape), activation)
         return
     x = b.convert(context.input(0), ElementType.S32)
@@ -55,7 +55,9 @@ def average_pool_2d(context: OpKernelContext) -> None:
     count = b.reduce_window(ones_like(b, x), zero, step, window)
     half = count / 2
     found = b.select(total.gt(0), total + half, total - half) / count
-    node.give(b.convert(_bounded(node, found, activation), context.input(0).element_type))
+    if node.is_quantized:
+        found, activation = _bounded(node, found, activation), "NONE"
+    node.give(b.convert(found, context.input(0).element_type), activation)
 
 
 @op("L2_POOL_2D", domain=DOMAIN, inputs=1)

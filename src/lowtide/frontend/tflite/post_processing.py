@@ -1,4 +1,4 @@
-"""The custom operator at the end of a detector: boxes from their encodings, and which are kept."""
+"""Operators at the end of detectors: boxes from their encodings, and which are kept of many."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from lowtide.frontend.graphs.context import OpKernelContext
 from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared.indexing import take
 from lowtide.frontend.graphs.shared.reductions import reduce, top_k
+from lowtide.frontend.graphs.shared.suppression import (
+    Suppression,
+    column,
+    kept_by_class,
+    suppressed,
+)
 from lowtide.frontend.tflite import quantized
-from lowtide.frontend.tflite.detection import Suppression, column, kept_by_class, suppressed
 from lowtide.frontend.tflite.flexbuffer import scalars
 from lowtide.frontend.tflite.node import DOMAIN, LiteNode
 from lowtide.ir import array_shape
@@ -106,3 +111,28 @@ def _decoded(b: Builder, encodings: Op, anchors: Op, options: dict[str, float]) 
     ends = [m - h for m, h in zip(middles, halves, strict=True)]
     ends += [m + h for m, h in zip(middles, halves, strict=True)]
     return b.concatenate([b.reshape(x, [n, 1]) for x in ends], 1)
+
+
+@op("NON_MAX_SUPPRESSION_V4", domain=DOMAIN, inputs=5)
+def suppression_4(context: OpKernelContext) -> None:
+    """Give the places of the best boxes that overlap little, and how many there are."""
+    node = LiteNode(context)
+    how = Suppression(context.one_int(2), _one(context, 3), _one(context, 4))
+    places, _, count = suppressed(node.b, context.input(0), context.input(1), how)
+    node.give(places)
+    node.give(count)
+
+
+@op("NON_MAX_SUPPRESSION_V5", domain=DOMAIN, inputs=6)
+def suppression_5(context: OpKernelContext) -> None:
+    """Give the places and scores of the best boxes, and how many; overlap lowers scores."""
+    node = LiteNode(context)
+    overlap, score, sigma = [_one(context, i) for i in (3, 4, 5)]
+    overlap = 1.0 if sigma > 0 and overlap <= 0 else overlap
+    how = Suppression(context.one_int(2), overlap, score, sigma)
+    for value in suppressed(node.b, context.input(0), context.input(1), how):
+        node.give(value)
+
+
+def _one(context: OpKernelContext, number: int) -> float:
+    return float(context.constant(number).reshape(-1)[0])

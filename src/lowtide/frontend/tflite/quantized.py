@@ -58,11 +58,14 @@ def rounded(value: np.floating) -> int:
 def give(node: LiteNode, value: Op, activation: str = "NONE") -> None:
     """Set the output to 32-bit numbers plus its zero point, within bounds, as its type."""
     b, made = node.b, node.made
+    zero = zero_of(made)
+    value = value + zero if zero else value
+    if made.type == "INT32" and activation == "NONE":
+        node.give(value)
+        return
     if made.type not in QUANTIZED:
         raise node.refusal(f"the result is {made.type}, quantized")
     low, high = bounds(node, activation)
-    zero = zero_of(made)
-    value = value + zero if zero else value
     value = b.maximum(b.minimum(value, high), low)
     node.give(b.convert(value, ELEMENT_TYPES[made.type]))
 

@@ -38,6 +38,9 @@ def reduction(context: OpKernelContext) -> None:
     node, x = LiteNode(context), context.input(0)
     axes = sorted({context.axis(i, x.rank) for i in context.ints(1)})
     keep, name = bool(node.code(0)), context.node.op
+    is_empty = not math.prod([x.dimensions[i] for i in axes])
+    if name == "MEAN" and is_empty and not x.element_type.is_floating:
+        raise node.error(f"the mean of no numbers, of {x.shape}, is no integer")
     if node.is_quantized and name in ("MEAN", "SUM"):
         _quantized(node, axes, keep=keep)
         return

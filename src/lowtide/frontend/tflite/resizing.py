@@ -18,6 +18,8 @@ from lowtide.ir.element_type import ElementType
 Places: TypeAlias = npt.NDArray[np.int32]
 Reals: TypeAlias = npt.NDArray[np.float32]
 
+Neighbours: TypeAlias = tuple[tuple[Places, Places], tuple[Reals, Reals]]
+
 _BITS: Final = 10
 _ONE: Final = 1 << _BITS
 """Places between elements of integers are multiples of 1/1024."""
@@ -36,15 +38,39 @@ def resize_bilinear(context: OpKernelContext) -> None:
     if node.tensor(0).type in _INTEGERS:
         _of_integers(node, x, sizes, modes)
         return
-    is_float = x.element_type.is_floating
-    value = x if is_float else node.b.convert(x, ElementType.F32)
+    if not x.element_type.is_floating:
+        node.give(_of_bytes(node.b, x, sizes, modes))
+        return
+    value = x
     for axis, size in zip((1, 2), sizes, strict=True):
-        at = _places(value.dimensions[axis], size, *modes)
-        low = np.maximum(np.floor(at), 0).astype(np.int32)
-        high = np.minimum(np.ceil(at), value.dimensions[axis] - 1).astype(np.int32)
-        share = (at - low).astype(np.float32)
-        value = _between(node.b, value, axis, (low, high), (1 - share, share))
-    node.give(value if is_float else node.b.convert(value + 0.5, x.element_type))
+        value = _between(node.b, value, axis, *_neighbours(x.dimensions[axis], size, *modes))
+    node.give(value)
+
+
+def _neighbours(before: int, after: int, aligned: bool, centered: bool) -> Neighbours:
+    """The places on both sides of each element of a result, and their shares."""
+    at = _places(before, after, aligned, centered)
+    low = np.maximum(np.floor(at), 0).astype(np.int32)
+    high = np.minimum(np.ceil(at), before - 1).astype(np.int32)
+    share = (at - low).astype(np.float32)
+    return (low, high), (np.float32(1) - share, share)
+
+
+def _of_bytes(b: Builder, x: Op, sizes: list[int], modes: tuple[bool, bool]) -> Op:
+    """Bytes between four bytes, each times both of its shares, in the order of TFLite's sum."""
+    rows, columns = [
+        _neighbours(x.dimensions[axis], size, *modes)
+        for axis, size in zip((1, 2), sizes, strict=True)
+    ]
+    value, total = b.convert(x, ElementType.F32), None
+    for column, right in zip(*columns, strict=True):
+        for row, down in zip(*rows, strict=True):
+            part = take(b, take(b, value, b.constant(row), 1), b.constant(column), 2)
+            part = part * along(b, b.constant(down), 1, part.dimensions)
+            part = part * along(b, b.constant(right), 2, part.dimensions)
+            total = part if total is None else total + part
+    assert total is not None
+    return b.convert(total + 0.5, x.element_type)
 
 
 def _between(

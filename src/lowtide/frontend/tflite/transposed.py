@@ -6,10 +6,13 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+
 from lowtide.builder import Op
 from lowtide.frontend.graphs.context import OpKernelContext
 from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared import contraction
+from lowtide.frontend.graphs.shared.broadcasting import along, expand
 from lowtide.frontend.graphs.shared.contraction import WindowShape, same_padding
 from lowtide.frontend.tflite import hybrid, quantized
 from lowtide.frontend.tflite.networks import floats, give_sums, sizes_of, with_bias
@@ -59,8 +62,9 @@ def transpose_conv(context: OpKernelContext) -> None:
     is_quantized = given.type != "FLOAT32" and len(given.quantization.scales) > 0
     if not is_quantized:
         if weights.type in hybrid.WEIGHTS:
-            raise node.refusal(f"weights of type {weights.type} for floats")
-        found = _spread(node, context.input(2), floats(node, 1), ("NXYC", "OXYI"), shape)
+            found = _hybrid(node, shape)
+        else:
+            found = _spread(node, context.input(2), floats(node, 1), ("NXYC", "OXYI"), shape)
         node.give(with_bias(node, _fitted(node, found, sizes), 3), activation)
         return
     wide = ElementType.S64 if given.type == "INT16" else ElementType.S32
@@ -69,6 +73,20 @@ def transpose_conv(context: OpKernelContext) -> None:
     found = _fitted(node, _spread(node, x, kernel, ("NXYC", "OXYI"), shape), sizes)
     factors = quantized.channel_factors(node, weights, 2)
     give_sums(node, with_bias(node, found, 3), factors, activation)
+
+
+def _hybrid(node: LiteNode, shape: WindowShape) -> Op:
+    """Floats spread by 8-bit weights: each entry of the batch has a scale and a zero point."""
+    b, kernel = node.b, hybrid.weights(node, 1)
+    rows = hybrid.asymmetric(b, node.context.input(2), [1, 2, 3])
+    assert rows.zeros is not None
+    wide = ElementType.S32
+    x = b.convert(rows.numbers, wide)
+    x = x - expand(b, rows.zeros, x.dimensions)
+    sums = _spread(node, x, b.convert(kernel, wide), ("NXYC", "OXYI"), shape)
+    known = hybrid.weight_scales(node, node.tensor(1), kernel.dimensions[0])
+    scales = along(b, b.constant(np.array(known, np.float32)), 3, sums.dimensions)
+    return b.convert(sums, ElementType.F32) * (expand(b, rows.scales, sums.dimensions) * scales)
 
 
 @op("CONV_3D_TRANSPOSE", domain=DOMAIN, inputs=(3, 4))

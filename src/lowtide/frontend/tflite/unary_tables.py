@@ -114,6 +114,26 @@ def absolute(node: LiteNode) -> Numbers:
     return _rescaled(node, np.abs(numbers_of(given.type) - quantized.zero_of(given)), 1.0)
 
 
+def negative(node: LiteNode) -> Numbers:
+    """Return all numbers with the other sign; the least one, which has none, stays as it is.
+
+    Raises GraphError for several scales and for a zero point.
+    """
+    quantized.require_same(node, 1)
+    if quantized.zero_of(node.made):
+        raise node.refusal(f"its zero point is {quantized.zero_of(node.made)}, not 0")
+    return -numbers_of(node.tensor(0).type)
+
+
+def root(node: LiteNode) -> Numbers:
+    """Return the square roots of all numbers, cut off to whole ones; 0 for those below 0."""
+    given, made = node.tensor(0), node.made
+    x = np.maximum(numbers_of(given.type) - quantized.zero_of(given), 0).astype(np.float32)
+    found = np.sqrt(x * quantized.scale_of(node, given)) / quantized.scale_of(node, made)
+    low, high = QUANTIZED[made.type]
+    return np.asarray(np.clip(found.astype(np.int64) + quantized.zero_of(made), low, high))
+
+
 def leaky(node: LiteNode, alpha: float) -> Numbers:
     """Return numbers in the scale of the result, those below zero times alpha."""
     given = node.tensor(0)

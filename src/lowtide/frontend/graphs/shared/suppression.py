@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from lowtide.builder import Builder, Op
-from lowtide.frontend.graphs.context import OpKernelContext
-from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared.indexing import take
 from lowtide.frontend.graphs.shared.loops import repeat_steps
 from lowtide.frontend.graphs.shared.reductions import arg_extreme, reduce
-from lowtide.frontend.tflite.node import DOMAIN, LiteNode
 from lowtide.ir import array_shape
 from lowtide.ir.element_type import ElementType
 from lowtide.records import dataclass
@@ -143,28 +140,3 @@ def _chosen(b: Builder, ends: list[Op], chosen: Op) -> list[Op]:
 
 def _is_candidate(scores: Op, how: Suppression) -> Op:
     return scores.ge(how.score) if how.sigma < 0 else scores.gt(how.score)
-
-
-@op("NON_MAX_SUPPRESSION_V4", domain=DOMAIN, inputs=5)
-def suppression_4(context: OpKernelContext) -> None:
-    """Give the places of the best boxes that overlap little, and how many there are."""
-    node = LiteNode(context)
-    how = Suppression(context.one_int(2), _one(context, 3), _one(context, 4))
-    places, _, count = suppressed(node.b, context.input(0), context.input(1), how)
-    node.give(places)
-    node.give(count)
-
-
-@op("NON_MAX_SUPPRESSION_V5", domain=DOMAIN, inputs=6)
-def suppression_5(context: OpKernelContext) -> None:
-    """Give the places and scores of the best boxes, and how many; overlap lowers scores."""
-    node = LiteNode(context)
-    overlap, score, sigma = [_one(context, i) for i in (3, 4, 5)]
-    overlap = 1.0 if sigma > 0 and overlap <= 0 else overlap
-    how = Suppression(context.one_int(2), overlap, score, sigma)
-    for value in suppressed(node.b, context.input(0), context.input(1), how):
-        node.give(value)
-
-
-def _one(context: OpKernelContext, number: int) -> float:
-    return float(context.constant(number).reshape(-1)[0])
