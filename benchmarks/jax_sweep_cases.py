@@ -15,12 +15,13 @@ from typing import Any, Final
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental.sparse import BCOO
 
 MODULES: Final = (
     "jax.numpy", "jax.numpy.linalg", "jax.numpy.fft", "jax.scipy.special", "jax.scipy.linalg",
     "jax.scipy.signal", "jax.scipy.fft", "jax.scipy.ndimage", "jax.scipy.integrate",
     "jax.scipy.cluster.vq", "jax.scipy.stats", "jax.lax", "jax.lax.linalg", "jax.nn", "jax.image",
-    "jax.ops",
+    "jax.ops", "jax.random", "jax.experimental.sparse",
 )  # fmt: skip
 """Modules whose public functions are swept."""
 
@@ -63,6 +64,17 @@ class Source:
         if jnp.issubdtype(self.dtype, jnp.complexfloating):
             drawn = drawn + 1j * self._floats(size)
         return drawn.astype(self.dtype).reshape(shape)
+
+    def key(self) -> np.ndarray:
+        """Return a key of random numbers, in its raw form."""
+        return self._rng.integers(0, 2**32, 2, dtype=np.uint32)
+
+    def sparse(self, *shape: int) -> Any:
+        """Return a sparse matrix of the element type, about half of it filled."""
+        array = self(*shape)
+        places = np.argwhere(self._rng.random(shape) < 0.5).astype(np.int32)
+        made = BCOO((array[tuple(places.T)], places), shape=shape)
+        return jax.tree.map(np.asarray, made)
 
     def index(self, *shape: int) -> np.ndarray:
         """Return an array of i32, small and not negative."""
@@ -142,6 +154,86 @@ def patterns() -> dict[str, Pattern]:
     found["x[], y[], z[]"] = lambda s: _positional(s(), s(), s())
     found["x[3, 129]"] = lambda s: _positional(s(3, 129))
     found["x[129], axis=0"] = lambda s: ((s(129),), {"axis": 0})
+    return {**found, **_image_patterns(), **_random_patterns(), **_sparse_patterns()}
+
+
+def _image_patterns() -> dict[str, Pattern]:
+    """Images to other sizes, values at places between pixels, sums by segment."""
+    found: dict[str, Pattern] = {}
+    for method in ("nearest", "linear", "cubic", "lanczos3", "lanczos5"):
+        for sizes in ((2, 6), (5, 3), (3, 4)):
+            found[f"x[3, 4], {sizes}, {method}"] = lambda s, n=sizes, m=method: _positional(
+                s(3, 4), n, m
+            )
+        found[f"image, {method}"] = lambda s, m=method: _positional(
+            s(3, 4), (5, 3), (0, 1), np.float32([1.5, 0.7]), np.float32([-0.5, 0.25]), m
+        )
+    for order in (0, 1):
+        for mode in ("constant", "nearest", "wrap", "mirror", "reflect"):
+            found[f"x[3, 4], places, {order}, {mode}"] = lambda s, n=order, m=mode: (
+                (s(3, 4), list(np.float32([[-1.5, 0.25, 2, 5], [0, 3.75, 1.5, -6]]))),
+                {"order": n, "mode": m},
+            )
+    for shape in ((7,), (7, 3), (7, 0)):
+        found[f"x{list(shape)}, index[7], 4"] = lambda s, a=shape: _positional(
+            s(*a), s.index(7) - 1, 4
+        )
+    return found
+
+
+def _random_patterns() -> dict[str, Pattern]:
+    """A key, and the parameters of distributions."""
+    found: dict[str, Pattern] = {"key": lambda s: _positional(s.key())}
+    for shape in ((), (3, 4), (0, 2), (129,)):
+        found[f"key, {shape}"] = lambda s, a=shape: _positional(s.key(), a)
+        found[f"key, {shape}, dtype"] = lambda s, a=shape: ((s.key(), a), {"dtype": s.dtype})
+        found[f"key, 0.3, {shape}"] = lambda s, a=shape: _positional(s.key(), 0.3, a)
+        found[f"key, 3.5, {shape}"] = lambda s, a=shape: _positional(s.key(), 3.5, a)
+        found[f"key, 1.5, 2.5, {shape}"] = lambda s, a=shape: _positional(s.key(), 1.5, 2.5, a)
+        found[f"key, {shape}, 2, 9"] = lambda s, a=shape: _positional(s.key(), a, 2, 9)
+        found[f"key, 6, 0.4, {shape}"] = lambda s, a=shape: _positional(s.key(), 6.0, 0.4, a)
+        found[f"key, 0, 0.5, 1, {shape}"] = lambda s, a=shape: _positional(
+            s.key(), 0.0, 0.5, 1.0, a
+        )
+    for shape in ((7,), (3, 4), (4, 4)):
+        found[f"key, x{list(shape)}"] = lambda s, a=shape: _positional(s.key(), s(*a))
+        found[f"key, x{list(shape)}, y{list(shape)}"] = lambda s, a=shape: _positional(
+            s.key(), s(*a), s(*a)
+        )
+    found["key, 5"] = lambda s: _positional(s.key(), 5)
+    found["key, 5, (4,)"] = lambda s: _positional(s.key(), 5, (4,))
+    found["key, mean[3], covariance"] = lambda s: _positional(
+        s.key(), s(3), np.eye(3, dtype=s.dtype)
+    )
+    return found
+
+
+def _sparse_patterns() -> dict[str, Pattern]:
+    """Sparse matrices, by themselves and with dense ones."""
+    found: dict[str, Pattern] = {}
+    product = (((1,), (0,)), ((), ()))
+    for shape in ((3, 4), (1, 5), (4, 4), (17, 9)):
+        a, b = shape, shape[::-1]
+        found[f"sparse{list(a)}"] = lambda s, a=a: _positional(s.sparse(*a))
+        found[f"sparse{list(a)}, axes=0"] = lambda s, a=a: ((s.sparse(*a),), {"axes": (0,)})
+        found[f"sparse{list(a)}, turned"] = lambda s, a=a: (
+            (s.sparse(*a),),
+            {"permutation": (1, 0)},
+        )
+        found[f"sparse{list(a)}, y"] = lambda s, a=a: _positional(s.sparse(*a), s(*a))
+        found[f"sparse{list(a)}, sparse"] = lambda s, a=a: _positional(s.sparse(*a), s.sparse(*a))
+        found[f"sparse{list(a)} times y"] = lambda s, a=a, b=b: (
+            (s.sparse(*a), s(*b)),
+            {"dimension_numbers": product},
+        )
+        found[f"y times sparse{list(a)}"] = lambda s, a=a, b=b: (
+            (s(*b), s.sparse(*a)),
+            {"dimension_numbers": product},
+        )
+        found[f"sparse{list(a)} times sparse"] = lambda s, a=a, b=b: (
+            (s.sparse(*a), s.sparse(*b)),
+            {"dimension_numbers": product},
+        )
     return found
 
 

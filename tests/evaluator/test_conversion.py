@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.evaluator.against_xla import run_text, run_xla
 
+import lowtide
 from lowtide.evaluator.conversion import convert, reduce_precision, stochastic_convert
 from lowtide.ir import ElementType
 from lowtide.ir.literal import DTYPES
@@ -43,6 +44,29 @@ def test_conversions_agree_with_xla(source):
         assert found.dtype == expected.dtype
         same = (found == expected) | ((found != found) & (expected != expected))
         assert same.all(), (target, values[~same], found[~same], expected[~same])
+
+
+BYTES = [
+    *("f8e5m2", "f8e4m3", "f8e3m4", "f8e4m3fn", "f8e4m3b11fnuz", "f8e5m2fnuz", "f8e4m3fnuz"),
+    "f8e8m0fnu",
+]
+
+
+@pytest.mark.parametrize("target", BYTES)
+def test_a_double_is_rounded_to_a_byte_once(target):
+    bytes_ = np.arange(256, dtype=np.uint8).view(DTYPES[ElementType(target)]).astype(np.float64)
+    sizes = np.unique(bytes_[np.isfinite(bytes_) & (np.abs(bytes_) > 2.0**-120)])
+    halves = (sizes[:-1] + sizes[1:]) / 2
+    values = np.concatenate([np.nextafter(halves, np.inf), np.nextafter(halves, -np.inf), halves])
+    text = f"""HloModule m
+    ENTRY e {{
+      p = f64[{len(values)}] parameter(0)
+      ROOT c = {target}[{len(values)}] convert(p)
+    }}"""
+    found, expected = run_text(text, values)[0], run_xla(text, values)[0]
+    native = np.asarray(lowtide.compile(lowtide.parse_hlo(text))(values))
+    np.testing.assert_array_equal(found.view(np.uint8), expected.view(np.uint8))
+    np.testing.assert_array_equal(native.view(np.uint8), expected.view(np.uint8))
 
 
 def test_a_complex_number_is_true_unless_both_parts_are_zero():

@@ -112,12 +112,14 @@ _QUIET: Final = 0x00400000
 def rounded(type_: ElementType, x: Number) -> Number:
     """Return a float or double rounded to an element type, ties to even, in its register type.
 
-    A double goes to a type narrower than f16 by way of f32, as conversions in NumPy do.
+    A double goes to bf16 by way of f32, as conversions in XLA and NumPy do, and to a type narrower
+    than f32 else at once.
     """
     if type_ is ElementType.F64:
         return x.extended()
-    if type_ is ElementType.F16:
+    if type_ not in (ElementType.F32, ElementType.BF16):
         x = _to_odd(x) if x.is_double else x
+    if type_ is ElementType.F16:
         return x.cast("fptrunc", "half").cast("fpext", "float")
     x = x.shortened()
     if type_ is ElementType.F32:
