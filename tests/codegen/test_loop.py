@@ -95,6 +95,17 @@ BODIES = {
         z = f32[33,20] add(most, j)""",
         {f"x{i}": "f32[20,33]" for i in range(9)},
     ),
+    "rolled by an amount that is not known": (
+        """c = f32[7,90] concatenate(x, x), dimensions={1}
+        o = s32[] constant(0)
+        z = f32[7,45] dynamic-slice(c, o, i), dynamic_slice_sizes={7,45}""",
+        {"x": "f32[7,45]", "i": "s32[]"},
+    ),
+    "bytes rolled, three times over": (
+        """c = u8[111] concatenate(x, x, x), dimensions={0}
+        z = u8[70] dynamic-slice(c, i), dynamic_slice_sizes={70}""",
+        {"x": "u8[37]", "i": "s64[]"},
+    ),
     "interleaved": (
         """a = f32[53,1] reshape(x)
         b = f32[53,1] reshape(y)

@@ -40,7 +40,8 @@ class GroupedRows(RowsKernel):
     """Writes the function; a unit is a block along the last loop over rows."""
 
     @property
-    def _lines(self) -> int:
+    def _line_count(self) -> int:
+        """How many lines of rows there are."""
         return self.grid.row_count // self.grid.row_sizes[-1]
 
     @property
@@ -53,7 +54,7 @@ class GroupedRows(RowsKernel):
     @property
     def units(self) -> int:
         """The number of units."""
-        return self._lines * -(-self.grid.row_sizes[-1] // self._block)
+        return self._line_count * -(-self.grid.row_sizes[-1] // self._block)
 
     def _blocks(self) -> None:
         fn, elements, lanes = self.function, self.elements, self.grid.lanes
