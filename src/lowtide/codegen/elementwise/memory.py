@@ -204,7 +204,7 @@ def gather(
             names.append(raw(fn, element, pointer, None, type_))
             continue
         whole = vector_type(element, lanes)
-        if mask is None and target.has("avx512f") and not target.has(_FAST_GATHERS):
+        if mask is None and target.has("avx512f") and not gathers_fast(target):
             names.append(_loaded_apart(fn, whole, pointer, type_))
         else:
             names.append(_gather(fn, whole, pointer, mask, type_))
@@ -259,6 +259,11 @@ def scatter_store(
         every = mask if mask is not None else constant_text("i1", 1, lanes)
         callee = external(function, "void", *types)
         fn.call(callee, [name, pointer, element_bytes(value.type), every])
+
+
+def gathers_fast(target: Target) -> bool:
+    """Return whether one instruction gathers a vector faster than its elements are loaded."""
+    return target.has("avx512f") and target.has(_FAST_GATHERS)
 
 
 def _addresses(
