@@ -22,6 +22,12 @@ from lowtide.records import dataclass
 _GATHER: Final = 10.0
 """Cost of a vector that is gathered, in those of a vector that is loaded."""
 
+_SHUFFLE: Final = 1.5
+"""The same of a vector of elements two apart, for each of the two; no more than a gather."""
+
+_FAR: Final = 1 << 10
+"""Elements between those of a vector that may lie anywhere."""
+
 _FOLD: Final = 8.0
 """The same of combining the lanes of a vector."""
 
@@ -181,6 +187,6 @@ def _moves(
         step = factors.get(variable, 0)
         weight = 1.0 if last in factors else 0.1
         if any(x.vector for x in factors):
-            step = 2
-        total += weight * (1.0 if step in (0, 1) else _GATHER)
+            step = _FAR
+        total += weight * (1.0 if step in (0, 1) else min(_SHUFFLE * abs(step), _GATHER))
     return total
