@@ -95,6 +95,43 @@ BODIES = {
         z = f32[33,20] add(most, j)""",
         {f"x{i}": "f32[20,33]" for i in range(9)},
     ),
+    "rolled by an amount that is not known": (
+        """c = f32[7,90] concatenate(x, x), dimensions={1}
+        o = s32[] constant(0)
+        z = f32[7,45] dynamic-slice(c, o, i), dynamic_slice_sizes={7,45}""",
+        {"x": "f32[7,45]", "i": "s32[]"},
+    ),
+    "bytes rolled, three times over": (
+        """c = u8[111] concatenate(x, x, x), dimensions={0}
+        z = u8[70] dynamic-slice(c, i), dynamic_slice_sizes={70}""",
+        {"x": "u8[37]", "i": "s64[]"},
+    ),
+    **{
+        f"{rows} short rows that share {what}": (
+            f"""b = f32[{rows},{size}] broadcast(y), dimensions={{1}}
+            c = f32[{rows},{size}] broadcast(w), dimensions={{0}}
+            d = f32[{rows},{size}] multiply(x, b)
+            z = f32[{rows},{size}] subtract(d, c)""",
+            {
+                "x": f"f32[{rows},{size}]",
+                "y": f"f32[{size}]",
+                "w": f"f32[{rows}]",
+            },
+        )
+        for rows, size, what in (
+            (24, 12, "a vector"),
+            (9, 21, "two vectors"),
+            (14, 5, "half a vector"),
+            (7, 37, "three vectors"),
+        )
+    },
+    "rows of matrices": (
+        """b = f64[5,8,6] broadcast(y), dimensions={0,1}
+        c = f64[5,8,6] broadcast(w), dimensions={0,2}
+        d = f64[5,8,6] multiply(b, c)
+        z = f64[5,8,6] subtract(x, d)""",
+        {"x": "f64[5,8,6]", "y": "f64[5,8]", "w": "f64[5,6]"},
+    ),
     "interleaved": (
         """a = f32[53,1] reshape(x)
         b = f32[53,1] reshape(y)
@@ -324,3 +361,20 @@ def test_random_fusions(start: int, target: str) -> None:
     for number, text in enumerate(texts):
         if text is not None:
             check(text, target, seed=number, cuts=1 + number % 4)
+
+
+@pytest.mark.parametrize(("rows", "size", "expected"), [(24, 12, 4), (9, 21, 3), (7, 12, 1)])
+def test_short_rows_are_computed_several_at_a_time(rows: int, size: int, expected: int) -> None:
+    """Rows of matrices, each with a factor of its own, minus a multiple of one row."""
+    array = f"f32[50,{rows},{size}]"
+    body = f"""b = {array} broadcast(y), dimensions={{0,1}}
+    c = {array} broadcast(w), dimensions={{0,2}}
+    d = {array} multiply(b, c)
+    z = {array} subtract(x, d)"""
+    text = kernel(body, x=array, y=f"f32[50,{rows}]", w=f"f32[50,{size}]")
+    target = target_of("native")
+    (function,) = plan_loop(parse_hlo(text).entry.root, target).emit().functions
+    lines = function.text().splitlines()
+    count = sum(["masked.store" in x or "store <" in x for x in lines])
+    lanes = target.vector_bytes // 4
+    assert count == expected * (size > lanes) + expected or lanes != 16

@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 from tests.codegen.elementwise import oracle
-from tests.codegen.elementwise.kernels import TARGETS, compiled, special_values
+from tests.codegen.elementwise.kernels import TARGETS, Case, compiled, special_values
 
 from lowtide import parse_hlo
 from lowtide.codegen.elementwise import emit, emit_op, memory
@@ -15,6 +15,7 @@ from lowtide.evaluator.elementwise import FUNCTIONS
 from lowtide.ir.attributes import NO_ATTRIBUTES
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import UnsupportedOpError
+from lowtide.ir.literal import DTYPES
 from lowtide.ir.opcode import Opcode
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
@@ -165,3 +166,29 @@ def test_what_has_no_meaning_is_refused_by_name(opcode, type_):
     values = [memory.constant(type_, 1)] * 2
     with pytest.raises(UnsupportedOpError, match=f"{opcode.value} of {type_.value}"):
         emit_op(fn, TARGETS["native"], opcode, NO_ATTRIBUTES, type_, values)
+
+
+@pytest.mark.parametrize("target", sorted(TARGETS))
+@pytest.mark.parametrize("lanes", [0, 8, 16])
+@pytest.mark.parametrize("type_", [ElementType.F32, ElementType.F64])
+def test_remainders_are_exact(type_, lanes, target):
+    """Quotients that are nearly whole, short ones and long ones, in one vector and apart."""
+    dtype = DTYPES[type_]
+    rng = np.random.default_rng(0)
+    by = rng.standard_normal(4096).astype(dtype)
+    whole = np.trunc(rng.uniform(0, 2, 4096) ** 26)
+    near = (by.astype(np.longdouble) * whole).astype(dtype)
+    x = np.concatenate([near, np.nextafter(near, np.inf), np.nextafter(near, -np.inf)])
+    y = np.tile(by, 3)
+    far = np.exp2(rng.uniform(-120, 120, 4096)).astype(dtype)
+    special = special_values(type_)
+    x = np.concatenate([x, far, np.repeat(special, special.size)])
+    y = np.concatenate([y, by, np.tile(special, special.size)])
+    count = x.size - x.size % 16
+    case = Case(Opcode.REMAINDER, (type_, type_), type_)
+    (function,) = compiled([case], TARGETS[target], lanes)
+    with np.errstate(all="ignore"):
+        want = np.fmod(x[:count], y[:count])
+    got = function(x[:count].copy(), y[:count].copy())
+    assert np.array_equal(got, want, equal_nan=True)
+    assert (np.signbit(got) == np.signbit(want))[~np.isnan(want)].all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Final
 
@@ -50,6 +51,17 @@ class GroupLoop:
         return -(-self.size // self.step)
 
 
+_AT_ONCE: Final = (4, 3, 2)
+"""Steps of a loop around one vector that may be taken at once, the first that divides its size."""
+
+
+_SHORT: Final = 4
+"""Vectors of a row up to which it is worth that."""
+
+_MOST_AT_ONCE: Final = 400
+"""Lines of code of the steps that are taken at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pieces:
     """Pieces of work: each step of the first `outer` loops, and `block` positions of the next."""
@@ -61,7 +73,11 @@ class Pieces:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LoopNest:
-    """The loops of a kernel, outermost first, without those that are unrolled or within a tile."""
+    """The loops of a kernel, outermost first, without those that are unrolled or within a tile.
+
+    Each turn of the last but one takes `at_once` steps, whose elements are all computed before any
+    is stored.
+    """
 
     job: Job
     domain: LoopDomain
@@ -69,6 +85,7 @@ class LoopNest:
     order: LoopOrder
     loops: tuple[GroupLoop, ...]
     pieces: Pieces
+    at_once: int = 1
 
 
 def nest_of(job: Job, domain: LoopDomain, trial: Trial) -> LoopNest:
@@ -85,7 +102,25 @@ def nest_of(job: Job, domain: LoopDomain, trial: Trial) -> LoopNest:
         loops.append(GroupLoop(order.tiled, sizes[order.tiled], step))
     loops.append(GroupLoop(order.lane, sizes[order.lane], max(order.lanes, 1)))
     repeated = 1 if order.unrolled is None else sizes[order.unrolled]
-    return LoopNest(job, domain, space, order, tuple(loops), _pieces(loops, repeated))
+    at_once = _at_once(order, sizes, loops, trial.lines)
+    if at_once > 1:
+        loops[-2] = replace(loops[-2], step=at_once)
+    return LoopNest(job, domain, space, order, tuple(loops), _pieces(loops, repeated), at_once)
+
+
+def _at_once(order: LoopOrder, sizes: Sequence[int], loops: Sequence[GroupLoop], lines: int) -> int:
+    """How many short rows that do not fill their last vector are computed before they are stored.
+
+    What is stored under a mask is not to be read again for a while, and neither is what lies beside
+    it, where the next row of the same array begins.
+    """
+    if len(loops) < 2 or order.unrolled is not None or order.tiled is not None:
+        return 1
+    size = sizes[order.lane]
+    if not order.lanes or size % order.lanes == 0 or size > _SHORT * order.lanes:
+        return 1
+    fitting = [x for x in _AT_ONCE if loops[-2].size % x == 0 and x * lines <= _MOST_AT_ONCE]
+    return fitting[0] if fitting else 1
 
 
 def _pieces(loops: Sequence[GroupLoop], repeated: int) -> Pieces:

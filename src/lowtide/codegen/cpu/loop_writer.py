@@ -156,7 +156,7 @@ class LoopWriter:
         """What is computed and stored at a position of all loops."""
         unrolled = self.nest.order.unrolled
         if unrolled is None:
-            indices = [self._index(at)]
+            indices = [self._index(x) for x in self._at_once(at)]
         else:
             steps = range(self.sizes[unrolled])
             indices = [self._index({**at, unrolled: indexing.constant(x)}) for x in steps]
@@ -164,6 +164,15 @@ class LoopWriter:
         stored(self.elements, self.nest.job.outputs, self.bound, indices, mask)
         if mask is None:
             fetch_ahead(self.elements, self.elements.reads[before:], self.ahead, self.cache)
+
+    def _at_once(self, at: Positions) -> list[Positions]:
+        """The positions of all steps that the last loop but one takes at once."""
+        if self.nest.at_once == 1:
+            return [at]
+        loop = self.nest.loops[-2]
+        first = at[loop.group]
+        steps = range(self.nest.at_once)
+        return [{**at, loop.group: (first + x).within(0, loop.size - 1)} for x in steps]
 
     def _index(self, at: Positions) -> Index:
         space, domain = self.nest.space, self.nest.domain

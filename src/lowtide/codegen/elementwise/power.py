@@ -8,7 +8,7 @@ from typing import Final
 
 from lowtide.codegen.elementwise.exponential import bounded, exp_of_parts, short_exp
 from lowtide.codegen.elementwise.logarithm import log_in_parts, short_log
-from lowtide.codegen.elementwise.number import Number, fma
+from lowtide.codegen.elementwise.number import Number, any_lane, fma
 from lowtide.codegen.elementwise.processor import power_of_two
 from lowtide.ir.opcode import Opcode
 from lowtide.llvm.callee import external, suffix
@@ -53,12 +53,28 @@ def _positive_double(x: Number, y: Number) -> Number:
 _STEP: Final = 50
 """Bits of the quotient that a step takes away."""
 
+_WHOLE: Final = {"float": 2.0**23, "double": 2.0**52}
+"""Quotients below this have a whole part that a rounded quotient exceeds by one at most."""
+
 
 def remainder(x: Number, y: Number) -> Number:
     """Return what is left of x after subtracting y a whole number of times, with the sign of x.
 
-    Exact: each step subtracts a multiple of y times a power of two, by one fused multiplication.
+    Exact: y times a whole number, or times a power of two, is subtracted by a fused multiplication.
     """
+    size, by = x.abs(), y.abs()
+    times = (size / by).intrinsic("trunc")
+    left = fma(-times, by, size)
+    left = left.where(left < 0.0, left + by).copysign(x)
+    is_short = (times < _WHOLE[x.element]) & (by < math.inf)
+    (name,) = x.fn.choose(
+        any_lane(~is_short), [x.type], lambda: [_any_remainder(x, y).name], lambda: [left.name]
+    )
+    return x.named(x.element, name)
+
+
+def _any_remainder(x: Number, y: Number) -> Number:
+    """The remainder of numbers whose quotient may have any size."""
     a, b = x.extended(), y.extended()
     valid = (a.abs() < math.inf) & (b.abs() > 0.0)
     short = valid & (b.abs() < math.inf)

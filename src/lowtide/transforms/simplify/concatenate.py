@@ -143,15 +143,31 @@ def concatenate_of_reshapes(concatenate: Instruction, at: Rewriter) -> Made:
 
 @arrays(Opcode.CONCATENATE)
 def concatenate_of_one_array(concatenate: Instruction, at: Rewriter) -> Made:
-    """concatenate(x, x) => reshape(broadcast(x)), which need not be written down"""
+    """concatenate(x, x) => reshape(broadcast(x)), which need not be written down
+
+    Where only slices that begin anywhere along the last dimension are taken, elements lie side by
+    side in each part, as they do not where each one's place in x is a remainder.
+    """
     x, *others = concatenate.operands
     if not others or any(y is not x for y in others) or not x.shape.element_count:
         return None
     along, sizes = _along(concatenate), list(x.shape.dimensions)
+    if along == len(sizes) - 1 and _is_sliced_anywhere(concatenate, along):
+        return None
     sizes.insert(along, len(concatenate.operands))
     places = [d for d in range(len(sizes)) if d != along]
     repeated = at.build.broadcast(at(x), sizes, places)
     return at.build.reshape(repeated, concatenate.shape.dimensions)
+
+
+def _is_sliced_anywhere(x: Instruction, along: int) -> bool:
+    """Whether all users slice it from places along a dimension that are not known."""
+    return bool(x.users) and all(
+        user.opcode is Opcode.DYNAMIC_SLICE
+        and user.operands[0] is x
+        and user.operands[1 + along].opcode is not Opcode.CONSTANT
+        for user in x.users
+    )
 
 
 @arrays(Opcode.REVERSE)

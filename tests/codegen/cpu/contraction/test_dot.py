@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.codegen import loops
 from tests.codegen.cpu.contraction.products import check, inputs_of, plan_of
 from tests.codegen.cpu.library import running as in_process
 from tests.codegen.running import Kernel
@@ -334,3 +335,31 @@ def test_a_sum_of_few_products_is_a_loop_of_elements(size: int) -> None:
 @pytest.mark.parametrize("text", [vectors(9), vectors(4, ", algorithm=dot_tf32_tf32_f32")])
 def test_longer_sums_and_rounded_operands_have_the_template(text: str) -> None:
     check(text)
+
+
+TINY = [
+    ("f32", {"b": 150, "k": 3, "n": 2}, "bk,bnk"),
+    ("f32", {"b": 33, "k": 2}, "bk,bk"),
+    ("f64", {"b": 19, "k": 2, "m": 3}, "bmk,bk"),
+    ("s32", {"b": 40, "B": 5, "k": 2, "n": 4}, "bBk,bBnk"),
+    ("c64", {"b": 50, "k": 2, "n": 2}, "bk,bnk"),
+]
+
+
+@pytest.mark.parametrize(("type_", "sizes", "order"), TINY)
+@pytest.mark.parametrize("target", ["native", "avx2"])
+def test_many_tiny_products(type_: str, sizes: dict[str, int], order: str, target: str) -> None:
+    lhs, _, rhs = order.partition(",")
+    text = text_of((type_, type_, type_), (lhs, rhs), sizes)
+    plan = plan_of(parse_hlo(text), TARGETS[target])
+    assert type_ not in ("f32", "s32") or target == "avx2" or plan is None
+    in_process.check(text, inputs_of(parse_hlo(text)), tolerance=1e-5)
+    loops.check(text, target)
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"b": 150, "k": 40, "n": 2}, {"b": 3, "k": 3, "n": 2}, {"b": 150, "k": 3, "n": 9}]
+)
+def test_longer_fewer_and_wider_products_have_the_template(sizes: dict[str, int]) -> None:
+    check(text_of(("f32", "f32", "f32"), ("bk", "bnk"), sizes))
+    check(text_of(("bf16", "bf16", "bf16"), ("bk", "bnk"), sizes), factor=2)

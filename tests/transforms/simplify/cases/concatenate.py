@@ -114,4 +114,17 @@ CASES: list[Case] = [
         "x: f32[2,3]; y: f32[2,3]; c = f32[2,9] concatenate(x, y, x), dimensions={1}",
         None,
     ),
+    (
+        "concatenate-of-one-array",
+        "x: f32[3,4]; i: s32[]; o: s32[] = 0; c = f32[3,8] concatenate(x, x), dimensions={1}; "
+        "d = f32[3,4] dynamic-slice(c, o, i), dynamic_slice_sizes={3,4}",
+        None,
+    ),
+    (
+        "concatenate-of-one-array",
+        "x: f32[3,4]; i: s32[]; o: s32[] = 0; c = f32[6,4] concatenate(x, x), dimensions={0}; "
+        "d = f32[3,4] dynamic-slice(c, i, o), dynamic_slice_sizes={3,4}",
+        "x: f32[3,4]; i: s32[]; o: s32[] = 0; b = f32[2,3,4] broadcast(x), dimensions={1,2}; "
+        "c = f32[6,4] reshape(b); d = f32[3,4] dynamic-slice(c, i, o), dynamic_slice_sizes={3,4}",
+    ),
 ]

@@ -27,8 +27,10 @@ from lowtide.codegen.cpu.contraction.phases import gemm_code
 from lowtide.codegen.cpu.contraction.product import S, shared_bytes
 from lowtide.codegen.cpu.contraction.strips import Strips, strip_scheme
 from lowtide.codegen.cpu.contraction.views import view_of, whole
+from lowtide.codegen.cpu.strided import FARTHEST
 from lowtide.codegen.elements.operands import members, roots_of
 from lowtide.codegen.elements.table import has_rule
+from lowtide.codegen.elementwise import memory
 from lowtide.codegen.kernel import KernelCode, KernelPlan, first_of
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ir.attributes import Dot, DotAlgorithm, ReducePrecision
@@ -44,8 +46,12 @@ ROUNDED: Final = {
 """The algorithms that round operands. Those that add up products of several parts of them come
 close to the products of f32, which are taken instead; the others change nothing."""
 
+_PLAIN_BYTES: Final = 4
+"""Bytes of an element from which on it is computed with as it lies in memory."""
+
 _FEW: Final = 8
-"""Products of which a sum in turn, as loops of elements write it, is ready before one of lanes."""
+"""Products of which a sum in turn, as loops of elements write it, is ready before one of lanes; and
+columns that such loops can have beside each other."""
 
 
 def plan_dot(instruction: Instruction, target: Target) -> KernelPlan | None:
@@ -86,7 +92,23 @@ def _planned(finish: Epilogue, target: Target) -> KernelPlan | None:
     rows, columns = _side(finish, 0, shape.rows), _side(finish, 1, shape.columns)
     if is_better_swapped(shape, rows):
         shape, rows, columns, packed = shape.swapped(), columns, rows, packed.swapped()
+    is_plain = min([x.nbytes for x in types[:2]]) >= _PLAIN_BYTES and _algorithm(dot) not in ROUNDED
+    if columns.lies_along_k and is_plain and _are_tiny(shape, how, target):
+        return None
     return first_of(partial(_ways, shape, how, packed, rows, columns, finish, target))
+
+
+def _are_tiny(shape: Geometry, how: Arithmetic, target: Target) -> bool:
+    """Whether there are many products of a row with a few columns that fill half a vector at most.
+
+    Loops of elements then have a product in each lane, and nothing is added up across lanes. Types
+    that are widened take longer to gather than that saves, and so do matrices so far apart that
+    their elements are loaded one by one.
+    """
+    lanes = how.lanes(target)
+    if shape.n * shape.k > FARTHEST and not memory.gathers_fast(target):
+        return False
+    return shape.m == 1 and shape.n <= _FEW and 2 * shape.k < lanes and shape.batch >= 2 * lanes
 
 
 def _ways(

@@ -22,8 +22,17 @@ from lowtide.records import dataclass
 _GATHER: Final = 10.0
 """Cost of a vector that is gathered, in those of a vector that is loaded."""
 
+_SHUFFLE: Final = 1.5
+"""The same of a vector of elements two apart, for each of the two; no more than a gather."""
+
+_FAR: Final = 1 << 10
+"""Elements between those of a vector that may lie anywhere."""
+
 _FOLD: Final = 8.0
 """The same of combining the lanes of a vector."""
+
+_FOLD_TOGETHER: Final = 3.0
+"""The same where as many rows as there are lanes are combined at once."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -145,27 +154,39 @@ def _best_lane(
     """The group along which vectors cost least, the last of those that cost the same."""
     elements, index = trial
     most = _most_lanes(form, target)
+    reads = list(dict.fromkeys(elements.reads))
     costs = []
     for number, (_, end) in enumerate(space.groups):
-        moves = _moves(list(dict.fromkeys(elements.reads)), index, end - 1)
         size = space.sizes[number]
-        cost = -(-size // most) * moves
+        innermost = end - 1 if number not in rows else len(index) - 1
+        cost = -(-size // most) * _moves(reads, index, end - 1, innermost)
         if number not in rows:
-            cost += _FOLD * len(form.heroes)
+            cost += (_FOLD_TOGETHER if _folds_together(form, space, rows) else _FOLD) * len(
+                form.heroes
+            )
         costs.append((cost / size, -number))
     return -min(costs)[1]
 
 
-def _moves(reads: Sequence[tuple[Array, Affine]], index: Index, dimension: int) -> float:
-    """The cost of all reads and writes of a point, as vectors along a dimension."""
+def _folds_together(form: ReductionForm, space: LoopSpace, rows: Sequence[int]) -> bool:
+    return bool(rows) and not form.last_pass and not any(x.is_full for x in form.results)
+
+
+def _moves(
+    reads: Sequence[tuple[Array, Affine]], index: Index, dimension: int, innermost: int
+) -> float:
+    """The cost of all reads and writes of a point, as vectors along a dimension.
+
+    What does not change in the innermost loop is read ahead of it.
+    """
     (variable, _) = index[dimension].terms[0]
-    everywhere = {x.terms[0][0] for x in index}
+    (last, _) = index[innermost].terms[0]
     total = 1.0
     for _, place in reads:
         factors = dict(place.terms)
         step = factors.get(variable, 0)
-        weight = 1.0 if everywhere <= factors.keys() else 0.1
+        weight = 1.0 if last in factors else 0.1
         if any(x.vector for x in factors):
-            step = 2
-        total += weight * (1.0 if step in (0, 1) else _GATHER)
+            step = _FAR
+        total += weight * (1.0 if step in (0, 1) else min(_SHUFFLE * abs(step), _GATHER))
     return total

@@ -227,8 +227,12 @@ class RowsKernel:
 
         after = strip.write([list(start) for _ in range(turns)], body)
         if not grid.is_across:
-            return totals.folded(after)
+            return self._folded(totals, after)
         return after[0]
+
+    def _folded(self, totals: Totals, after: list[list[Value]]) -> list[Value]:
+        """What is left of a row's totals, which take turns along it and have lanes."""
+        return totals.folded(after)
 
     def _point(
         self,

@@ -12,8 +12,8 @@ from math import prod
 from typing import Final, final
 
 from lowtide.codegen.cpu.cost import seconds, vector_cycles, widest
+from lowtide.codegen.cpu.reduction.folding import folded_lanes
 from lowtide.codegen.cpu.reduction.strip import Strip, StripStep, first_lanes
-from lowtide.codegen.cpu.reduction.totals import folded_lanes
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import bind

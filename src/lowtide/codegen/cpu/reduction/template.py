@@ -11,6 +11,7 @@ from lowtide.codegen.cpu.reduction.columns import ColumnsKernel, column_block, l
 from lowtide.codegen.cpu.reduction.finish import PartialsFinish
 from lowtide.codegen.cpu.reduction.form import ReductionForm, form_of
 from lowtide.codegen.cpu.reduction.grid import ReductionGrid, grid_of
+from lowtide.codegen.cpu.reduction.grouped import GroupedRows, is_grouped
 from lowtide.codegen.cpu.reduction.partials import Partials, part_count
 from lowtide.codegen.cpu.reduction.rows import RowsKernel, total_count
 from lowtide.codegen.cpu.reduction.staggered import StaggeredRows, is_staggered
@@ -105,6 +106,8 @@ class _Way:
         if is_one_run and not grid.is_across:
             turn = total_count(grid) * grid.lanes if len(grid.inner_sizes) == 1 else 1
             self.partials = self._split(grid.row_count, turn)
+        if self.partials is None and is_grouped(grid):
+            return GroupedRows(grid, self.target)
         return RowsKernel(grid, self.target, self.partials)
 
     def streaming(self) -> RowsKernel:

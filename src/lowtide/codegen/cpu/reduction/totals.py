@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import final
 
+from lowtide.codegen.cpu.reduction.folding import folded_lanes, folded_rows
 from lowtide.codegen.cpu.reduction.form import ReductionForm
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.parts import chosen
@@ -13,7 +14,6 @@ from lowtide.codegen.elements.values import CallFrame, Element, Mask
 from lowtide.codegen.indexing import Index
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Instruction
-from lowtide.llvm.function import Function
 
 
 @final
@@ -122,6 +122,10 @@ class Totals:
         """Return the total of several totals and of all of their lanes, without lanes."""
         return folded_lanes(self.elements.function, totals, self.combined)
 
+    def folded_rows(self, row: Callable[[int], list[Value]], lanes: int) -> list[Value]:
+        """Return totals with that of all lanes of `row(i)` in lane i."""
+        return folded_rows(self.elements.function, row, lanes, self.combined)
+
     def finished(self, totals: Sequence[Value], rows: int) -> list[Element]:
         """Return the result of each reduction, the initial value included.
 
@@ -133,39 +137,6 @@ class Totals:
             values = reducer.finished(self.elements, part)
             found.append(Element(tuple(values), self.elements.scopes.level))
         return found
-
-
-def folded_lanes(
-    fn: Function,
-    totals: Sequence[Sequence[Value]],
-    combine: Callable[[Sequence[Value], Sequence[Value]], list[Value]],
-) -> list[Value]:
-    """Return what all lanes of all totals make together, without lanes."""
-    left = [list(x) for x in totals]
-    while len(left) > 1:
-        half = -(-len(left) // 2)
-        merged = [combine(a, b) for a, b in zip(left, left[half:], strict=False)]
-        left = merged + left[len(merged) : half]
-    (values,) = left
-    step = max([x.lanes for x in values], default=0) // 2
-    while step:
-        values = combine(values, [_exchanged(fn, x, step) for x in values])
-        step //= 2
-    return [_first_lane(fn, x) for x in values]
-
-
-def _exchanged(fn: Function, value: Value, step: int) -> Value:
-    """The lanes in another order: each pair `step` apart changes places."""
-    order = [i ^ step for i in range(value.lanes)]
-    names = [fn.shuffle(value.llvm_type, x, "poison", order) for x in value.names]
-    return Value(tuple(names), value.type, value.lanes)
-
-
-def _first_lane(fn: Function, value: Value) -> Value:
-    if not value.lanes:
-        return value
-    names = [fn.op(f"extractelement {value.llvm_type} {x}, i64 0") for x in value.names]
-    return Value(tuple(names), value.type)
 
 
 def total_types(form: ReductionForm) -> list[ElementType]:
