@@ -55,6 +55,8 @@ def turned(hue, saturation):
 PHOTO = R.normal(size=(2, 5, 6, 3)).astype(np.float32)
 BOXES = np.array([[0, 0, 0.7, 0.8], [0.2, 0.1, 1.2, 0.9], [0.9, 0.8, 0.1, 0.2]], np.float32)
 NUMBERS = np.array([0, 1, 1], np.int32)
+FULL = min(-8 / F.min(), 7 / F.max())
+"""How many steps a unit has where four bits hold all of F."""
 
 
 def cropped(sizes, rest):
@@ -202,6 +204,39 @@ ELEMENTS = [
         {"extrapolation_value": 7.0},
     ),
     Case("CropAndResize", [PHOTO, BOXES, NUMBERS, Known([1, 3])], cropped((1, 3), 0)),
+    Case(
+        "ImageProjectiveTransformV2",
+        [PHOTO, np.array([[1, 0, 1, 0, 1, 0, 0, 0]], np.float32), Known([5, 6])],
+        np.pad(PHOTO[:, :, 1:], [(0, 0), (0, 0), (0, 1), (0, 0)]),
+        {"interpolation": "NEAREST", "fill_mode": "CONSTANT"},
+    ),
+    Case(
+        "QuantizeAndDequantizeV2",
+        [F, np.float32(-1), np.float32(1)],
+        np.round(np.clip(F, -128 / 127, 1) * 127) / 127,
+        {"range_given": True},
+    ),
+    Case(
+        "QuantizeAndDequantizeV2",
+        [F, np.float32(0), np.float32(0)],
+        np.round(F * FULL) / FULL,
+        {"num_bits": 4},
+    ),
+    Case(
+        "QuantizeAndDequantizeV3",
+        [F, np.float32(-2), np.float32(2), Known(np.int32(4))],
+        np.round(np.clip(F, -16 / 7, 2) * 3.5) / 3.5,
+    ),
+    Case(
+        "SparseSegmentSumWithNumSegments",
+        [F, np.array([2, 0, 1], np.int32), Known(np.array([0, 0, 2], np.int32)), Known(4)],
+        np.stack([F[2] + F[0], 0 * F[0], F[1], 0 * F[0]]),
+    ),
+    Case(
+        "SparseSegmentSqrtNWithNumSegments",
+        [F, np.array([2, 0, 1], np.int32), Known(np.array([0, 0, 2], np.int32)), Known(4)],
+        np.stack([(F[2] + F[0]) / np.float32(2**0.5), 0 * F[0], F[1], 0 * F[0]]),
+    ),
     Case("AddN", [F, G, F], F + G + F),
     Case("Cast", [F * 9], (F * 9).astype(np.int32), {"SrcT": "float32", "DstT": "DT_INT32"}),
     Case("Cast", [I], I != 0, {"DstT": np.bool_}),
@@ -576,8 +611,18 @@ def test_op_gives_what_numpy_does(case):
     check(case, run_tensorflow(case))
 
 
+UNSIZED = ("NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3")
+
+
+@pytest.mark.parametrize("op", UNSIZED)
+def test_suppression_without_a_size_is_refused(op):
+    limits = [Known(np.int32(2)), Known(np.float32(0.5)), Known(np.float32(0))]
+    with pytest.raises(GraphError, match=r"NonMaxSuppressionV4 with pad_to_max_output_size"):
+        run_tensorflow(Case(op, [BOXES, BOXES[:, 0], *limits], NUMBERS))
+
+
 def test_each_op_has_a_case():
-    recorded = ops_recorded()
+    recorded = ops_recorded().union(UNSIZED)
     tested = {case.op for case in CASES} | ELSEWHERE | recorded | {counted(x) for x in recorded}
     assert set(op_names("tf")) - tested == set()
     assert ({case.op for case in CASES} | ELSEWHERE) - set(op_names("tf")) == set()

@@ -53,7 +53,7 @@ def quantize_and_dequantize(context: OpKernelContext) -> None:
     axis = context.attribute("axis", integer, -1)
     bits = context.one_int(3) if context.has_input(3) else context.attribute("num_bits", integer, 8)
     around = [i for i in range(x.rank) if i != axis]
-    is_given = context.attribute("range_given", flag, False)
+    is_given = context.attribute("range_given", flag, context.node.op.endswith("V3"))
     if is_given:
         ends = [context.input(1), context.input(2)]
     else:
