@@ -23,11 +23,11 @@ from lowtide.llvm.objects import compile_modules, environment
 from lowtide.llvm.routines import routines_of
 from lowtide.llvm.target import Target, host_target
 from lowtide.options import Options
-from lowtide.runtime.cpu.own_results import with_own_results
 from lowtide.runtime.cpu.program import NativeProgram, interface_of
 from lowtide.runtime.cpu.results import PLACED_BYTES
 
 if TYPE_CHECKING:
+    from lowtide.ir.buffer import BufferAssignment
     from lowtide.tuning.tuner import Tuner
 
 _SMALL_BYTES: Final = 64
@@ -118,7 +118,7 @@ class CpuKernels:
         kernels = self.kernels
         sequences = plan.module.schedule.sequences
         ways = kernels.number, kernels.host_call, kernels.collective
-        assignment = with_own_results(plan.assignment, PLACED_BYTES)
+        assignment = _placed(plan.assignment)
         thunks = thunks_of(assignment, sequences, *ways)
         written = kernels.write()
         constants = constant_bytes(plan)
@@ -144,6 +144,15 @@ class CpuKernels:
             plan.module.num_partitions,
             tuple([(x, zlib.compress(written.texts[x].encode(), 1)) for x in sorted(parts)]),
         )
+
+
+def _placed(assignment: BufferAssignment) -> BufferAssignment:
+    """An assignment in which large results are allocations of their own where they can be."""
+    if not any(x.nbytes >= PLACED_BYTES for x in assignment.outputs):
+        return assignment
+    from lowtide.runtime.cpu.own_results import with_own_results  # Small programs do not load it.
+
+    return with_own_results(assignment, PLACED_BYTES)
 
 
 @final
