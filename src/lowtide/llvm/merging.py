@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -13,6 +14,9 @@ _DEFINITION: Final = re.compile(r"^define (?:internal)? (.*) nounwind \{$", re.M
 
 _INNER: Final = re.compile(r"^define internal \S+ @([\w.]+)\(.*\) nounwind \{$", re.MULTILINE)
 """A function that LLVM is not told to inline, or not to."""
+
+_NAMED: Final = re.compile(r"@([\w.]+)\(")
+"""A function where it is defined or called."""
 
 _OPEN: Final = " nounwind {\n"
 """What the line of such a function ends with."""
@@ -53,11 +57,13 @@ def inlined_once(others: Sequence[str], caller: str) -> list[str]:
     What calls them is one of them or the module `caller`. Code becomes no longer by that, and LLVM
     need not look at which calls are worth it.
     """
-    whole = "\n".join([caller, *others])
+    counts = Counter[str]()
+    for text in (caller, *others):
+        counts.update(_NAMED.findall(text))
 
     def inlined(definition: re.Match[str]) -> str:
         line = definition[0]
-        is_once = whole.count(f"@{definition[1]}(") == _DEFINED_AND_CALLED
+        is_once = counts[definition[1]] == _DEFINED_AND_CALLED
         return f"{line[:-1]}alwaysinline {{" if is_once else line
 
     return [_INNER.sub(inlined, x) if _OPEN in x else x for x in others]
