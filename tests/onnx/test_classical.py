@@ -6,8 +6,9 @@ from tests.onnx.beside import HAS_RUNTIME, check, kind_of, one_node, ours, refer
 from tests.onnx.models import helper, numpy_helper, tensor
 
 import lowtide.onnx
+from lowtide.evaluator import evaluate
 from lowtide.ir.errors import LowtideError
-from lowtide.onnx import InferenceSession
+from lowtide.onnx import InferenceSession, read_module
 
 FLOAT, INT64, STRING = 1, 7, 8
 ROWS = np.array([[1, 2], [-1, 0.5], [0.2, 0.3], [0, 0], [3, -4]], np.float32)
@@ -336,6 +337,32 @@ def classifier_with_map():
     )
     imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
     return helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
+def test_a_module_has_scores_in_columns_where_a_session_names_them():
+    attributes = trees("class", [0, 1, 2, 0], [1.0, 2.0, 3.0, 4.0], classlabels_int64s=[4, 7, 9])
+    nodes = [
+        helper.make_node(
+            "TreeEnsembleClassifier", ["x"], ["l", "s"], domain="ai.onnx.ml", **attributes
+        ),
+        helper.make_node(
+            "ZipMap", ["s"], ["maps"], domain="ai.onnx.ml", classlabels_int64s=[4, 7, 9]
+        ),
+    ]
+    outputs = [
+        helper.make_empty_tensor_value_info("maps"),
+        helper.make_tensor_value_info("l", INT64, ["n"]),
+    ]
+    graph = helper.make_graph(
+        nodes, "graph", [helper.make_tensor_value_info("x", FLOAT, ["n", 2])], outputs
+    )
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    maps, labels = ours(model, {"x": ROWS})
+    module = read_module(model, shapes={"x": ROWS.shape})
+    columns, numbers = evaluate(module, [ROWS])
+    np.testing.assert_array_equal(numbers, labels)
+    np.testing.assert_allclose(columns, [[x[4], x[7], x[9]] for x in maps], rtol=1e-6)
 
 
 def test_labels_and_scores_come_as_text_and_maps():

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from typing import Final
 
 from onnx import ModelProto
 
 import lowtide.frontend.onnx.kernels  # noqa: F401, has them in the table.
 from lowtide.frontend.graphs.compiler import compile_graph
-from lowtide.frontend.graphs.graph import GraphError
+from lowtide.frontend.graphs.graph import GraphError, OpGraph
 from lowtide.frontend.onnx.model import OnnxModel, load_model
 from lowtide.frontend.onnx.node_list import DOMAIN
 from lowtide.frontend.onnx.sizes import Shapes, Sizes, input_sizes
@@ -42,12 +44,30 @@ def module_of(
     """Return the module of a model that is read; raises as `read_module`."""
     try:
         arguments = _arguments(model, sizes or {}, shapes or {})
-        return compile_graph(DOMAIN, model.graph, arguments).module
+        return compile_graph(DOMAIN, _without_maps(model.graph), arguments).module
     except UnsupportedOpError as error:
         raise UnsupportedOpError(f"{file}: {error}; {_HOST}") from error
     except LowtideError as error:
         raise InputError(str(error), file=file) from error
 
+
+def _without_maps(graph: OpGraph) -> OpGraph:
+    """A graph that gives scores as arrays, a column for each class, where it names them by class.
+
+    Classifiers of scikit-learn end so; a module has no maps.
+    """
+    maps = {
+        x.outputs[0]: x.inputs[0]
+        for x in graph.nodes
+        if x.op == _MAP and len(x.inputs) == len(x.outputs) == 1
+    }
+    nodes = [x for x in graph.nodes if x.op != _MAP or x.outputs[0] not in maps]
+    return replace(
+        graph, nodes=tuple(nodes), outputs=tuple([maps.get(x, x) for x in graph.outputs])
+    )
+
+
+_MAP: Final = "ai.onnx.ml.ZipMap"
 
 _HOST = "lowtide.onnx.InferenceSession runs what has no module on the host"
 
