@@ -44,7 +44,7 @@ from lowtide.pjrt.blocks import (
 )
 from lowtide.pjrt.native_events import EVERYBODY, complete, has_happened, release, retain, wake
 from lowtide.pjrt.native_homes import refill, settle_in, take_over
-from lowtide.pjrt.native_idle import account
+from lowtide.pjrt.native_idle import account, forget_code
 from lowtide.pjrt.native_objects import ALIVE, DELETED, lock, release_block, storage_of, unlock
 from lowtide.runtime.cpu.entry import Fill
 from lowtide.runtime.cpu.looking import monotonic_time
@@ -228,6 +228,7 @@ def run_job(job: QueuedCall, frame: RunFrame) -> int:
     The lock of Python is not held, and is not taken.
     """
     launch, queue, bases = job.launch, job.queue, frame.bases
+    forget_code(queue, launch.nbytes)  # Results and temporaries come into use one by one.
     for number in range(job.argument_count):
         bases[launch.arguments[number].base] = job.inputs[number].data
     for number in range(job.result_count):
