@@ -114,12 +114,10 @@ def read_input(
         from lowtide.frontend.nnvm.module import module_of
 
         return ModuleInput(module_of(read_nnvm(data, str(file)), shapes or {}), str(file))
-    if looks_like_stablehlo(data):
-        return ModuleInput(_read_stablehlo(data, str(file), shapes or {}), str(file), others=others)
-    if shapes:
+    if shapes and not looks_like_stablehlo(data):
         known = "ONNX models, SavedModels, StableHLO and graphs of NNVM"
         raise InputError(f"only {known} take shapes", file=name)
-    return replace(_parse(data, str(file)), others=others)
+    return replace(_parse(data, str(file), shapes), others=others)
 
 
 def is_onnx(path: str | os.PathLike[str]) -> bool:
@@ -147,12 +145,6 @@ def _read_saved_model(
     return ModuleInput(found.module, str(folder), initial=found.state)
 
 
-def _read_stablehlo(data: bytes, file: str, shapes: Mapping[str, Sequence[int]]) -> Module:
-    from lowtide.frontend.stablehlo import read_stablehlo
-
-    return read_stablehlo(data, file, shapes)
-
-
 def _reason(error: OSError | ValueError) -> str:
     if isinstance(error, FileNotFoundError):
         return "no such file or directory"
@@ -161,12 +153,16 @@ def _reason(error: OSError | ValueError) -> str:
     return f"cannot be read: {error}"
 
 
-def _parse(data: bytes, file: str) -> ModuleInput:
+def _parse(
+    data: bytes, file: str, shapes: Mapping[str, Sequence[int]] | None = None
+) -> ModuleInput:
     if not data or data.isspace():
         what = "nothing but white space" if data else "the input is empty"
         raise HloTextError(f"expected a module; {what}", line=1, column=1, file=file)
     if looks_like_stablehlo(data):
-        return ModuleInput(_read_stablehlo(data, file, {}), file)
+        from lowtide.frontend.stablehlo import read_stablehlo
+
+        return ModuleInput(read_stablehlo(data, file, shapes or {}), file)
     if not _has_models(data):
         _refuse_foreign(data, file)
     if looks_like_tflite(data) or _has_models(data):

@@ -18,9 +18,11 @@ from lowtide.ir.buffer import (
     BufferSlice,
     CallSite,
 )
+from lowtide.runtime.cpu import pages
+from lowtide.runtime.cpu.arena import LINE
 from lowtide.runtime.cpu.call import CallOptions, load
 from lowtide.runtime.cpu.entry import Fill
-from lowtide.runtime.cpu.own_results import LINE, with_own_results
+from lowtide.runtime.cpu.own_results import with_own_results
 from lowtide.runtime.cpu.program import Memory
 from lowtide.runtime.cpu.results import MOVED_BYTES, PLACED_BYTES
 from lowtide.testing.check_pass import seeded_arguments
@@ -173,3 +175,21 @@ def test_an_arena_has_no_bytes_of_results_that_are_placed(megabytes: float) -> N
     assert megabytes < 1 or len(addresses) <= 2
     run.empty()
     assert run.idle_bytes == 0
+
+
+@pytest.mark.parametrize("huge", [True, False])
+def test_pages_of_results_are_huge_only_where_calls_may_have_such(huge, monkeypatch) -> None:
+    asked = []
+    take = pages.take
+    monkeypatch.setattr(
+        pages, "take", lambda nbytes, *, huge: asked.append(huge) or take(nbytes, huge=huge)
+    )
+    draft = Draft(units=4 * 2**20 // (4 * UNIT))
+    a, b = draft.argument(), draft.argument()
+    draft.memories.append(Memory(AllocationKind.OUTPUT, a.nbytes))
+    c = BufferSlice(len(draft.memories) - 1, 0, a.nbytes)
+    draft.result(c)
+    run = load(draft.program([kernel(ADD, a, b, c)]), options=CallOptions(huge_pages=huge))
+    x = np.ones(draft.count, np.float32)
+    assert (run(x, x) == 2).all()
+    assert asked == [huge]

@@ -22,7 +22,7 @@ from lowtide.runtime.cpu.launch import LaunchPlan, launch_plan
 from lowtide.runtime.cpu.looking import PARTICIPANT
 from lowtide.runtime.cpu.profile import Span, new_record, spans
 from lowtide.runtime.cpu.program import NativeProgram, Structure, nested
-from lowtide.runtime.cpu.results import PLACED_BYTES, Made, reshaped
+from lowtide.runtime.cpu.results import Made, reshaped
 from lowtide.runtime.devices.native_rendezvous import UNMET
 from lowtide.runtime.devices.rendezvous import participant_for, rendezvous_error
 
@@ -81,7 +81,7 @@ class LinkedExecutable:
         self._arenas: Arenas | None = None
         self._program = program
         self._meets = bool(program.first_collective)
-        self._recycled = Recycled(self._most_idle)
+        self._recycled = Recycled(self._most_idle, huge=self._options.huge_pages)
         self._structure = binding.interface.structure
         arguments = binding.interface.arguments
         self._direct = layout.is_known() and all(is_row_major(x.shape) for x in arguments)
@@ -260,7 +260,7 @@ class _Kind:
         simple = all(x.turned is None and x.fill is not Fill.NONE for x in made)
         self.made = made
         self.new = [((0,) if x.fill is Fill.NONE else x.sizes, x.dtype) for x in made]
-        self.is_placed = any(x.fill is Fill.PLACE and x.nbytes >= PLACED_BYTES for x in made)
+        self.is_placed = any(x.is_placed for x in made)
         self.single = simple and structure == 0
         self.flat = simple and structure == tuple(range(len(made)))
 

@@ -18,7 +18,7 @@ from lowtide.runtime.cpu import pages
 from lowtide.runtime.cpu.arena import LINE
 from lowtide.runtime.cpu.entry import Fill
 from lowtide.runtime.cpu.pages import HUGE_PAGE, PAGE
-from lowtide.runtime.cpu.results import MOVED_BYTES, PLACED_BYTES, Made, reshaped
+from lowtide.runtime.cpu.results import MOVED_BYTES, Made, reshaped
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,15 @@ class Recycled:
     """Stretches of memory that results had, by form; at most so many of each.
 
     `full` ones have all their pages, and are kept where there is `room` for so many bytes. The
-    inner pages of `hollow` ones have moved into arenas.
+    inner pages of `hollow` ones have moved into arenas. With `huge` the system may use huge pages
+    for new ones.
     """
 
-    def __init__(self, most: int, room: Callable[[int], bool] | None = None) -> None:
+    def __init__(
+        self, most: int, room: Callable[[int], bool] | None = None, *, huge: bool = True
+    ) -> None:
         self._most = most
+        self._huge = huge
         self._room = room
         self._full: dict[PageForm, list[int]] = {}
         self._hollow: dict[PageForm, list[int]] = {}
@@ -63,6 +67,11 @@ class Recycled:
     def full(self, form: PageForm) -> int | None:
         """Take memory with all its pages; None where there is none."""
         return _popped(self._full, form)
+
+    def whole(self, form: PageForm) -> int:
+        """Take memory with all its pages, or new memory; raises OutOfMemoryError."""
+        found = self.full(form)
+        return pages.take(form.pages, huge=self._huge) if found is None else found
 
     def hollow(self, form: PageForm) -> int:
         """Take memory without inner pages, or new memory; raises OutOfMemoryError."""
@@ -143,17 +152,14 @@ def new_array(made: Made, recycled: Recycled) -> Array:
     Large results have pages of their own, which may have waited; a result that is made otherwise
     has no elements yet. Raises OutOfMemoryError.
     """
-    if made.fill is not Fill.PLACE or made.nbytes < PLACED_BYTES:
+    if not made.is_placed:
         return np.empty((0,) if made.fill is Fill.NONE else made.sizes, made.dtype)
     if made.nbytes < MOVED_BYTES:
         room = np.empty(made.nbytes + LINE, np.uint8)
         begin = -room.ctypes.data % LINE
         return reshaped(room[begin : begin + made.nbytes], made)
     form = form_at(0, made.nbytes)
-    address = recycled.full(form)
-    if address is None:
-        address = pages.take(form.pages, huge=True)
-    return reshaped(np.asarray(Owner(address, form, recycled)), made)
+    return reshaped(np.asarray(Owner(recycled.whole(form), form, recycled)), made)
 
 
 def refill(begin: int, made: Made, recycled: Recycled) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final
 
 from lowtide.ir.buffer import (
     Allocation,
@@ -16,10 +15,7 @@ from lowtide.ir.buffer import (
     CallSite,
 )
 from lowtide.records import dataclass
-
-LINE: Final = 64
-"""What the offset in an arena of a result that is cut out is a multiple of, and how far what lies
-behind it may move is one as well: so every address keeps the zeros at its end."""
+from lowtide.runtime.cpu.arena import LINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +32,9 @@ def with_own_results(assignment: BufferAssignment, least: int) -> BufferAssignme
 
     They leave the arena where each other slice of it lies either within or beside them; what lies
     behind them moves up, so that all allocations together are no larger than the arena was, but for
-    the rest below a line of each. Temporaries may lie in a result before it is written. The same
-    assignment is returned where there is nothing to cut out.
+    the rest below a line of each. Offsets of these results are multiples of a line, and so is how
+    far others move: every address keeps the zeros at its end. Temporaries may lie in a result
+    before it is written. The same assignment is returned where there is nothing to cut out.
 
       arena    |  a  |  result  | b |          arena    |  a  | b |
                |t1|t2| t3 |     |t4 |    ->             |t1|t2|t4 |

@@ -51,6 +51,11 @@ class Made:
         return self.fill is Fill.NONE and self.consumed < 0
 
     @property
+    def is_placed(self) -> bool:
+        """Whether it is written into an array that begins with a line of a cache."""
+        return self.fill is Fill.PLACE and self.nbytes >= PLACED_BYTES
+
+    @property
     def words(self) -> tuple[int, int, int, int]:
         """What native code reads of it."""
         return self.fill.value, self.allocation, self.offset, self.nbytes
