@@ -174,6 +174,7 @@ def test_sums_are_shared_out_where_results_are_few(order: str, types: tuple[str,
         (3, 530, 2500, ("s8", "s8", "s32")),
         (4, 9000, 61, ("bf16", "bf16", "bf16")),
         (1, 30_000, 19, F32),
+        (1, 9000, 950, F32),
     ],
 )
 def test_large_columns_are_read_in_strips(
@@ -183,6 +184,39 @@ def test_large_columns_are_read_in_strips(
     for order in ("mk,kn", "km,kn"):
         kernel = check(square(types, m, n, k, order), target=TARGETS[target], factor=3)
         assert any(x.name.startswith("strip_") for x in kernel.plan.emit().functions)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 2048, 512), (1, 3001, 768), (2, 1024, 900)])
+def test_few_rows_take_no_scratch(m: int, n: int, k: int) -> None:
+    """The sums of a strip lie on the stack; k is not cut where columns are."""
+    kernel = check(square(F32, m, n, k), factor=3)
+    assert kernel.plan.shared_bytes == kernel.plan.thread_bytes == 0
+    assert kernel.phases[0].units > 1
+
+
+def test_the_sums_of_shares_are_few() -> None:
+    kernel = check(square(F32, 1, 768, 3072), factor=3)
+    assert 0 < 128 * kernel.plan.shared_bytes <= 768 * 3072 * 4
+    assert kernel.phases[0].units % 2 == 0
+
+
+def test_packed_rows_take_their_own_bytes() -> None:
+    """One row of 128 numbers, computed before it is multiplied, is not rounded up to a vector's."""
+    text = """HloModule m
+f {
+  x = f32[1,128] parameter(0)
+  y = f32[128,512] parameter(1)
+  xx = f32[1,128] sine(x)
+  ROOT d = f32[1,512] dot(xx, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+ENTRY e {
+  x.1 = f32[1,128] parameter(0)
+  y.1 = f32[128,512] parameter(1)
+  ROOT r = f32[1,512] fusion(x.1, y.1), kind=kOutput, calls=f
+}"""
+    plan = check(text).plan
+    assert any(x.name.startswith("pack_rows") for x in plan.emit().functions)
+    assert plan.thread_bytes <= 2 * 128 * 4
 
 
 PANELS = {

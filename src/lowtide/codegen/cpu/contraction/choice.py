@@ -94,7 +94,7 @@ def blocked_schemes(
         tiles = _tiles(shape, own, rows, target, is_packed=is_packed)
         if way is ColumnUnits.PANELS:
             tiles = [x for x in tiles if x.columns % columns.panel == 0]
-        rows_way = RowUnits.ALONG_K if packs_rows else _rows_way(own, rows, shape)
+        rows_way = _packed_way(rows) if packs_rows else _rows_way(own, rows, shape)
         if rank < len(tiles):
             has_finish = not (finish.is_plain(own) and finish.lies_as(shape))
             yield scheme_of(shape, own, tiles[rank], rows_way, way, has_finish)
@@ -172,7 +172,11 @@ def _lanes(shape: Geometry, how: Arithmetic, target: Target) -> int:
 
 
 def _rows_way(how: Arithmetic, rows: OperandSide, shape: Geometry) -> RowUnits:
-    return RowUnits.IN_PLACE if _is_fit_in_place(how, rows, shape) else RowUnits.ALONG_K
+    return RowUnits.IN_PLACE if _is_fit_in_place(how, rows, shape) else _packed_way(rows)
+
+
+def _packed_way(rows: OperandSide) -> RowUnits:
+    return RowUnits.ALONG_K if rows.lies_along_k else RowUnits.ACROSS
 
 
 def _is_fit_in_place(how: Arithmetic, rows: OperandSide, shape: Geometry) -> bool:

@@ -43,7 +43,7 @@ class Gemm(ContractionProduct[ContractionScheme]):
         """Bytes between steps and between rows, and the alignment of units."""
         scheme, side = self.scheme, self.rows
         how = scheme.how
-        if scheme.rows is RowUnits.ALONG_K:
+        if scheme.rows is not RowUnits.IN_PLACE:
             return how.unit_bytes, scheme.row_step * how.unit_bytes, how.unit_bytes // how.planes
         assert side.view is not None
         along, across = side.view.single(side.roles.inner), side.view.single(side.roles.free)

@@ -10,7 +10,7 @@ from lowtide.codegen.cpu.contraction.packing import (
     pack_rows_across,
     pack_transposed,
 )
-from lowtide.codegen.cpu.contraction.scheme import ColumnUnits
+from lowtide.codegen.cpu.contraction.scheme import ColumnUnits, RowUnits
 from lowtide.codegen.cpu.contraction.vector_tile import tile_function
 from lowtide.llvm.function import Function
 
@@ -21,7 +21,7 @@ def packs_rows(gemm: Gemm) -> Function:
 
     def write(name: str) -> Function:
         pack = gemm.packer(name, gemm.rows, scheme.geometry.m)
-        how = pack_rows if gemm.rows.lies_along_k else pack_rows_across
+        how = pack_rows_across if scheme.rows is RowUnits.ACROSS else pack_rows
         return gemm.noted(how(pack, scheme.row_step), pack.elements)
 
     return gemm.needed("pack_rows", write)

@@ -64,7 +64,9 @@ class RowUnits(Enum):
     IN_PLACE = auto()
     """From the operand, one by one."""
     ALONG_K = auto()
-    """Packed as [row][k]."""
+    """Packed as [row][k], one by one."""
+    ACROSS = auto()
+    """Packed likewise, from vectors across the rows: up to a vector more rows are written."""
 
 
 class ColumnUnits(Enum):
@@ -172,7 +174,9 @@ class ContractionScheme:
         """Bytes of packed rows."""
         if self.rows is RowUnits.IN_PLACE:
             return 0
-        count = -(-self.block_rows // self.tile.lanes) * self.tile.lanes
+        count = self.block_rows
+        if self.rows is RowUnits.ACROSS or self.how.is_tiled:
+            count = -(-count // self.tile.lanes) * self.tile.lanes
         return rounded(self.row_step * count * self.how.unit_bytes)
 
     @property

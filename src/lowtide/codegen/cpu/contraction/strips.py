@@ -33,8 +33,18 @@ MOST_ROWS: Final = 4
 SUMS_BYTES: Final = 96 << 10
 """Bytes of the sums of a strip at most: they come from a second cache faster than columns."""
 
-STRIP_BYTES: Final = 16 << 10
-"""Bytes of a step of k in a strip at least, where there are so many."""
+STRIP_BYTES: Final = 4 << 10
+"""Bytes of a step of k in a strip at least, where there are so many; half of that for two strips,
+so that two threads have work."""
+
+FAR_STRIP_BYTES: Final = 16 << 10
+"""The same of columns that come from memory, which is fastest in runs of some pages."""
+
+FAR_BYTES: Final = 32 << 20
+"""Bytes of columns that come from memory."""
+
+STACK_BYTES: Final = 8 << 10
+"""The sums of a strip of so many bytes lie on the stack."""
 
 LEAST_COLUMNS: Final = 512
 """Columns for which strips are long enough."""
@@ -42,7 +52,7 @@ LEAST_COLUMNS: Final = 512
 LEAST_BYTES: Final = 1 << 20
 """Bytes of columns that are worth it: they come from beyond a second cache."""
 
-SHARED_PART: Final = 32
+SHARED_PART: Final = 256
 """The sums of all shares take at most this part of the bytes of the columns."""
 
 LEAST_STEPS: Final = 64
@@ -86,11 +96,16 @@ class StripScheme:
         return self.geometry.n if self.shares.parts > 1 else self.width
 
     @property
-    def thread_bytes(self) -> int:
-        """Scratch of a thread: the sums of a strip."""
+    def sums_bytes(self) -> int:
+        """Bytes of the sums of a strip that are finished in the piece that makes them."""
         if self.shares.parts > 1:
             return 0
         return rounded(self.geometry.m * self.width * self.how.unit_bytes)
+
+    @property
+    def thread_bytes(self) -> int:
+        """Scratch of a thread: the sums of a strip that do not lie on the stack."""
+        return self.sums_bytes if self.sums_bytes > STACK_BYTES else 0
 
 
 def strip_scheme(
@@ -106,13 +121,21 @@ def strip_scheme(
     lanes = how.lanes(target)
     wanted = wanted_units(shape, how, lanes)
     least = -(-shape.n * shape.m * how.unit_bytes // SUMS_BYTES)
-    parts = max(least, min(-(-wanted // shape.batch), shape.n * size // STRIP_BYTES))
+    is_far = shape.k * shape.n * size >= FAR_BYTES
+    strip = FAR_STRIP_BYTES if is_far else STRIP_BYTES
+    long_enough = max(shape.n * size // strip, min(2, shape.n * size // (STRIP_BYTES // 2)))
+    parts = max(least, _even(min(-(-wanted // shape.batch), long_enough)))
     line = max(lanes, LINE // size)
     width = -(-shape.n // (parts * line)) * line
-    strips = -(-shape.n // width)
-    most = wanted // (shape.batch * strips)
-    shares = share_count(shape, shape.k, most, LEAST_STEPS, SHARED_PART)
+    units = shape.batch * -(-shape.n // width)
+    most = wanted // units if is_far or units == 1 else 1
+    shares = _even(share_count(shape, shape.k, most, LEAST_STEPS, SHARED_PART))
     return StripScheme(shape, how, lanes, width, EvenParts(shape.k, shares))
+
+
+def _even(count: int) -> int:
+    """The greatest power of two up to a number of pieces: threads get equal numbers of them."""
+    return 1 << max(0, count.bit_length() - 1)
 
 
 class Strips(ContractionProduct[StripScheme]):
@@ -127,7 +150,8 @@ class Strips(ContractionProduct[StripScheme]):
     def _products(self) -> Function:
         scheme, shape = self.scheme, self.scheme.geometry
         fn = Function("products", ARGUMENTS)
-        thread = self.thread(fn)
+        on_stack = 0 < scheme.sums_bytes <= STACK_BYTES
+        thread = fn.stack("i8", scheme.sums_bytes) if on_stack else self.thread(fn)
         with fn.loop("%begin", "%end") as loop:
             strip = fn.rem(loop.index, scheme.strips)
             rest = fn.div(loop.index, scheme.strips)
