@@ -1,11 +1,14 @@
 """StableHLO from files: text, bytecode, exports of JAX, unknown sizes, and what is refused."""
 
+import contextlib
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import lowtide
+from lowtide.frontend import stablehlo, stablehlo_conversion
 from lowtide.frontend.file_kinds import looks_like_stablehlo
 from lowtide.frontend.files import read_input
 from lowtide.ir import HloTextError, InputError
@@ -115,6 +118,33 @@ def test_what_is_not_read_is_one_error(tmp_path: Path, number: int, capfd) -> No
     with pytest.raises(InputError, match=message):
         lowtide.read(written(tmp_path, "x.mlir", data))
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("value", [0, 5, 255])
+def test_a_damaged_export_is_one_error(value: int) -> None:
+    """Or it is read: not every byte says something."""
+    data = bytes(exported().serialize())
+    for place in range(4, len(data), 3):
+        damaged = bytearray(data)
+        damaged[place] = value
+        with contextlib.suppress(ValueError):
+            stablehlo_conversion.exported_code(bytes(damaged))
+
+
+def test_the_library_may_end_its_process(tmp_path: Path, monkeypatch) -> None:
+    path = written(tmp_path, "x.mlir", exported().mlir_module())
+    monkeypatch.setattr(stablehlo, "_CODE", "import os; os.kill(os.getpid(), 11)")
+    with pytest.raises(InputError, match=r"x.mlir: .* ended while it did \(signal 11\)"):
+        lowtide.read(path)
+    monkeypatch.setattr(stablehlo, "_CODE", "1 / 0")
+    with pytest.raises(InputError, match="ZeroDivisionError"):
+        lowtide.read(path)
+
+
+def test_an_application_without_a_python_reads_it(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    module = lowtide.read(written(tmp_path, "x.mlir", exported().mlir_module()))
+    assert len(module.entry.parameters) == 2
 
 
 @pytest.mark.parametrize(

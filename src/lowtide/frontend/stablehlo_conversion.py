@@ -1,0 +1,206 @@
+"""StableHLO made HLO by JAX's library, in a process that it may end without ending another one.
+
+The library is written in C++ and trusts the bytecode that it reads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from typing import Any, Final
+
+from lowtide.frontend.file_kinds import BYTECODE, looks_like_export
+from lowtide.ir import InputError
+from lowtide.ir.suggestions import nearest
+
+Shapes = Mapping[str, Sequence[int]]
+"""Sizes of arguments by name: `arg0`, `arg1`, ..., as MLIR's text has them."""
+
+MADE: Final = b"M"
+"""Begins an answer that goes on with the module in protobuf."""
+
+WRONG: Final = b"W"
+"""Begins an answer that goes on with what lowtide says is wrong."""
+
+REFUSED: Final = b"R"
+"""Begins an answer that goes on with what the library says is wrong."""
+
+_ERRORS: Final = (RuntimeError, ValueError, TypeError, IndexError, ArithmeticError)
+"""What the library raises, besides an error of its own."""
+
+_MAIN: Final = "main"
+
+
+def answer(data: bytes, shapes: Shapes) -> bytes:
+    """Return the answer to a request: a byte, then the module in protobuf, or what is wrong."""
+    try:
+        return MADE + converted(data, shapes)
+    except InputError as error:
+        return WRONG + error.message.encode()
+    except Exception as error:
+        if not isinstance(error, _ERRORS) and type(error).__name__ != "MLIRError":
+            raise
+        return REFUSED + (str(error) or type(error).__name__).encode()
+
+
+def converted(data: bytes, shapes: Shapes) -> bytes:
+    """Return a module of HLO in protobuf, the sizes of its arguments those of `shapes`.
+
+    Raises InputError where the package jax is missing, and where sizes are unknown, all of them;
+    and what the library raises.
+    """
+    try:
+        from jaxlib import _jax
+    except ImportError as error:
+        message = "reading StableHLO takes the package jax: pip install 'lowtide[jax]'"
+        raise InputError(message) from error
+    library: Any = _jax
+    code = exported_code(data) if looks_like_export(data) else data
+    code = _with_known_sizes(code, shapes, library)
+    found = library.mlir.mlir_module_to_xla_computation(
+        code, use_tuple_args=False, return_tuple=False
+    )
+    proto: bytes = found.as_serialized_hlo_module_proto()
+    return proto
+
+
+def exported_code(data: bytes) -> bytes:
+    """Return the bytecode of a function that `jax.export` serialized; raises ValueError."""
+    from jax import export
+
+    try:
+        found: Any = export.deserialize(bytearray(data))
+    except Exception as error:  # Whatever comes of following offsets that lead anywhere.
+        reason = str(error) or type(error).__name__
+        raise ValueError(f"the file is cut off or damaged: {reason}") from None
+    if len(found.platforms) > 1:
+        raise ValueError(
+            f"exported for the platforms {', '.join(found.platforms)} at once; export it for one, "
+            "or call lowtide.jit(exported.call)"
+        )
+    code: bytes = found.mlir_module_serialized
+    return code
+
+
+def _with_known_sizes(code: bytes, shapes: Shapes, library: Any) -> bytes:
+    """A module whose sizes are all known: they follow from those of its arguments."""
+    from jax._src.interpreters import mlir
+    from jaxlib.mlir import ir
+
+    make_context: Any = mlir.make_ir_context
+    languages: Any = ir
+    with make_context() as context, languages.Location.unknown():
+        context.attach_diagnostic_handler(lambda _: True)  # Else it is printed, too.
+        module = _parsed(code, languages)
+        main = _main_of(module, languages)
+        arguments = list(main.regions[0].blocks[0].arguments)
+        _check_names(len(arguments), shapes)
+        before = [str(x.type) for x in arguments]
+        _resize(arguments, shapes, languages.RankedTensorType)
+        if [str(x.type) for x in arguments] == before:
+            return code
+        results = languages.FunctionType(main.attributes["function_type"].value).results
+        signature = languages.FunctionType.get([x.type for x in arguments], results)
+        main.attributes["function_type"] = languages.TypeAttr.get(signature)
+        written = BytesIO()
+        module.operation.write_bytecode(file=written)
+    refined: bytes = library.mlir.refine_polymorphic_shapes(
+        mlir_module=written.getvalue(),
+        enable_shape_assertions=True,
+        validate_static_shapes=True,
+        enable_shardy=True,
+    )
+    return refined
+
+
+def _check_names(count: int, shapes: Shapes) -> None:
+    """Raise InputError where sizes are given for no argument."""
+    names = [f"arg{number}" for number in range(count)]
+    for name in sorted(set(shapes) - set(names)):
+        close = nearest(name, names)
+        raise InputError(f"no argument {name!r}{close}; there are {', '.join(names)}")
+
+
+def _resize(arguments: Sequence[Any], shapes: Shapes, tensor: Any) -> None:
+    """Have arguments the sizes that are given; raises InputError where some are still unknown."""
+    missing = []
+    for number, argument in enumerate(arguments):
+        name, type_ = f"arg{number}", argument.type
+        if not isinstance(type_, tensor):
+            continue
+        if name in shapes:
+            _check_sizes(name, type_, shapes[name])
+            _give(argument, tensor.get(list(shapes[name]), type_.element_type))
+        elif not type_.has_static_shape:
+            missing.append(f"{name}, a {type_}")
+    if missing:
+        first = missing[0].split(",")[0]
+        known = f"give them with --shape {first}=..., or call lowtide.jit(exported.call)"
+        raise InputError(f"sizes are unknown of {'; of '.join(missing)}: {known}")
+
+
+def _give(argument: Any, type_: Any) -> None:
+    """Have an argument a type; the function reads it as one of the type that it had."""
+    from jaxlib.mlir.dialects import stablehlo
+    from jaxlib.mlir.ir import InsertionPoint
+
+    library: Any = stablehlo
+    before = argument.type
+    if type_ == before:
+        return
+    argument.set_type(type_)
+    with InsertionPoint.at_block_begin(argument.owner):
+        taken = library.ConvertOp(before, argument)
+    argument.replace_all_uses_except(taken.result, taken.operation)
+
+
+def _parsed(code: bytes, languages: Any) -> Any:
+    """A module in the current context; raises what MLIR raises."""
+    if not code.startswith(BYTECODE):
+        return languages.Module.parse(code.decode("utf-8"))
+    from jaxlib.mlir.dialects import stablehlo
+
+    read: Any = stablehlo.deserialize_portable_artifact
+    try:
+        return read(languages.Context.current, code)
+    except RuntimeError:
+        return languages.Module.parse(code)
+
+
+def _main_of(module: Any, languages: Any) -> Any:
+    """The function that a module begins with; raises ValueError where there is none."""
+    found = []
+    for x in module.body.operations:
+        if x.operation.name == "func.func":
+            name = languages.StringAttr(x.operation.attributes["sym_name"]).value
+            if name == _MAIN:
+                return x.operation
+            found.append(f"@{name}")
+    raise ValueError(f"expected a function @{_MAIN}, found {', '.join(found) or 'none'}")
+
+
+def _check_sizes(name: str, type_: Any, sizes: Sequence[int]) -> None:
+    """Raise InputError where sizes are not ones that a type leaves open."""
+    fits = len(sizes) == type_.rank and all(
+        type_.is_dynamic_dim(axis) or type_.get_dim_size(axis) == size
+        for axis, size in enumerate(sizes)
+    )
+    if not fits:
+        given = ",".join(map(str, sizes))
+        raise InputError(f"argument {name} is {type_}, which has no sizes {given}")
+
+
+def main() -> None:
+    """Answer the request of standard input: a line with the sizes, then the file."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # What is printed meanwhile is no answer.
+    shapes = json.loads(sys.stdin.buffer.readline())
+    with answers:
+        answers.write(answer(sys.stdin.buffer.read(), shapes))
+
+
+if __name__ == "__main__":
+    main()
