@@ -321,6 +321,23 @@ def test_branches_of_different_types_and_endless_recursion_are_refused():
         compile_graph_def(nodes, ["z"], functions=[endless])
 
 
+def test_functions_that_call_each_other_too_often_are_refused(monkeypatch):
+    """Each of 40 calls the next one twice."""
+    monkeypatch.setattr("lowtide.frontend.graphs.compiler._MOST_NODES", 1000)
+    called = [NodeDef("s", "Neg", ["a"])]
+    functions = []
+    for number in range(40):
+        functions.append(FunctionDef(f"f{number}", ["a"], called, ["s"]))
+        attributes = {"f": f"f{number}"}
+        called = [
+            NodeDef("t", "PartitionedCall", ["a"], attributes),
+            NodeDef("s", "PartitionedCall", ["t"], attributes),
+        ]
+    nodes = [placeholder("x", 2), NodeDef("y", "PartitionedCall", ["x"], {"f": "f39"})]
+    with pytest.raises(GraphError, match="the graph has over 1,000 nodes"):
+        compile_graph_def(nodes, ["y"], functions=functions)
+
+
 def test_stacked_outputs_of_endless_loops_are_unsupported():
     body = OnnxGraph(["i", "c", "a"], [OnnxNode("Neg", ["a"], ["b"])], ["c", "b", "b"])
     nodes = [OnnxNode("Loop", ["", "", "x"], ["y", "all"], {"body": body})]

@@ -2,6 +2,7 @@
 
 import os
 import random
+from functools import partial
 
 import numpy as np
 import pytest
@@ -255,6 +256,23 @@ def test_a_function_that_is_called_wrongly_is_refused():
     node = helper.make_node("SoftmaxCrossEntropyLoss", [], ["y"])
     with pytest.raises(LowtideError, match="cannot be put in place"):
         read_module(model([node], [], [tensor("y", FLOAT, [])]))
+
+
+def test_functions_that_would_become_many_nodes_are_refused():
+    """Each of 40 calls the next one twice."""
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("d", 1)]
+    nodes = [helper.make_node("Relu", ["a"], ["b"])]
+    functions = []
+    for number in range(40):
+        functions.append(helper.make_function("d", f"F{number}", ["a"], ["b"], nodes, opsets))
+        call = partial(helper.make_node, f"F{number}", domain="d")
+        nodes = [call(["a"], ["t"]), call(["t"], ["b"])]
+    node = helper.make_node("F39", ["x"], ["y"], domain="d")
+    proto = model([node], [tensor("x", FLOAT, [1])], [tensor("y", FLOAT, [1])])
+    proto.functions.extend(functions)
+    proto.opset_import.extend(opsets[1:])
+    with pytest.raises(LowtideError, match="more than 1,048,576 nodes"):
+        read_module(proto)
 
 
 def test_functions_beside_long_initializers_keep_their_values():

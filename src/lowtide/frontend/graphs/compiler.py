@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from typing import Final, final
 
 import numpy as np
@@ -19,6 +20,9 @@ from lowtide.records import dataclass
 
 _DEEPEST: Final = 64
 """How deep graphs may stand in nodes of graphs, and functions call functions."""
+
+_MOST_NODES: Final = 1 << 18
+"""Nodes that a graph may come to, those of a function once for each of its calls."""
 
 _MALFORMED: Final = (
     ArithmeticError,
@@ -57,12 +61,14 @@ class GraphCompiler:
         functions: Mapping[str, OpGraph] | None = None,
         values: ConstantValues | None = None,
         depth: int = 0,
+        numbers: Iterator[int] | None = None,
     ) -> None:
         self.domain = domain
         self.builder = builder
         self.functions = functions or {}
         self._values = values or ConstantValues()
         self._depth = depth
+        self._numbers = numbers or count(1)
 
     def value_of(self, expression: Expression) -> Array | None:
         """Return the value of an expression, None where it depends on an argument."""
@@ -93,6 +99,10 @@ class GraphCompiler:
     ) -> OpKernelContext:
         """Return the context of a node after its kernel ran, with all outputs; raises as `run`."""
         context = OpKernelContext(node, self._inputs(node, values), self, values)
+        if next(self._numbers) > _MOST_NODES:
+            raise context.error(
+                f"with its functions in place the graph has over {_MOST_NODES:,} nodes"
+            )
         file, line = node.source
         try:
             with self.builder.metadata(
@@ -146,7 +156,9 @@ class GraphCompiler:
 
     def within(self, builder: Builder) -> GraphCompiler:
         """Return the compiler of a graph that is built into another computation."""
-        return GraphCompiler(self.domain, builder, self.functions, self._values, self._depth + 1)
+        return GraphCompiler(
+            self.domain, builder, self.functions, self._values, self._depth + 1, self._numbers
+        )
 
     def inline(
         self,

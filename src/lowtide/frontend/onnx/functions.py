@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import onnx
 import onnx.inliner
-from onnx import GraphProto, ModelProto
+from onnx import GraphProto, ModelProto, NodeProto
 
 from lowtide.frontend.graphs.graph import GraphError
 from lowtide.frontend.graphs.registry import op_names
@@ -16,6 +16,9 @@ from lowtide.frontend.onnx.texts import name_of
 _MAIN: Final = ("", "ai.onnx")
 _DEEPEST: Final = 8
 """How often functions are put in place that stand in the bodies of others."""
+
+_MOST_NODES: Final = 1 << 20
+"""Nodes that there may be once the model's own functions stand in place of their calls."""
 
 _LONG_BYTES: Final = 4096
 """Initializers of more bytes are left out of what is handed to the inliner."""
@@ -28,6 +31,11 @@ def with_functions_inlined(model: ModelProto, opsets: Mapping[str, int]) -> Mode
     """
     if not has_functions(model, opsets):
         return model
+    if _nodes_in_place(model) > _MOST_NODES:
+        raise GraphError(
+            f"functions of the model cannot be put in place: more than {_MOST_NODES:,} nodes would "
+            "be there"
+        )
     light, heavy = _without_data(model)
     try:
         _check(light)  # The inliner ends the process for what is no valid model.
@@ -48,6 +56,27 @@ def with_functions_inlined(model: ModelProto, opsets: Mapping[str, int]) -> Mode
         light.graph.input.extend(model.graph.input)
         light.graph.initializer.extend(heavy)
     return light
+
+
+def _nodes_in_place(model: ModelProto) -> int:
+    """The nodes with own functions put in place of their calls; those that call themselves once."""
+    bodies = {(x.domain, x.name): x.node for x in model.functions}
+    counts: dict[tuple[str, str], int] = {}
+    begun: set[tuple[str, str]] = set()
+    waiting = list(bodies)
+    while waiting:
+        function = waiting[-1]
+        called = [x for x in _calls(bodies[function]) if x in bodies]
+        missing = [x for x in called if x not in counts and x not in begun]
+        begun.add(function)
+        waiting += missing
+        if not missing:
+            counts[waiting.pop()] = _count(bodies[function], counts)
+    return _count(model.graph.node, counts)
+
+
+def _count(nodes: Iterable[NodeProto], counts: Mapping[tuple[str, str], int]) -> int:
+    return sum([counts.get(x, 0) + 1 for x in _calls(nodes)])
 
 
 def _check(model: ModelProto) -> None:
@@ -110,18 +139,22 @@ def _name(operator: tuple[str, str]) -> str:
 
 
 def _operators(model: ModelProto) -> set[tuple[str, str]]:
-    found: set[tuple[str, str]] = set()
-    waiting = [*model.graph.node, *[node for x in model.functions for node in x.node]]
+    nodes = [*model.graph.node, *[node for x in model.functions for node in x.node]]
+    calls = [(name_of(domain), name_of(name)) for domain, name in _calls(nodes)]
+    return {("" if domain in _MAIN else domain, name) for domain, name in calls}
+
+
+def _calls(nodes: Iterable[NodeProto]) -> Iterator[tuple[str, str]]:
+    """Yield domain and operator of each node, those of graphs within nodes too."""
+    waiting = [*nodes]
     while waiting:
         node = waiting.pop()
-        domain = "" if node.domain in _MAIN else name_of(node.domain)
-        found.add((domain, name_of(node.op_type)))
+        yield node.domain, node.op_type
         for attribute in node.attribute:
             graphs: list[GraphProto] = [*attribute.graphs]
             if attribute.HasField("g"):
                 graphs.append(attribute.g)
             waiting += [inner for graph in graphs for inner in graph.node]
-    return found
 
 
 def _has_body(operator: tuple[str, str], opsets: Mapping[str, int]) -> bool:
