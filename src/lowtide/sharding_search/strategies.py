@@ -1,9 +1,10 @@
 """Divisions that people know: by data, fully sharded, by tensors, by sequence, and mixtures.
 
-None is told by the names of arguments. The class of dimensions that makes the quickest step alone
-is taken for the data; those that then make it quicker or smaller, one after the other on the same
-axes, are the tensors; any other class may take the place of the tensors, as sequences and experts
-do. Fully sharded is what splits by data, with the dimensions of all other arrays along its axes.
+None is told by the names of arguments. Of the classes of dimensions of arrays that are not updated,
+else of all, the one that makes the quickest step alone is taken for the data. The others that then
+help most, one after the other on the same axes, are the tensors; any other class may take their
+place, as sequences and experts do. Fully sharded is what splits by data, with the dimensions of all
+other arrays along its axes.
 """
 
 from __future__ import annotations
@@ -39,6 +40,11 @@ class Arrays:
     program: ShardableProgram
     classes: tuple[DimensionClass, ...]
     states: frozenset[int]
+
+    def is_updated(self, one: DimensionClass) -> bool:
+        """Whether a class has dimensions of arrays that the program returns anew: no data."""
+        leaves = self.program.leaves
+        return any(leaves[leaf].result is not None for leaf, _ in one.places)
 
     @property
     def cut(self) -> frozenset[tuple[int, int]]:
@@ -113,28 +119,50 @@ def strategies(arrays: Arrays, estimate: Estimating) -> Iterator[Strategy]:
     alone.sort(key=lambda pair: pair[0].seconds)
     if not alone:
         return
-    data, others = alone[0][1], [one for _, one in alone[1:]]
-    tensors = list(_tensors(arrays, others[:_MOST_TENSORS], estimate))
-    yield from _dealt(arrays, data, (tensors, *[[one] for one in others[:_OTHERS]]), axes)
+    classes = [one for _, one in alone]
+    data = next((x for x in classes if not arrays.is_updated(x)), classes[0])
+    others = [x for x in classes if x is not data]
+    tensors, smaller = _tensors(arrays, others[:_MOST_TENSORS], estimate)
+    roles = [tensors or smaller, *[[one] for one in others[:_OTHERS]]]
+    if tensors and smaller:
+        roles.insert(1, smaller)
+    yield from _dealt(arrays, data, roles, axes)
 
 
 def _tensors(
     arrays: Arrays, others: Sequence[DimensionClass], estimate: Estimating
-) -> Iterator[DimensionClass]:
-    """Yield the classes that make a step quicker or smaller, one after the other on all axes."""
+) -> tuple[list[DimensionClass], list[DimensionClass]]:
+    """Return the classes that make a step quicker on all axes, and with those that make it smaller.
+
+    The second list begins with the first one; it is empty where nothing makes a step smaller for
+    its time. Each time the class is taken that helps most beside those before it.
+    """
     axes = tuple(range(len(arrays.program.mesh.sizes)))
-    division = arrays.program.whole
+    division, left = arrays.program.whole, list(others)
     best = estimate(division)
-    for one in others:
-        changed = arrays.with_class(division, one, axes)
-        found = estimate(changed)
-        if found is None or best is None or changed == division:
-            continue
-        if found.seconds < best.seconds or (
-            found.seconds * found.peak_bytes < best.seconds * best.peak_bytes
-        ):
-            division, best = changed, found
-            yield one
+    quicker: list[DimensionClass] = []
+    smaller: list[DimensionClass] = []
+    while best is not None and left:
+        changed = [arrays.with_class(division, one, axes) for one in left]
+        found = [estimate(x) if x != division else None for x in changed]
+        gains = [(_gain(best, x), -n) for n, x in enumerate(found) if x is not None]
+        gain, number = max(gains, default=((0.0, 0.0), 0))
+        if gain <= (0.0, 0.0):
+            break
+        division, best = changed[-number], found[-number]
+        one = left.pop(-number)
+        if gain[0] and not smaller:
+            quicker.append(one)
+        else:
+            smaller = [*(smaller or quicker), one]
+    return quicker, smaller
+
+
+def _gain(before: DivisionEstimate, after: DivisionEstimate) -> tuple[float, float]:
+    """The time that is won, 0 where none is, then the part by which time and bytes shrink."""
+    product = before.seconds * before.peak_bytes
+    smaller = 1 - after.seconds * after.peak_bytes / product if product else 0.0
+    return max(0.0, before.seconds - after.seconds), smaller
 
 
 def _dealt(
