@@ -1,0 +1,295 @@
+"""Nests for processors with vectors: lanes, with masks at the end of an axis; pieces of work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from benchmarks.loop_form.form import Kind, Positions, forms_of
+from benchmarks.loop_form.schedule import Schedule, finish_of, schedule_of
+from benchmarks.loop_form.writer import NestWriter, Stage, positions
+
+from lowtide.codegen import indexing
+from lowtide.codegen.cpu.element_streaming import (
+    cache_for,
+    either,
+    fence,
+    fetch_ahead,
+    is_large,
+    stored_bytes,
+)
+from lowtide.codegen.cpu.fetching import fetching_for
+from lowtide.codegen.cpu.reduction.caching import Kept, kept_values
+from lowtide.codegen.cpu.reduction.strip import Strip, StripStep, first_lanes
+from lowtide.codegen.cpu.reduction.totals import Totals
+from lowtide.codegen.cpu.tiles import TransposedTile
+from lowtide.codegen.cpu.vector_elements import VectorMemory, vector_elements
+from lowtide.codegen.elements.operands import leaves
+from lowtide.codegen.elements.values import Element, Mask
+from lowtide.codegen.elementwise import memory
+from lowtide.codegen.elementwise.memory import STREAMED
+from lowtide.codegen.indexing import Affine, Index
+from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan
+from lowtide.codegen.library.scratch import ThreadScratch
+from lowtide.codegen.parts import KernelPart, concatenated, in_turn
+from lowtide.codegen.space import decomposed, lane_variable
+from lowtide.codegen.value import Value
+from lowtide.ir import Instruction
+from lowtide.ir.thunk import Phase
+from lowtide.llvm.function import Function, Integer
+from lowtide.llvm.target import Target
+from lowtide.ops.in_place import ONE_PASS
+
+
+class VectorNest(NestWriter):
+    """Writes a nest by its schedule, of which `stage` is wanted."""
+
+    def __init__(
+        self, schedule: Schedule, stage: Stage, name: str, *, streaming: bool = False
+    ) -> None:
+        self.schedule = schedule
+        self.memory = VectorMemory(streaming)
+        fn = Function(name, ARGUMENTS)
+        form = schedule.form
+        elements = vector_elements(fn, form.target, schedule.lanes, self.memory)
+        super().__init__(form, elements, stage, schedule.parts)
+        self.slots: dict[tuple[int, int], str] = {}
+        self.scratch = ThreadScratch()
+        self.kept = kept_values(form.sums) if form.sums and stage is Stage.WHOLE else ()
+        across = schedule.lanes if schedule.is_across else 1
+        count = form.points(Kind.REDUCED) * across + schedule.lanes
+        self.fields = {
+            x.value: self.scratch.add(x.value.shape.element_type, count) for x in self.kept
+        }
+        fetching = fetching_for(form.target)
+        self.ahead = fetching.sums if form.sums else fetching.arrays
+        self.cache = cache_for(
+            form.target, form.instruction, form.points(Kind.PARALLEL) * form.points(Kind.REDUCED)
+        )
+
+    def write(self) -> Function:
+        """Write the function: pieces of work, each some positions along one of the axes."""
+        fn, elements, schedule = self.function, self.elements, self.schedule
+        self.scratch.bind(fn, 0 if self.partials is None else self.partials.nbytes)
+        with elements.scopes.loop("%begin", "%end") as unit:
+            rest: Integer = unit.index
+            if self.stage is Stage.PARTS and self.partials is not None:
+                self.part, rest = (
+                    fn.rem(rest, self.partials.count),
+                    fn.div(rest, self.partials.count),
+                )
+            start = fn.mul(fn.rem(rest, schedule.blocks), schedule.block)
+            outer = schedule.order[: schedule.outer]
+            places = decomposed(elements, fn.div(rest, schedule.blocks), schedule.trips)
+            at = {x: y * schedule.step(x) for x, y in zip(outer, places, strict=True)}
+            if schedule.order:
+                size = schedule.sizes[schedule.outer]
+                self._loops(at, schedule.outer, start, fn.min(fn.add(start, schedule.block), size))
+            else:
+                self.rows([at], None, 0)
+        if self.memory.is_streaming:
+            fence(fn)
+        return fn
+
+    # -- parallel axes -------------------------------------------------------------------------
+
+    def _loops(self, at: Positions, number: int, start: Integer, stop: Integer) -> None:
+        """A loop along a parallel axis from start to stop, and those in it."""
+        schedule, elements = self.schedule, self.elements
+        axis, size = schedule.order[number], schedule.sizes[number]
+        is_last = number == len(schedule.order) - 1
+        if is_last and axis == schedule.lane:
+            self._line(at, start, stop)
+            return
+        with elements.scopes.loop(start, stop, schedule.step(axis)) as loop:
+            here = {**at, axis: elements.indices.variable(loop.index, size)}
+            if is_last:
+                self.rows([here], None, 0)
+            else:
+                self._loops(here, number + 1, 0, schedule.sizes[number + 1])
+
+    def _line(self, at: Positions, start: Integer, stop: Integer) -> None:
+        """Vectors along an axis: as many at once as there may be, single ones, then a part of one."""
+        fn, elements, schedule = self.function, self.elements, self.schedule
+        lane, lanes, size = schedule.lane, max(schedule.lanes, 1), schedule.sizes[-1]
+        for beside in dict.fromkeys((schedule.beside, 1)):
+            step = lanes * beside
+            last = stop if size % step == 0 else fn.min(stop, size - size % step)
+            with elements.scopes.loop(start, last, step) as loop:
+                firsts = [fn.add(loop.index, i * lanes) for i in range(beside)]
+                self._vectors(
+                    [{**at, lane: lane_variable(elements, x, size)} for x in firsts], None
+                )
+            start = loop.index
+            if size % step == 0:
+                return
+        whole = size - size % lanes
+        mask = Mask(first_lanes(size - whole, lanes), lanes, 0, size - whole)
+        with elements.scopes.when(fn.compare("eq", stop, size)):
+            self._vectors([{**at, lane: lane_variable(elements, whole, size)}], mask)
+
+    def _vectors(self, at: Sequence[Positions], mask: Mask | None) -> None:
+        """Points at vectors along the lanes: steps of a short loop at once, or in a tile."""
+        how, seen = self.schedule.how, len(self.elements.reads)
+        if how is not None and how.tiled is not None:
+            self._tiles(how.tiled, at[0], mask)
+            return
+        if how is not None and how.unrolled is not None:
+            steps = range(self.form.axes[how.unrolled].size)
+            at = [{**at[0], how.unrolled: indexing.constant(x)} for x in steps]
+        self.rows(at, mask, self.schedule.lanes)
+        if mask is None and how is not None:
+            fetch_ahead(self.elements, self.elements.reads[seen:], self.ahead, self.cache)
+
+    def _tiles(self, axis: int, at: Positions, mask: Mask | None) -> None:
+        """Some tiles one after the other: squares that are transposed on their way in."""
+        fn, elements, how = self.function, self.elements, self.schedule.how
+        assert how is not None
+        size, rows, first = self.form.axes[axis].size, how.rows, elements.indices.scalar(at[axis])
+        end = fn.min(fn.add(first, self.schedule.tile), size)
+        with elements.scopes.loop(first, end, rows) as tiles:
+            start = elements.indices.variable(tiles.index, size)
+            if how.in_registers:
+                for number in range(rows):
+                    self._row(axis, start, indexing.row(number, rows), at, mask)
+                return
+            with elements.scopes.loop(0, fn.min(rows, fn.sub(size, tiles.index))) as steps:
+                self._row(axis, start, elements.indices.variable(steps.index, rows), at, mask)
+
+    def _row(self, axis: int, start: Affine, row: Affine, at: Positions, mask: Mask | None) -> None:
+        size, how, ((variable, _),) = self.form.axes[axis].size, self.schedule.how, row.terms
+        assert how is not None
+        self.memory.tile = TransposedTile(variable, how.rows, start, size, self.slots)
+        self.rows([{**at, axis: (start + row).within(0, size - 1)}], mask, self.schedule.lanes)
+        self.memory.tile = None
+
+    # -- reduced axes --------------------------------------------------------------------------
+
+    def sweep(
+        self, rows: Sequence[Positions], mask: Mask | None, number: int, totals: Totals
+    ) -> list[Value]:
+        """Write a sweep: vectors along rows whose totals take turns, or of rows side by side."""
+        schedule, elements = self.schedule, self.elements
+        along = 0 if schedule.is_across else schedule.lanes
+        span = None
+        if self.stage is Stage.PARTS and self.partials is not None:
+            span = self.partials.span(self.function, self.part)
+        has_first = not totals.are_monoids
+        strip = Strip(elements, schedule.inner_sizes, along, has_first=has_first, span=span)
+        start = [x for _ in rows for x in totals.start(elements.lanes)]
+        turns = schedule.turns if along else 1
+        self._provide(number, None)
+
+        def body(step: StripStep, before: list[Value]) -> list[Value]:
+            inner, each = positions(schedule.inner, step.inner), len(before) // len(rows)
+            wanted, seen, after = elements.vectors.both(mask, step.mask), len(elements.reads), []
+            self._provide(number, step)
+            for i, at in enumerate(rows):
+                own = before[i * each : (i + 1) * each]
+                where = {**at, **inner}
+                after += self.point(where, number, totals, own, wanted, step.mask, step.is_first)
+                self._keep(where, number, step, wanted)
+            if wanted is None and number == 0:
+                fetch_ahead(elements, elements.reads[seen:], self.ahead, self.cache)
+            return after
+
+        found = strip.write([list(start) for _ in range(turns)], body)
+        return totals.folded(found) if not schedule.is_across else found[0]
+
+    # -- values of a row that later sweeps read ----------------------------------------------------
+
+    def _provide(self, number: int, step: StripStep | None) -> None:
+        for kept in self.kept:
+            if kept.made < number and step is not None:
+                self.elements.given[kept.value] = self._loaded(kept, step)
+            else:
+                self.elements.given.pop(kept.value, None)
+
+    def _address(self, kept: Kept, step: StripStep) -> str:
+        place = step.linear * (self.schedule.lanes if self.schedule.is_across else 1)
+        return self.fields[kept.value].address(self.function, self.elements.indices.scalar(place))
+
+    def _loaded(self, kept: Kept, step: StripStep) -> Callable[[Index, Mask | None], Element]:
+        def given(at: Index, mask: Mask | None) -> Element:
+            type_, lanes = kept.value.shape.element_type, self.elements.lanes
+            pointer = self._address(kept, step)
+            value = memory.load(self.function, self.form.target, type_, pointer, lanes)
+            return Element((value,), self.elements.scopes.level)
+
+        return given
+
+    def _keep(self, at: Positions, number: int, step: StripStep, wanted: Mask | None) -> None:
+        for kept in [x for x in self.kept if x.made == number]:
+            index = self.form.index(self.elements, at)
+            value = self.elements.at(kept.value, index, self.bound.frame, wanted)
+            if not value.lanes and self.elements.lanes:
+                value = self.elements.vectors.splat(value)
+            memory.store(self.function, self.form.target, value, self._address(kept, step))
+
+
+def plan_nests(instruction: Instruction, target: Target) -> KernelPlan | None:
+    """Return how an instruction runs as nests; None where it is no such thing."""
+    groups = forms_of(instruction, target)
+    if groups is None:
+        return None
+    if groups and groups[0] and groups[0][0].sums:
+        schedule = schedule_of(groups[0][0])
+        parts = schedule.parts
+        stage = Stage.WHOLE if parts is None else Stage.PARTS
+        scratch = VectorNest(schedule, stage, "nest").scratch.nbytes
+        return KernelPlan(lambda: _sums(schedule), parts.nbytes if parts else 0, scratch)
+
+    def code() -> KernelCode:
+        written = [
+            [_part(schedule_of(x), f"nest{i}_{j}") for j, x in enumerate(group)]
+            for i, group in enumerate(groups)
+        ]
+        if instruction.annotations.backend_config == ONE_PASS:
+            return in_turn([concatenated(x, f"parts{i}") for i, x in enumerate(written) if x])
+        parts = [y for x in written for y in x]
+        return concatenated(parts) if parts else KernelCode((), ())
+
+    return KernelPlan(code)
+
+
+def _sums(schedule: Schedule) -> KernelCode:
+    if schedule.parts is None:
+        return concatenated([_part(schedule, "nest")])
+    finish = finish_of(schedule)
+    nests = [VectorNest(schedule, Stage.PARTS, "nest"), VectorNest(finish, Stage.FINISH, "finish")]
+    functions = tuple([x.write() for x in nests])
+    texts = [y for x in nests for y in x.elements.globals.values()]
+    units = schedule.units, finish.units // schedule.parts.count
+    phases = tuple(
+        [Phase(x.name, n, schedule.seconds) for x, n in zip(functions, units, strict=True)]
+    )
+    return KernelCode(functions, phases, "\n".join(dict.fromkeys(texts)))
+
+
+def _part(schedule: Schedule, name: str) -> KernelPart:
+    """The function of a nest; of large results two, one of which stores past the caches."""
+    plain = VectorNest(schedule, Stage.WHOLE, name)
+    function = plain.write()
+    text = "\n".join(plain.elements.globals.values())
+    arrays = _streamed(schedule)
+    if not arrays:
+        return KernelPart(function, schedule.units, schedule.seconds, text)
+    function.name = f"{name}_cached"
+    nest = VectorNest(schedule, Stage.WHOLE, f"{name}_streamed", streaming=True)
+    both = (function, nest.write())
+    text = f"{text}\n" + "\n".join([*nest.elements.globals.values(), STREAMED])
+    chosen = either(schedule.form.instruction, arrays, name, *both)
+    return KernelPart(chosen, schedule.units, schedule.seconds, text, both)
+
+
+def _streamed(schedule: Schedule) -> list[int]:
+    """The numbers of results that are stored past the caches, which have no room for them."""
+    form, how, lanes = schedule.form, schedule.how, schedule.lanes
+    shapes = leaves(form.instruction.shape)
+    if form.sums is not None:
+        arrays = [x.array for x in form.sums.results if x.is_full and not schedule.is_across]
+    else:
+        arrays = [x.array for x in form.outputs]
+    nbytes = [shapes[x].element_type.nbytes for x in arrays]
+    is_whole = not how or how.tiled is None or all(x * lanes >= 64 for x in nbytes)
+    total = sum([stored_bytes(shapes[x]) for x in arrays])
+    return arrays if lanes and is_whole and is_large(form.target, total) else []
