@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from benchmarks.loop_form.form import Kind, Positions, forms_of
 from benchmarks.loop_form.schedule import Schedule, finish_of, schedule_of
@@ -19,8 +20,9 @@ from lowtide.codegen.cpu.element_streaming import (
 )
 from lowtide.codegen.cpu.fetching import fetching_for
 from lowtide.codegen.cpu.reduction.caching import Kept, kept_values
+from lowtide.codegen.cpu.reduction.folding import folded_turns
 from lowtide.codegen.cpu.reduction.strip import Strip, StripStep, first_lanes
-from lowtide.codegen.cpu.reduction.totals import Totals
+from lowtide.codegen.cpu.reduction.totals import Totals, total_types
 from lowtide.codegen.cpu.tiles import TransposedTile
 from lowtide.codegen.cpu.vector_elements import VectorMemory, vector_elements
 from lowtide.codegen.elements.operands import leaves
@@ -35,9 +37,12 @@ from lowtide.codegen.space import decomposed, lane_variable
 from lowtide.codegen.value import Value
 from lowtide.ir import Instruction
 from lowtide.ir.thunk import Phase
-from lowtide.llvm.function import Function, Integer
+from lowtide.llvm.function import Function, Integer, Loop
 from lowtide.llvm.target import Target
 from lowtide.ops.in_place import ONE_PASS
+
+VectorsBody: TypeAlias = "Callable[[Sequence[Positions], Mask | None], None]"
+"""Writes what is done at vectors side by side."""
 
 
 class VectorNest(NestWriter):
@@ -60,6 +65,11 @@ class VectorNest(NestWriter):
         self.fields = {
             x.value: self.scratch.add(x.value.shape.element_type, count) for x in self.kept
         }
+        self.columns = []
+        if schedule.lines and form.sums:
+            types = total_types(form.sums)
+            self.columns = [self.scratch.add(x, schedule.block) for x in types]
+        self.begin: Integer = 0
         fetching = fetching_for(form.target)
         self.ahead = fetching.sums if form.sums else fetching.arrays
         self.cache = cache_for(
@@ -73,10 +83,8 @@ class VectorNest(NestWriter):
         with elements.scopes.loop("%begin", "%end") as unit:
             rest: Integer = unit.index
             if self.stage is Stage.PARTS and self.partials is not None:
-                self.part, rest = (
-                    fn.rem(rest, self.partials.count),
-                    fn.div(rest, self.partials.count),
-                )
+                parts = self.partials.count
+                self.part, rest = fn.rem(rest, parts), fn.div(rest, parts)
             start = fn.mul(fn.rem(rest, schedule.blocks), schedule.block)
             outer = schedule.order[: schedule.outer]
             places = decomposed(elements, fn.div(rest, schedule.blocks), schedule.trips)
@@ -97,8 +105,12 @@ class VectorNest(NestWriter):
         schedule, elements = self.schedule, self.elements
         axis, size = schedule.order[number], schedule.sizes[number]
         is_last = number == len(schedule.order) - 1
-        if is_last and axis == schedule.lane:
-            self._line(at, start, stop)
+        if is_last and schedule.lines:
+            self._columns(at, start, stop)
+            return
+        if is_last and (axis == schedule.lane or schedule.is_grouped):
+            body = self._group if schedule.is_grouped else self._vectors
+            self._line(at, start, stop, body)
             return
         with elements.scopes.loop(start, stop, schedule.step(axis)) as loop:
             here = {**at, axis: elements.indices.variable(loop.index, size)}
@@ -107,25 +119,23 @@ class VectorNest(NestWriter):
             else:
                 self._loops(here, number + 1, 0, schedule.sizes[number + 1])
 
-    def _line(self, at: Positions, start: Integer, stop: Integer) -> None:
-        """Vectors along an axis: as many at once as there may be, single ones, then a part of one."""
+    def _line(self, at: Positions, start: Integer, stop: Integer, body: VectorsBody) -> None:
+        """Vectors along an axis: as many at once as may be, single ones, then a part of one."""
         fn, elements, schedule = self.function, self.elements, self.schedule
-        lane, lanes, size = schedule.lane, max(schedule.lanes, 1), schedule.sizes[-1]
+        lane, lanes, size = schedule.order[-1], max(schedule.lanes, 1), schedule.sizes[-1]
         for beside in dict.fromkeys((schedule.beside, 1)):
             step = lanes * beside
             last = stop if size % step == 0 else fn.min(stop, size - size % step)
             with elements.scopes.loop(start, last, step) as loop:
                 firsts = [fn.add(loop.index, i * lanes) for i in range(beside)]
-                self._vectors(
-                    [{**at, lane: lane_variable(elements, x, size)} for x in firsts], None
-                )
-            start = loop.index
+                body([{**at, lane: lane_variable(elements, x, size)} for x in firsts], None)
+            start = _behind(loop, start, last, step)
             if size % step == 0:
                 return
         whole = size - size % lanes
         mask = Mask(first_lanes(size - whole, lanes), lanes, 0, size - whole)
         with elements.scopes.when(fn.compare("eq", stop, size)):
-            self._vectors([{**at, lane: lane_variable(elements, whole, size)}], mask)
+            body([{**at, lane: lane_variable(elements, whole, size)}], mask)
 
     def _vectors(self, at: Sequence[Positions], mask: Mask | None) -> None:
         """Points at vectors along the lanes: steps of a short loop at once, or in a tile."""
@@ -193,7 +203,107 @@ class VectorNest(NestWriter):
             return after
 
         found = strip.write([list(start) for _ in range(turns)], body)
+        if schedule.is_grouped:
+            return folded_turns(found, totals.combined)
         return totals.folded(found) if not schedule.is_across else found[0]
+
+    def _group(self, rows: Sequence[Positions], mask: Mask | None) -> None:
+        """As many short rows as there are lanes: these are added up of all of them at once."""
+        fn, elements, lanes, (at,) = self.function, self.elements, self.schedule.lanes, rows
+        sums, axis = self.form.sums, self.schedule.order[-1]
+        assert sums is not None
+        count = lanes if mask is None else mask.count
+        totals, first = Totals(elements, self.bound.frame, sums.heroes), at[axis]
+        kinds = totals.start(lanes)
+        fields = [(x.llvm_type, self._slot(i, x.llvm_type)) for i, x in enumerate(kinds)]
+        with elements.scopes.loop(0, count) as loop:
+            place = fn.add(elements.indices.scalar(first), loop.index)
+            row = elements.indices.variable(place, self.form.axes[axis].size)
+            values = self.sweep([{**at, axis: row}], None, 0, totals)
+            for (type_, slot), value in zip(fields, values, strict=True):
+                fn.store(type_, value.name, fn.gep(slot, loop.index, type_), 1)
+
+        def loaded(number: int) -> list[Value]:
+            place = number if number < count else 0
+            names = [fn.load(t, fn.gep(slot, place, t), 1) for t, slot in fields]
+            return [Value((x,), y.type, lanes) for x, y in zip(names, kinds, strict=True)]
+
+        self.swept(at, mask, 0, totals, totals.folded_rows(loaded, lanes))
+
+    def _slot(self, number: int, type_: str) -> str:
+        key = -1 - number, self.schedule.lanes
+        if key not in self.slots:
+            self.slots[key] = self.function.stack(type_, self.schedule.lanes)
+        return self.slots[key]
+
+    # -- reduced axes around the lanes -------------------------------------------------------------
+
+    def _columns(self, at: Positions, start: Integer, stop: Integer) -> None:
+        """Rows side by side, whose totals are in scratch while lines of them are added in turn."""
+        elements, sums, self.begin = self.elements, self.form.sums, start
+        assert sums is not None
+        totals = Totals(elements, self.bound.frame, sums.heroes)
+
+        def clear(rows: Sequence[Positions], mask: Mask | None) -> None:
+            self._save(rows[0], totals.start(self.schedule.lanes))
+
+        def finish(rows: Sequence[Positions], mask: Mask | None) -> None:
+            self.swept(rows[0], mask, 0, totals, self._load(rows[0]))
+
+        def add(lines: Sequence[Positions]) -> None:
+            self._line(at, start, stop, lambda x, mask: self._add(x[0], lines, totals, mask))
+
+        self._line(at, start, stop, clear)
+        self._lines({}, 0, add)
+        self._line(at, start, stop, finish)
+
+    def _lines(
+        self, inner: Positions, number: int, add: Callable[[Sequence[Positions]], None]
+    ) -> None:
+        """Loops along the reduced axes, the last of which takes several lines at once."""
+        fn, elements, schedule = self.function, self.elements, self.schedule
+        axis, size = schedule.inner[number], schedule.inner_sizes[number]
+        start: Integer = 0
+        stop: Integer = size
+        if number == 0 and self.stage is Stage.PARTS and self.partials is not None:
+            start, stop = self.partials.span(fn, self.part)
+        if number + 1 < len(schedule.inner):
+            with elements.scopes.loop(start, stop) as loop:
+                here = {**inner, axis: elements.indices.variable(loop.index, size)}
+                self._lines(here, number + 1, add)
+            return
+        for count in dict.fromkeys((schedule.lines, 1)):
+            last = fn.sub(stop, count - 1)
+            with elements.scopes.loop(start, last, count) as loop:
+                places = [fn.add(loop.index, i) for i in range(count)]
+                add([{**inner, axis: elements.indices.variable(x, size)} for x in places])
+            start = _behind(loop, start, last, count)
+
+    def _add(
+        self, at: Positions, lines: Sequence[Positions], totals: Totals, mask: Mask | None
+    ) -> None:
+        """Add a vector of some lines to its totals, those of two lines to each other before."""
+        points = [self.form.index(self.elements, {**at, **x}) for x in lines]
+        found = [totals.taken(x, mask, self.schedule.lanes) for x in points]
+        self.store_points(points, mask)
+        while len(found) > 1:
+            found = [totals.combined(a, b) for a, b in zip(found[::2], found[1::2], strict=True)]
+        self._save(at, totals.combined(self._load(at), found[0]))
+
+    def _place(self, at: Positions) -> Integer:
+        return self.function.sub(self.elements.indices.scalar(at[self.schedule.lane]), self.begin)
+
+    def _load(self, at: Positions) -> list[Value]:
+        fn, lanes, place = self.function, self.schedule.lanes, self._place(at)
+        return [
+            memory.load(fn, self.form.target, x.type, x.address(fn, place), lanes)
+            for x in self.columns
+        ]
+
+    def _save(self, at: Positions, values: Sequence[Value]) -> None:
+        fn, place = self.function, self._place(at)
+        for field, value in zip(self.columns, values, strict=True):
+            memory.store(fn, self.form.target, value, field.address(fn, place))
 
     # -- values of a row that later sweeps read ----------------------------------------------------
 
@@ -224,6 +334,13 @@ class VectorNest(NestWriter):
             if not value.lanes and self.elements.lanes:
                 value = self.elements.vectors.splat(value)
             memory.store(self.function, self.form.target, value, self._address(kept, step))
+
+
+def _behind(loop: Loop, start: Integer, stop: Integer, step: int) -> Integer:
+    """Return where a loop ended: its index is known behind it unless its ends are numbers."""
+    if isinstance(start, int) and isinstance(stop, int):
+        return start + max(-(-(stop - start) // step), 0) * step
+    return loop.index
 
 
 def plan_nests(instruction: Instruction, target: Target) -> KernelPlan | None:

@@ -47,9 +47,10 @@ class Axis:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Access:
-    """An array that is read or written from element `start` on, and how far a step along each axis is.
+    """An array that is read or written from element `start` on.
 
-    Where a place depends on more than the axes (a gather), `is_affine` is not set.
+    `steps` are the elements that a step along each axis goes on. Where a place depends on more than
+    the axes (a gather), `is_affine` is not set.
     """
 
     array: Array

@@ -142,8 +142,9 @@ class ThreadNest(NestWriter):
         start = totals.start(run_of(elements, self._extents) if elements.lanes else 0)
         if schedule.is_held:
             self.steps = self.steps or list(self._held())
-            for inner, self.is_there in self.steps:
-                added = Mask(self.is_there, 0, elements.scopes.level) if self.is_there else None
+            for inner, is_there in self.steps:
+                self.is_there = is_there
+                added = Mask(is_there, 0, elements.scopes.level) if is_there else None
                 start = self.point({**at, **inner}, number, totals, start, None, added)
             self.is_there = ""
             self._store_waiting()
@@ -218,7 +219,7 @@ _MOVED: Final = {1: ElementType.U8, 2: ElementType.U16, 4: ElementType.U32, 8: E
 """The types in which tiles are brought, by bytes."""
 
 
-# -- what is read across memory ----------------------------------------------------------------------
+# -- what is read across memory ------------------------------------------------------------------
 
 
 class TiledNest(ThreadNest):

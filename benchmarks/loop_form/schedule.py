@@ -10,7 +10,7 @@ from typing import Final
 from benchmarks.loop_form.form import Access, Kind, LoopForm
 
 from lowtide.codegen.cpu.cost import loop_seconds, vector_cycles, widest
-from lowtide.codegen.cpu.order import LoopOrder, order_of
+from lowtide.codegen.cpu.order import LoopOrder, lanes_for, order_of
 from lowtide.codegen.cpu.reduction.partials import Partials, part_count
 from lowtide.codegen.cpu.reduction.totals import total_types
 from lowtide.codegen.elements.operands import members
@@ -34,6 +34,16 @@ _TURNS: Final = 4
 _TILED: Final = 256
 """Steps of an axis, the tiles of which follow each other."""
 
+_SHORT: Final = 8
+"""Points of a row up to which it is written out."""
+
+_LEAST_COLUMNS: Final = 256
+_MOST_COLUMNS: Final = 2048
+"""Rows side by side whose totals are in scratch."""
+
+_LINES: Final = 8
+"""Lines of all arrays together that are read or written at the same time."""
+
 _BESIDE: Final = 8
 """Vectors side by side whose totals are in registers at once."""
 
@@ -45,7 +55,10 @@ class Schedule:
     Lanes are steps of axis `lane`. `order` has the parallel axes, outermost first. Pieces of work
     are each step of its first `outer` axes and `block` positions of the next one. `beside` vectors
     are computed at once, `turns` totals take turns along the lanes, and rows are in `parts`, which
-    a second nest adds up. `how` is how the order of a nest without sums was found: its tiles.
+    a second nest adds up. With `lines` reduced axes lie around that of the lanes: so many lines are
+    added at once to totals of `block` rows side by side, which are in scratch. `how` is how the
+    order of a nest without sums was found: its tiles. With `is_grouped` as many rows as there are
+    lanes are swept one after the other, and finished at once.
     """
 
     form: LoopForm
@@ -55,6 +68,8 @@ class Schedule:
     outer: int
     block: int
     beside: int = 1
+    lines: int = 0
+    is_grouped: bool = False
     turns: int = 1
     parts: Partials | None = None
     how: LoopOrder | None = None
@@ -153,45 +168,67 @@ def _raw(form: LoopForm) -> dict[object, object]:
 
 def _of_sums(form: LoopForm) -> Schedule:
     assert form.sums is not None
-    lane = _best_lane(form)
+    lane, length, rows = _best_lane(form), form.points(Kind.REDUCED), form.points(Kind.PARALLEL)
     is_across = form.axes[lane].kind is Kind.PARALLEL
     is_monoid = all(monoid_of(x.called_computations[0]) is not None for x in form.sums.heroes)
-    most, size = (
-        max(form.target.vector_bytes // widest(members(form.instruction)), 2),
-        form.axes[lane].size,
-    )
-    lanes = 1
-    while lanes < min(most, size):
-        lanes *= 2
+    size = form.axes[lane].size
+    lanes = lanes_for(size, max(form.target.vector_bytes // widest(members(form.instruction)), 2))
     if not is_across and lanes > size and not is_monoid:
         lanes //= 2
     order = tuple(sorted(form.numbers(Kind.PARALLEL), key=lambda x: x == lane))
-    length, rows = form.points(Kind.REDUCED), form.points(Kind.PARALLEL)
-    beside = 1
-    while (
-        is_across
-        and form.sweeps == 1
-        and length > 8
-        and beside < _BESIDE
-        and 2 * beside * lanes <= size
-    ):
-        beside *= 2
-    turns = 1 if is_across else max(1, min(_TURNS, -(-size // lanes)))
-    step = lanes * beside if is_across else 1
-    outer, block = _pieces(
-        [form.axes[x].size for x in order], [1] * (len(order) - 1) + [step], length
-    )
-    one = Schedule(form, lane, lanes if lanes > 1 else 0, order, outer, block, beside, turns)
-    turn = turns * lanes if not is_across and len(one.inner_sizes) == 1 else 1
-    parts = (
-        part_count(one.inner_sizes[0], turn, one.units, rows * length) if form.sweeps == 1 else 1
-    )
-    if parts == 1:
+    beside, lines, turns = 1, 0, 1
+    if not is_across:
+        turns = max(1, min(_TURNS, -(-size // max(lanes, 1))))
+    elif form.sweeps == 1 and length > _SHORT and is_monoid and lanes:
+        if size > _BESIDE * lanes:
+            lines = _lines_at_once(form)
+        while not lines and 2 * beside * lanes <= size:
+            beside *= 2
+    is_grouped = not is_across and _is_grouped(form, lanes, order)
+    step = max(lanes, 1) * beside if is_across or is_grouped else 1
+    sizes = [form.axes[x].size for x in order]
+    outer, block = _pieces(sizes, [1] * (len(order) - 1) + [step], length)
+    if lines:
+        outer, block = len(order) - 1, _columns_of(form, size, lanes)
+    one = Schedule(form, lane, lanes, order, outer, block, beside, lines, is_grouped, turns)
+    turn = max(lines, 1) if is_across else turns * max(lanes, 1)
+    turn = turn if len(one.inner_sizes) == 1 else 1
+    units = one.units if is_across else rows
+    parts = part_count(one.inner_sizes[0], turn, units, rows * length)
+    if parts == 1 or form.sweeps > 1:
         return one
     made = Partials(one, total_types(form.sums), parts, turn)
-    if made.count == 1:
-        return one
-    return replace(one, parts=made)
+    return one if made.count == 1 else replace(one, parts=made, is_grouped=False)
+
+
+def _is_grouped(form: LoopForm, lanes: int, order: Sequence[int]) -> bool:
+    """Whether rows are short ones, of which a vector's lanes have one each in the end."""
+    assert form.sums is not None
+    if lanes < 4 or form.sweeps > 1 or not order or any(x.is_full for x in form.sums.results):
+        return False
+    types = total_types(form.sums)
+    is_short = form.points(Kind.REDUCED) <= 32 * lanes and not any(x.is_complex for x in types)
+    return is_short and form.axes[order[-1]].size >= lanes
+
+
+def _columns_of(form: LoopForm, size: int, lanes: int) -> int:
+    """How many rows side by side have totals in scratch: of large arrays as many as fit."""
+    points = prod([x.size for x in form.axes])
+    wanted = -(-form.points(Kind.PARALLEL) // _PIECES)
+    if points >= _PIECES << 15:
+        wanted = _MOST_COLUMNS
+    return -(-min(max(wanted, _LEAST_COLUMNS), _MOST_COLUMNS, size) // lanes) * lanes
+
+
+def _lines_at_once(form: LoopForm) -> int:
+    """How many lines are read at the same time: fewer where much is computed of each."""
+    points = prod([x.size for x in form.axes])
+    arrays = len([x for x in form.accesses if x.array.shape.element_count == points])
+    cycles, lines = vector_cycles(members(form.instruction)), _LINES
+    last = form.axes[form.numbers(Kind.REDUCED)[-1]].size
+    while lines > 1 and (lines * arrays > _LINES or lines * cycles > 80 or lines > last):
+        lines //= 2
+    return lines
 
 
 def finish_of(schedule: Schedule) -> Schedule:
@@ -199,14 +236,10 @@ def finish_of(schedule: Schedule) -> Schedule:
     form, most = schedule.form, max(schedule.lanes, 2)
     order = form.numbers(Kind.PARALLEL)
     size = form.axes[order[-1]].size if order else 1
-    lanes = 1
-    while lanes < min(most, size):
-        lanes *= 2
-    outer, block = _pieces([form.axes[x].size for x in order], [1] * (len(order) - 1) + [lanes], 8)
+    lanes, sizes = lanes_for(size, most), [form.axes[x].size for x in order]
+    outer, block = _pieces(sizes, [1] * (len(order) - 1) + [max(lanes, 1)], _SHORT)
     lane = order[-1] if order else schedule.lane
-    return Schedule(
-        form, lane, lanes if lanes > 1 else 0, order, outer, block, parts=schedule.parts
-    )
+    return Schedule(form, lane, lanes, order, outer, block, parts=schedule.parts)
 
 
 def _best_lane(form: LoopForm) -> int:

@@ -56,7 +56,7 @@ class NestWriter(ABC):
     def sweep(
         self, rows: Sequence[Positions], mask: Mask | None, number: int, totals: Totals
     ) -> list[Value]:
-        """Write sweep `number` along rows; return the totals of all of them, one after the other."""
+        """Write sweep `number` along rows; return the totals of all of them in turn."""
 
     # -- rows ----------------------------------------------------------------------------------
 
@@ -77,15 +77,19 @@ class NestWriter(ABC):
                 values = self.sweep(rows, mask, number, totals)
             each = len(values) // len(rows)
             for i, at in enumerate(rows):
-                own = values[i * each : (i + 1) * each]
-                if self.stage is Stage.PARTS:
-                    self.keep_part(at, mask, own)
-                    continue
-                self.known.update(
-                    zip(heroes, totals.finished(own, own[0].lanes if own else 0), strict=True)
-                )
-                if number == form.sweeps - 1:
-                    self.store_rows(at, mask)
+                self.swept(at, mask, number, totals, values[i * each : (i + 1) * each])
+
+    def swept(
+        self, at: Positions, mask: Mask | None, number: int, totals: Totals, values: list[Value]
+    ) -> None:
+        """Write what is done after sweep `number` of a row, which made totals."""
+        if self.stage is Stage.PARTS:
+            self.keep_part(at, mask, values)
+            return
+        lanes = values[0].lanes if values else 0
+        self.known.update(zip(totals.heroes, totals.finished(values, lanes), strict=True))
+        if number == self.form.sweeps - 1:
+            self.store_rows(at, mask)
 
     def store_rows(self, at: Positions, mask: Mask | None) -> None:
         """Store the results that have one element for each row."""
@@ -112,19 +116,23 @@ class NestWriter(ABC):
         is_first: str | None = None,
     ) -> list[Value]:
         """Write a point of a sweep; return the totals after it, in lanes that are `added`."""
-        sums, elements = self.form.sums, self.elements
-        assert sums is not None
-        index = self.form.index(elements, at)
+        index = self.form.index(self.elements, at)
         after = []
         if before:
             values = totals.taken(index, wanted, before[0].lanes)
             after = totals.added(before, values, added, is_first)
         if number == self.form.sweeps - 1:
-            full = [x for x in sums.results if x.is_full]
-            made = [elements.at(x.source, index, self.bound.frame, wanted) for x in full]
-            for result, value in zip(full, made, strict=True):
-                self.store(self.bound.results[result.array], index, value, wanted)
+            self.store_points([index], wanted)
         return after
+
+    def store_points(self, points: Sequence[Index], mask: Mask | None) -> None:
+        """Compute the results that have an element for each point, then store them."""
+        assert self.form.sums is not None
+        full = [x for x in self.form.sums.results if x.is_full]
+        frame, elements = self.bound.frame, self.elements
+        made = [(x, y, elements.at(x.source, y, frame, mask)) for y in points for x in full]
+        for result, index, value in made:
+            self.store(self.bound.results[result.array], index, value, mask)
 
     def store(self, array: Array, index: Index, value: Value, mask: Mask | None) -> None:
         """Store a value of a point."""
