@@ -21,10 +21,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-
 from benchmarks.loop_form.cpu import plan_nests
+
 from lowtide.checking.tolerances import tolerance
-from lowtide.codegen.cpu.loop import plan_loop
 from lowtide.codegen.cpu.reduction.template import plan_reduction
 from lowtide.codegen.cpu.select import kernel_plan
 from lowtide.codegen.elements.operands import leaves, members
@@ -195,7 +194,7 @@ def main() -> None:
                 continue
             shapes = [z for y in (x, *x.operands) for z in leaves(y.shape)]
             nbytes = sum([z.nbytes for z in shapes])
-            if nbytes > given.most_mib << 20 or not x.shape.is_array and not leaves(x.shape):
+            if nbytes > given.most_mib << 20 or (not x.shape.is_array and not leaves(x.shape)):
                 continue
             seen.add(likeness(x))
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import TypeAlias
 
 from benchmarks.loop_form.form import Kind, Positions, forms_of
@@ -251,7 +252,9 @@ class VectorNest(NestWriter):
             self.swept(rows[0], mask, 0, totals, self._load(rows[0]))
 
         def add(lines: Sequence[Positions]) -> None:
-            self._line(at, start, stop, lambda x, mask: self._add(x[0], lines, totals, mask))
+            is_first = self._is_first(lines[0], totals)
+            body = lambda x, mask: self._add(x[0], lines, totals, mask, is_first)  # noqa: E731
+            self._line(at, start, stop, body)
 
         self._line(at, start, stop, clear)
         self._lines({}, 0, add)
@@ -279,8 +282,25 @@ class VectorNest(NestWriter):
                 add([{**inner, axis: elements.indices.variable(x, size)} for x in places])
             start = _behind(loop, start, last, count)
 
+    def _is_first(self, line: Positions, totals: Totals) -> str | None:
+        """Whether no line was added before, where totals have no neutral element."""
+        if totals.are_monoids:
+            return None
+        fn, sizes = self.function, self.schedule.inner_sizes
+        number = indexing.linear(tuple([line[x] for x in self.schedule.inner]), sizes)
+        first: Integer = 0
+        if self.stage is Stage.PARTS and self.partials is not None:
+            start, _ = self.partials.span(fn, self.part)
+            first = fn.mul(start, prod(sizes[1:]))
+        return fn.compare("eq", self.elements.indices.scalar(number), first)
+
     def _add(
-        self, at: Positions, lines: Sequence[Positions], totals: Totals, mask: Mask | None
+        self,
+        at: Positions,
+        lines: Sequence[Positions],
+        totals: Totals,
+        mask: Mask | None,
+        is_first: str | None,
     ) -> None:
         """Add a vector of some lines to its totals, those of two lines to each other before."""
         points = [self.form.index(self.elements, {**at, **x}) for x in lines]
@@ -288,7 +308,7 @@ class VectorNest(NestWriter):
         self.store_points(points, mask)
         while len(found) > 1:
             found = [totals.combined(a, b) for a, b in zip(found[::2], found[1::2], strict=True)]
-        self._save(at, totals.combined(self._load(at), found[0]))
+        self._save(at, totals.added(self._load(at), found[0], None, is_first))
 
     def _place(self, at: Positions) -> Integer:
         return self.function.sub(self.elements.indices.scalar(at[self.schedule.lane]), self.begin)

@@ -13,6 +13,7 @@ from lowtide.codegen.cpu.cost import loop_seconds, vector_cycles, widest
 from lowtide.codegen.cpu.order import LoopOrder, lanes_for, order_of
 from lowtide.codegen.cpu.reduction.partials import Partials, part_count
 from lowtide.codegen.cpu.reduction.totals import total_types
+from lowtide.codegen.elements.moves import moved_types
 from lowtide.codegen.elements.operands import members
 from lowtide.codegen.elements.reducers import monoid_of
 from lowtide.records import dataclass
@@ -148,9 +149,9 @@ def schedule_of(form: LoopForm) -> Schedule:
 
 
 def _of_points(form: LoopForm) -> Schedule:
-    sizes = form.space.sizes
-    raw_lanes = max(form.target.vector_bytes // widest(members(form.instruction), _raw(form)), 2)
-    how = order_of(form.trial, form.space.groups, sizes, raw_lanes)
+    sizes, inner = form.space.sizes, members(form.instruction)
+    most = max(form.target.vector_bytes // widest(inner, moved_types(inner)), 2)
+    how = order_of(form.trial, form.space.groups, sizes, most)
     others = [x for x in range(len(sizes)) if x not in (how.lane, how.unrolled, how.tiled)]
     order = (*others, *[x for x in (how.tiled, how.lane) if x is not None])
     within = 1 if how.unrolled is None else sizes[how.unrolled]
@@ -158,12 +159,6 @@ def _of_points(form: LoopForm) -> Schedule:
     steps = [*[one.step(x) for x in order[:-1]], max(how.lanes, 1)]
     outer, block = _pieces([sizes[x] for x in order], steps, within)
     return replace(one, outer=outer, block=block)
-
-
-def _raw(form: LoopForm) -> dict[object, object]:
-    from lowtide.codegen.elements.moves import moved_types
-
-    return dict(moved_types(members(form.instruction)))
 
 
 def _of_sums(form: LoopForm) -> Schedule:
@@ -179,8 +174,8 @@ def _of_sums(form: LoopForm) -> Schedule:
     beside, lines, turns = 1, 0, 1
     if not is_across:
         turns = max(1, min(_TURNS, -(-size // max(lanes, 1))))
-    elif form.sweeps == 1 and length > _SHORT and is_monoid and lanes:
-        if size > _BESIDE * lanes:
+    elif form.sweeps == 1 and length > _SHORT and lanes:
+        if size > _BESIDE * lanes or not is_monoid:
             lines = _lines_at_once(form)
         while not lines and 2 * beside * lanes <= size:
             beside *= 2
