@@ -130,7 +130,9 @@ class ThreadNest(NestWriter):
         """Write a sweep: all of a row by one thread, or what each thread of a team has of it."""
         schedule, elements, (at,) = self.schedule, self.elements, rows
         if not schedule.warps:
-            span = self.partials.span(self.function, self.part) if self._has_parts else None
+            span = None
+            if self.stage is Stage.PARTS and self.partials is not None:
+                span = self.partials.span(self.function, self.part)
             sizes = [self.form.axes[x].size for x in schedule.inner]
             strip = Strip(elements, sizes, 0, has_first=False, span=span)
 
@@ -160,10 +162,6 @@ class ThreadNest(NestWriter):
         return self._met(totals, renamed(start, loop.results))
 
     @property
-    def _has_parts(self) -> bool:
-        return self.stage is Stage.PARTS
-
-    @property
     def _extents(self) -> list[int]:
         return [self.form.axes[x].size for x in self.schedule.inner]
 
@@ -172,7 +170,7 @@ class ThreadNest(NestWriter):
 
     def _runs(self) -> tuple[Integer, Integer]:
         """The steps of a row that a team takes: all, or those of its part."""
-        if self._has_parts and self.partials is not None:
+        if self.stage is Stage.PARTS and self.partials is not None:
             return self.partials.span(self.function, self.part)
         return 0, prod(self._extents) // run_of(self.elements, self._extents)
 
@@ -256,33 +254,36 @@ class TiledNest(ThreadNest):
         origin = {i: x * self.sides.get(i, 1) for i, x in enumerate(places)}
         for number in range(0, deep * wide, threads):
             unit = fn.add(thread, number)
-            row, column = fn.rem(unit, deep), fn.div(unit, deep)
-            at = self._at(origin, row, column)
-            for key, array in self.tiles.items():
-                place = sum([at[i] * x for i, x in enumerate(key[1])], ZERO + key[2])
-                moved = replace(
-                    array,
-                    shape=array.shape.with_element_type(_MOVED[array.shape.element_type.nbytes]),
-                )
-                value = elements.memory.load(elements, moved, place, None)
-                self.shared[key].store(fn, self._place(row, column), value.name)
+            self._bring(origin, fn.rem(unit, deep), fn.div(unit, deep))
         barrier(fn)
         with elements.scopes.loop(0, deep * wide // threads) as loop:
             unit = fn.add(thread, fn.mul(loop.index, threads))
             row, column = fn.div(unit, wide), fn.rem(unit, wide)
-            is_there = "true"
-            for axis, local in ((self.tiled, row), (lane, column)):
-                if self.sizes[axis] % self.sides[axis]:
-                    place = fn.add(elements.indices.scalar(origin[axis]), local)
-                    is_there = fn.op(
-                        f"and i1 {is_there}, {fn.compare('slt', place, self.sizes[axis])}"
-                    )
-            with elements.scopes.when(is_there):
+            with elements.scopes.when(self._within(origin, row, column)):
                 at = self._at(origin, row, column)
                 for parameter, array in self.bound.frame.arrays.items():
                     elements.given[parameter] = self._turned(array, at, self._place(row, column))
                 self.rows([at], None, 0)
         self.team.shared += self.shared.values()
+
+    def _bring(self, origin: Positions, row: Integer, column: Integer) -> None:
+        """Load an element of each tile, as integers."""
+        at, elements = self._at(origin, row, column), self.elements
+        for key, array in self.tiles.items():
+            place = sum([at[i] * x for i, x in enumerate(key[1])], ZERO + key[2])
+            type_ = _MOVED[array.shape.element_type.nbytes]
+            moved = replace(array, shape=array.shape.with_element_type(type_))
+            value = elements.memory.load(elements, moved, place, None)
+            self.shared[key].store(self.function, self._place(row, column), value.name)
+
+    def _within(self, origin: Positions, row: Integer, column: Integer) -> str:
+        """Whether there is a result of an element of the tile."""
+        fn, found = self.function, "true"
+        for axis, local in ((self.tiled, row), (self.schedule.lane, column)):
+            if self.sizes[axis] % self.sides[axis]:
+                place = fn.add(self.elements.indices.scalar(origin[axis]), local)
+                found = fn.op(f"and i1 {found}, {fn.compare('slt', place, self.sizes[axis])}")
+        return found
 
     def _place(self, row: Integer, column: Integer) -> Integer:
         return self.function.add(self.function.mul(column, self.sides[self.tiled] + 1), row)

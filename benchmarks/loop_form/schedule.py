@@ -49,6 +49,14 @@ _BESIDE: Final = 8
 """Vectors side by side whose totals are in registers at once."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """What a sum in parts is divided by: its steps, and how many sums there are."""
+
+    inner_sizes: tuple[int, ...]
+    row_count: int
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Schedule:
     """How a form runs on a processor with vectors.
@@ -104,11 +112,6 @@ class Schedule:
     def inner_sizes(self) -> tuple[int, ...]:
         """Their sizes."""
         return tuple([self.form.axes[x].size for x in self.inner])
-
-    @property
-    def row_count(self) -> int:
-        """The number of rows."""
-        return self.form.points(Kind.PARALLEL)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -192,7 +195,8 @@ def _of_sums(form: LoopForm) -> Schedule:
     parts = part_count(one.inner_sizes[0], turn, units, rows * length)
     if parts == 1 or form.sweeps > 1:
         return one
-    made = Partials(one, total_types(form.sums), parts, turn)
+    runs = _Runs(one.inner_sizes, rows)
+    made = Partials(runs, total_types(form.sums), parts, turn)  # type: ignore[arg-type]
     return one if made.count == 1 else replace(one, parts=made, is_grouped=False)
 
 
@@ -322,14 +326,6 @@ class ThreadSchedule:
     def threads(self) -> int:
         """The threads of a block."""
         return max(self.warps * WARP, 1) * self.together
-
-
-@dataclass(frozen=True, slots=True)
-class _Runs:
-    """What a sum in parts is divided by: its steps, and how many sums there are."""
-
-    inner_sizes: tuple[int, ...]
-    row_count: int
 
 
 def thread_schedule_of(form: LoopForm) -> ThreadSchedule | None:
