@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from benchmarks.loop_form.form import Kind, Positions, forms_of
 from benchmarks.loop_form.schedule import Schedule, finish_of, schedule_of
 from benchmarks.loop_form.writer import NestWriter, Stage, positions
 
 from lowtide.codegen import indexing
+from lowtide.codegen.cpu.cost import widest
 from lowtide.codegen.cpu.element_streaming import (
     cache_for,
     either,
@@ -26,7 +27,7 @@ from lowtide.codegen.cpu.reduction.strip import Strip, StripStep, first_lanes
 from lowtide.codegen.cpu.reduction.totals import Totals, total_types
 from lowtide.codegen.cpu.tiles import TransposedTile
 from lowtide.codegen.cpu.vector_elements import VectorMemory, vector_elements
-from lowtide.codegen.elements.operands import leaves
+from lowtide.codegen.elements.operands import leaves, members
 from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.elementwise.memory import STREAMED
@@ -41,6 +42,12 @@ from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Function, Integer, Loop
 from lowtide.llvm.target import Target
 from lowtide.ops.in_place import ONE_PASS
+
+_LONGEST_FETCHED: Final = 1 << 17
+"""Bytes of a row up to which the second sweep along it fetches the next one."""
+
+_AHEAD_OF_ROWS: Final = 2048
+"""How many bytes behind the same place of the next row."""
 
 VectorsBody: TypeAlias = "Callable[[Sequence[Positions], Mask | None], None]"
 """Writes what is done at vectors side by side."""
@@ -73,6 +80,9 @@ class VectorNest(NestWriter):
         self.begin: Integer = 0
         fetching = fetching_for(form.target)
         self.ahead = fetching.sums if form.sums else fetching.arrays
+        self.fetching, nbytes = 0, form.points(Kind.REDUCED) * widest(members(form.instruction))
+        if form.sweeps > 1 and nbytes <= _LONGEST_FETCHED:
+            self.fetching, self.ahead = 1, nbytes + _AHEAD_OF_ROWS
         self.cache = cache_for(
             form.target, form.instruction, form.points(Kind.PARALLEL) * form.points(Kind.REDUCED)
         )
@@ -199,7 +209,7 @@ class VectorNest(NestWriter):
                 where = {**at, **inner}
                 after += self.point(where, number, totals, own, wanted, step.mask, step.is_first)
                 self._keep(where, number, step, wanted)
-            if wanted is None and number == 0:
+            if wanted is None and number == self.fetching:
                 fetch_ahead(elements, elements.reads[seen:], self.ahead, self.cache)
             return after
 
