@@ -176,7 +176,8 @@ def _of_sums(form: LoopForm) -> Schedule:
     order = tuple(sorted(form.numbers(Kind.PARALLEL), key=lambda x: x == lane))
     beside, lines, turns = 1, 0, 1
     if not is_across:
-        turns = max(1, min(_TURNS, -(-size // max(lanes, 1))))
+        whole = -(-size // max(lanes, 1)) if is_monoid else size // max(lanes, 1)
+        turns = max(1, min(_TURNS, whole))
     elif form.sweeps == 1 and length > _SHORT and lanes:
         if size > _BESIDE * lanes or not is_monoid:
             lines = _lines_at_once(form)
