@@ -1,6 +1,6 @@
 """The prototype of a loop form beside today's templates: kernels of programs, one by one.
 
-    python benchmarks/loop_form_measured.py [--most-mib N] [--rounds N] FILE ...
+    python -m benchmarks.loop_form_measured [--most-mib N] [--rounds N] FILE ...
 
 Plans each module (HLO text), takes the kernels for which today's templates of loops or reductions
 are chosen, and writes, compiles and runs each in both ways, in turn and in one process, on one

@@ -1,6 +1,6 @@
 """The prototype of a loop form beside today's templates for graphics processors, without one.
 
-    python benchmarks/loop_form_on_gpus.py [--target cuda:sm_90] FILE ...
+    python -m benchmarks.loop_form_on_gpus [--target cuda:sm_90] FILE ...
 
 Plans each module (HLO text), takes the kernels for which today's templates of points, sums, rows or
 transposes are chosen, and writes, compiles and assembles each in both ways. Prints by template how

@@ -83,8 +83,9 @@ class ThreadNest(NestWriter):
         else:
             number = thread_number(fn, schedule.threads)
         with elements.scopes.when(fn.compare("slt", number, count * parts)):
-            self.part, row = fn.div(number, count), fn.rem(number, count)
-            at = decomposed(elements, row, sizes)
+            if parts > 1:
+                self.part, number = fn.div(number, count), fn.rem(number, count)
+            at = decomposed(elements, number, sizes)
             if has_lanes:
                 size = sizes[-1] * schedule.lanes
                 start = fn.mul(elements.indices.scalar(at[-1]), schedule.lanes)

@@ -288,6 +288,12 @@ _WIDE: Final = 1 << 17
 _LEAST_THREADS: Final = 1 << 14
 """Threads that are worth more than several lanes in each."""
 
+_LINES_OF_LANE: Final = 600
+"""Lines of code of a point, at most, that are written for several lanes."""
+
+_SHORT_SIDE: Final = 16
+"""Elements along either axis of a tile that are worth one."""
+
 _SIDE: Final = {1: 64, 2: 64, 4: 64, 8: 32}
 """The side of a tile in shared memory by the bytes of its elements."""
 
@@ -341,23 +347,30 @@ def thread_schedule_of(form: LoopForm) -> ThreadSchedule | None:
 
 
 def _threads_of_points(form: LoopForm) -> ThreadSchedule:
-    lane, count = form.numbers(Kind.PARALLEL)[-1], form.points(Kind.PARALLEL)
+    lane = form.numbers(Kind.PARALLEL)[-1]
     for access in sorted(form.accesses, key=lambda x: -x.array.shape.nbytes):
-        sizes = [x.size for x in form.axes]
-        along = [i for i, x in enumerate(access.steps) if x == 1 and i != lane and sizes[i] >= 16]
-        is_turned = access.is_affine and not access.is_store and access.steps[lane] >= 16
-        if (
-            is_turned
-            and along
-            and sizes[lane] >= 16
-            and min(access.steps) >= 0
-            and count >= 1 << 14
-        ):
-            nbytes = access.array.shape.element_type.nbytes
-            if not access.array.shape.element_type.is_complex:
-                return ThreadSchedule(form, lane, 0, tiled=along[-1], side=_SIDE[nbytes])
+        tiled, type_ = _tiled_axis(form, access, lane), access.array.shape.element_type
+        if tiled is not None and not type_.is_complex:
+            return ThreadSchedule(form, lane, 0, tiled=tiled, side=_SIDE[type_.nbytes])
     lanes = _thread_lanes(form, lane, 2400)
-    return ThreadSchedule(form, lane, lanes if count // max(lanes, 1) >= _LEAST_THREADS else 0)
+    is_many = form.points(Kind.PARALLEL) // max(lanes, 1) >= _LEAST_THREADS
+    return ThreadSchedule(
+        form, lane, lanes if is_many and form.trial.lines <= _LINES_OF_LANE else 0
+    )
+
+
+def _tiled_axis(form: LoopForm, access: Access, lane: int) -> int | None:
+    """The axis along which a large array lies that is read across memory, None for others."""
+    sizes, steps = [x.size for x in form.axes], access.steps
+    if not access.is_affine or access.is_store or min(steps) < 0:
+        return None
+    if (
+        access.array.shape.element_count < _LEAST_THREADS
+        or min(steps[lane], sizes[lane]) < _SHORT_SIDE
+    ):
+        return None
+    along = [i for i, x in enumerate(steps) if x == 1 and i != lane and sizes[i] >= _SHORT_SIDE]
+    return along[-1] if along else None
 
 
 def _columns(form: LoopForm, length: int) -> ThreadSchedule:
