@@ -122,6 +122,14 @@ def test_images_are_copied_whose_tiles_would_be_too_low_in_place() -> None:
     assert near.tile_rows < copying.tile_rows
 
 
+@pytest.mark.parametrize("target", ["native", "avx2"])
+def test_a_kernel_that_no_cache_holds_is_packed_once_or_twice(target: str) -> None:
+    """Each block of rows would have all of it come from memory again."""
+    first, *_ = _schemes(Convolution(1, 512, 512, (30, 30), (SAME, SAME)), target)
+    assert not first.weights_in_place
+    assert first.blocks <= 2
+
+
 def test_border_tiles_are_counted_as_they_are_cut() -> None:
     found = _scheme(FREE["depthwise"])
     starts = range(0, 224, found.tile_rows)
