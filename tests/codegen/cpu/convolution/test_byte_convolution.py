@@ -115,6 +115,7 @@ ENTRY main {{
 
 
 BEYOND = Convolution(1, 6, 17, (2, 3), (Window(5, 1, 4, 4), Window(3, 2, 3, 4)))
+FAR = Convolution(1, 8, 17, (9, 20), (Window(3, 1, 6, 6, 1, 6), Window()))
 PADDED = ["three features", "units left over", "blocks of features", "groups", "depthwise"]
 
 
@@ -123,7 +124,7 @@ PADDED = ["three features", "units left over", "blocks of features", "groups", "
 def test_padding_by_a_number(value: int, target: str) -> None:
     """Also where the window lies beside the data, whose border then is all that it meets."""
     for types in SIGNS:
-        for form in (*[FORMS[x] for x in PADDED], BEYOND):
+        for form in (*[FORMS[x] for x in PADDED], BEYOND, FAR):
             text = _padded(types, form, value)
             check(plan_fused_convolution, text, TARGETS[target], draw=whole_range)
 

@@ -104,6 +104,8 @@ LARGE = {
     "few outputs, features left over": Convolution(1, 811, 3, (20, 21), (SAME, SAME)),
     "features last in both": Convolution(1, 800, 20, (9, 9), (SAME, SAME), orders=("", "01oi", "")),
     "depthwise": Convolution(1, 1, 1, (40, 41), (SAME, SAME), 200),
+    "large window, features left over": Convolution(1, 20, 50, (97, 33), (Window(96), SAME)),
+    "large window, few features": Convolution(2, 12, 20, (50, 40), (SAME, Window(40))),
 }  # fmt: skip
 
 
@@ -121,6 +123,7 @@ LONG = {
         6, 3, 20, (50, 51), (Window(50, 1, 1, 1), Window(51, 1, 1, 1)),
         orders=("f01b", "i01o", "01bf"),
     ),
+    "large window": Convolution(1, 20, 24, (256, 6), (Window(256), SAME)),
 }  # fmt: skip
 """Sums of thousands of products."""
 

@@ -64,6 +64,37 @@ def test_small_images_are_copied() -> None:
     assert sum(scratch(Convolution(1, 1, 1, (7, 7), (SAME, SAME), 64), "native")) > 0
 
 
+FAR = Window(5, 1, 18, 18, 1, 9)
+DILATED = {
+    "far taps": Convolution(1, 12, 12, (20, 33), (FAR, LINE)),
+    "far taps, causal": Convolution(2, 16, 20, (40, 30), (Window(3, 1, 34, 0, 1, 17), LINE)),
+    "far taps and a border": Convolution(1, 12, 24, (30, 34), (FAR, SAME)),
+    "reversed": Convolution(1, 12, 24, (30, 32), (replace(FAR, is_reversed=True), SAME)),
+    "with a stride": Convolution(1, 12, 20, (33, 24), (replace(FAR, stride=2), SAME)),
+    "in both dimensions": Convolution(1, 8, 16, (24, 24), (FAR, Window(3, 1, 3, 3, 1, 3))),
+    "of three": Convolution(1, 8, 16, (9, 10, 24), (Window(3, 1, 4, 4, 1, 4), FAR, LINE)),
+    "beyond both ends": Convolution(1, 12, 20, (6, 32), (Window(9, 1, 40, 40, 1, 10), LINE)),
+    "many features": Convolution(1, 900, 20, (12, 24), (Window(3, 1, 8, 8, 1, 8), LINE)),
+    "groups": Convolution(1, 12, 16, (20, 24), (FAR, SAME), 3),
+}
+"""Windows of which many taps meet nothing but what is around, and more lies between two of them."""
+
+
+@pytest.mark.parametrize("target", ["native", "avx2"])
+@pytest.mark.parametrize("types", [("f32", "f32", "f32"), ("u8", "s8", "s32")])
+@pytest.mark.parametrize("name", DILATED)
+def test_far_taps(name: str, types: tuple[str, str, str], target: str) -> None:
+    check(plan_convolution, replace(DILATED[name], types=types).text, target)
+
+
+def test_nothing_between_far_taps_is_copied() -> None:
+    """A tile leaves out the taps that meet nothing, so that none is at the border."""
+    for name in ("far taps", "far taps, causal", "beyond both ends"):
+        first, *_ = _schemes(DILATED[name], "avx2")
+        assert first.in_place
+        assert not first.has_border
+
+
 COPIED = {
     "few fit the registers of a tile at the border": Convolution(
         4, 128, 256, (32, 32), (HALVED, HALVED)
@@ -89,6 +120,14 @@ def test_images_are_copied_whose_tiles_would_be_too_low_in_place() -> None:
     near = next(x for x in others if x.in_place)
     assert not copying.in_place
     assert near.tile_rows < copying.tile_rows
+
+
+@pytest.mark.parametrize("target", ["native", "avx2"])
+def test_a_kernel_that_no_cache_holds_is_packed_once_or_twice(target: str) -> None:
+    """Each block of rows would have all of it come from memory again."""
+    first, *_ = _schemes(Convolution(1, 512, 512, (30, 30), (SAME, SAME)), target)
+    assert not first.weights_in_place
+    assert first.blocks <= 2
 
 
 def test_border_tiles_are_counted_as_they_are_cut() -> None:

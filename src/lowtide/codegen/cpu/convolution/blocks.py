@@ -74,8 +74,8 @@ def blocked(scheme: ConvolutionScheme, *, is_ready: bool) -> ConvolutionScheme:
 
 
 def _candidates(scheme: ConvolutionScheme) -> Iterator[ConvolutionScheme]:
-    """Blocks of features and rows whose input and panels fit the second cache."""
-    sizes = _feature_blocks(scheme)
+    """Blocks of contracted indices and rows whose input and panels fit the second cache."""
+    sizes = _inner_blocks(scheme)
     for dim in range(scheme.tile_dim, -1, -1):
         unit = scheme.tile_rows if dim == scheme.tile_dim else 1
         size = scheme.rows[dim].size
@@ -86,10 +86,33 @@ def _candidates(scheme: ConvolutionScheme) -> Iterator[ConvolutionScheme]:
                 return
             if height < min(LEAST_ROWS, scheme.problem.rows):
                 continue
-            for features in sizes:
-                found = replace(rows, feature_block=features)
+            for features, taps in sizes:
+                found = replace(rows, feature_block=features, tap_blocks=taps)
                 if found.panel_bytes <= PANEL_BYTES and found.slab_bytes <= SLAB_BYTES:
                     yield found
+
+
+def _inner_blocks(scheme: ConvolutionScheme) -> list[tuple[int, tuple[int, ...]]]:
+    """Sizes of blocks of features, and of the window's places: mostly all of these.
+
+    A window so large that a vector of features is too long a sum is cut itself, where the last
+    vector of features would have lanes to spare: they take as long as the others.
+    """
+    found = [(x, scheme.tap_blocks) for x in _feature_blocks(scheme)]
+    is_long = min([x for x, _ in found]) * prod(scheme.tap_blocks) > MOST_STEPS
+    if is_long and scheme.problem.features % scheme.lanes:
+        found += [(scheme.feature_block, x) for x in _tap_blocks(scheme)]
+    return found
+
+
+def _tap_blocks(scheme: ConvolutionScheme) -> list[tuple[int, ...]]:
+    """Blocks of the places of a window: nearly equal parts along the longest of its dimensions."""
+    whole = scheme.tap_blocks
+    axis = max(range(len(whole)), key=lambda x: (whole[x], -x))
+    rest = scheme.block_steps // whole[axis]
+    sizes = sorted({-(-whole[axis] // x) for x in _halves(whole[axis])})
+    fitting = [x for x in sizes if LEAST_STEPS <= x * rest <= MOST_STEPS]
+    return [(*whole[:axis], x, *whole[axis + 1 :]) for x in fitting]
 
 
 def _feature_blocks(scheme: ConvolutionScheme) -> list[int]:

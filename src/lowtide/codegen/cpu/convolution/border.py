@@ -57,7 +57,7 @@ def border_tiles(scheme: ConvolutionScheme) -> int:
 def _is_within(scheme: ConvolutionScheme, dim: int, start: int) -> bool:
     """Whether a tile that starts at an index of a row dimension meets elements only along it."""
     row = scheme.rows[dim]
-    if row.axis < 0:
+    if row.axis < 0 or scheme.is_clipped(row.axis):
         return True
     spatial = scheme.problem.spatial[row.axis]
     (phase,) = spatial.phases

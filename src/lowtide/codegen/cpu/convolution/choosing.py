@@ -46,14 +46,16 @@ def choices(
     is_ready: bool,
     weights_ready: bool,
     has_finish: bool,
+    is_zero_around: bool = True,
 ) -> Iterator[ConvolutionScheme]:
     """Yield schemes of a convolution, the one that seems fastest first.
 
     The others hold another tile, or copy an input that could be read in place. With `is_ready` the
     input is an array of what is multiplied, with `weights_ready` the kernel. With `has_finish`
-    something is done with the sums before they are stored.
+    something is done with the sums before they are stored. `is_zero_around` says what is around
+    the input.
     """
-    given = {"is_ready": is_ready, "has_finish": has_finish}
+    given = {"is_ready": is_ready, "has_finish": has_finish, "is_zero_around": is_zero_around}
     ways = [_uncut(problem, how, target, in_place=x, **given) for x in (True, False)]
     found = []
     for whole in ways[int(not ways[0].in_place) :]:
@@ -93,6 +95,7 @@ def _uncut(
     in_place: bool,
     is_ready: bool,
     has_finish: bool,
+    is_zero_around: bool,
 ) -> ConvolutionScheme:
     """The scheme without tiles and blocks; with `in_place` the input is read so if it can be."""
     lanes = how.lanes(target)
@@ -108,6 +111,7 @@ def _uncut(
         problem, how, lanes, is_lanewise, is_inward, in_place, axes_of(problem),
         has_finish or is_inward, rows,
         len(rows) - 1, 1, 1, len(rows) - 1, 1, problem.features, taps, 1,
+        clips=in_place and is_zero_around and not is_lanewise,
     )  # fmt: skip
     if is_inward:
         found = replace(found, feature_block=-(-problem.features // lanes) * lanes)

@@ -67,6 +67,7 @@ def _planned(finish: Epilogue, target: Target) -> KernelPlan | None:
     ready = {
         "is_ready": _is_ready(finish, data, how),
         "weights_ready": _is_weights_ready(finish, problem, how),
+        "is_zero_around": not fill,
     }
 
     def ways() -> Iterator[KernelPlan]:

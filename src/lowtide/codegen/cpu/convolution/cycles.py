@@ -43,6 +43,12 @@ _LINE: Final = 64
 _PER_FAR_LINE: Final = 3.0
 """Cycles in which a line of it comes."""
 
+_FAR_KERNEL: Final = 1 << 20
+"""Bytes of a kernel that no second cache holds from one packing to the next."""
+
+_PER_KERNEL_LINE: Final = 12.0
+"""Cycles in which a line of it comes, beside packing."""
+
 _PRICE: Final = 0.03
 """What scratch is worth: twice as much of it pays if it saves 2% of the time."""
 
@@ -117,4 +123,6 @@ def _panel(scheme: ConvolutionScheme) -> float:
     found = steps * -(-columns // scheme.lanes) * _COPIED * scheme.how.group
     if strides(scheme.problem.kernel)[scheme.problem.numbers.kernel_input_feature] == 1:
         found += steps / scheme.feature_block * columns * _PER_COLUMN
+    if scheme.problem.kernel.nbytes > _FAR_KERNEL:
+        found += steps * columns * scheme.how.unit_bytes / _LINE * _PER_KERNEL_LINE
     return found

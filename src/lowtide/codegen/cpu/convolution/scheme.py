@@ -74,7 +74,9 @@ class ConvolutionScheme:
     lanes. With `is_inward` lanes are neighbouring features of a few columns, each of which is a
     vector; its lanes are added up in the end. `in_place` says that the input is read where it lies,
     but by tiles that reach beyond it, which copy what they read; `input_axes` say how it lies,
-    outermost first. With `weights_in_place` the kernel is read where it lies, too.
+    outermost first. With `weights_in_place` the kernel is read where it lies, too. With `clips`
+    what is around is zeros, and a tile leaves out taps of a dilated axis that it does not extend
+    along, where they meet none but zeros.
     """
 
     problem: ConvolutionProblem
@@ -96,6 +98,7 @@ class ConvolutionScheme:
     column_block: int
     shares: int = 1
     weights_in_place: bool = False
+    clips: bool = False
 
     # -- rows ------------------------------------------------------------------------------------
 
@@ -235,6 +238,7 @@ class ConvolutionScheme:
         for i, axis in enumerate(spatial):
             size = self.tap_blocks[i]
             is_known = len(axis.phases) == 1 and axis.taps % size == 0
+            is_known = is_known and not self.is_clipped(i)
             b_step = self.column_step(i)
             step = StepLoop((i,), size if is_known else None, axis.dilation * at[i], b_step)
             if size > 1:
@@ -311,7 +315,18 @@ class ConvolutionScheme:
     @property
     def has_border(self) -> bool:
         """Whether some tiles reach beyond the input, which is read in place by the others."""
-        return self.in_place and not all(x.stays_inside for x in self.problem.spatial)
+        return self.in_place and not all(map(self.is_within, range(len(self.problem.spatial))))
+
+    def is_within(self, axis: int) -> bool:
+        """Return whether all that tiles read along an axis lies in the input."""
+        return self.problem.spatial[axis].stays_inside or self.is_clipped(axis)
+
+    def is_clipped(self, axis: int) -> bool:
+        """Return whether tiles leave out the taps along an axis that lie beyond the input."""
+        spatial = self.problem.spatial[axis]
+        if not self.clips or spatial.stays_inside or spatial.dilation == 1:
+            return False
+        return axis in [x.axis for x in self.rows[: self.tile_dim]]
 
     def at_border(self) -> ConvolutionScheme:
         """Return the scheme of a tile at the border, which reads a copy of what it reaches."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.convolution.pieces import Piece
 from lowtide.codegen.cpu.convolution.scheme import BATCH, FEATURE, ConvolutionScheme
@@ -93,7 +95,14 @@ def _products(
     for d, x in enumerate(place.within):
         step = row_step(scheme, scheme.rows[scheme.block_dim + d])
         offset = fn.add(offset, fn.mul(x, step))
-    given = [panel.packed, sums, block.more, block.features, *block.taps]
+    packed, steps = panel.packed, {x.kind: x.step for x in scheme.axes()}
+    for axis in filter(scheme.is_clipped, range(len(scheme.problem.spatial))):
+        block, left_out = _clipped(work, piece, block, place, axis)
+        units = scheme.problem.spatial[axis].dilation * steps[axis]
+        offset = fn.add(offset, fn.mul(left_out, units))
+        nbytes = scheme.column_step(axis) * scheme.column_unit_bytes
+        packed = fn.gep(packed, fn.mul(left_out, nbytes))
+    given = [packed, sums, block.more, block.features, *block.taps]
 
     def inside() -> list[str]:
         there = fn.gep(block.input, fn.mul(offset, scheme.how.row_unit_bytes))
@@ -111,14 +120,33 @@ def _products(
         return []
 
     tests = []
-    for (start, count), spatial in zip(reach, scheme.problem.spatial, strict=True):
-        if not spatial.stays_inside:
+    for axis, (start, count) in enumerate(reach):
+        if not scheme.is_within(axis):
+            spatial = scheme.problem.spatial[axis]
             tests.append(fn.compare("sge", start, 0))
             tests.append(fn.compare("sle", fn.add(start, count), spatial.size))
     every = tests[0]
     for test in tests[1:]:
         every = fn.op(f"and i1 {every}, {test}")
     fn.choose(every, [], inside, beyond)
+
+
+def _clipped(
+    work: WrittenPhase, piece: Piece, block: InputBlock, place: _TilePlace, axis: int
+) -> tuple[InputBlock, Integer]:
+    """The block with those taps along an axis that meet elements, and how many are left out before.
+
+    A tile has one index along the axis, so that this is the same for all of its rows.
+    """
+    fn, spatial = work.fn, work.scheme.problem.spatial[axis]
+    start, _ = _tile_reach(work, piece, block, place, axis)
+    apart = spatial.dilation
+    low = fn.div(fn.max(fn.sub(apart - 1, start), 0), apart)
+    high = fn.div(fn.max(fn.sub(spatial.size + apart - 1, start), 0), apart)
+    taps = fn.max(fn.sub(fn.min(high, block.taps[axis]), low), 0)
+    firsts = [fn.add(x, low) if i == axis else x for i, x in enumerate(block.firsts)]
+    counts = [taps if i == axis else x for i, x in enumerate(block.taps)]
+    return replace(block, firsts=firsts, taps=counts), low
 
 
 def _tile_reach(
