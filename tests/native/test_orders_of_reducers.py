@@ -123,3 +123,17 @@ def test_some_order(rows, length, dimension):
             apart = values - values.mean()
             assert found[0] == pytest.approx(values.mean(), rel=1e-5)
             assert found[1] == pytest.approx((apart * apart).sum(), rel=1e-4)
+
+
+@pytest.mark.parametrize("dimension", [0, 1])
+@pytest.mark.parametrize(("rows", "length"), [(2, 100_003), (3, 70_000), (40, 9_001)])
+def test_long_rows_in_parts(rows, length, dimension):
+    values = np.random.default_rng(length).uniform(0.1, 2, (rows, length)).astype(np.float32)
+    sizes = (rows, length) if dimension == 1 else (length, rows)
+    text = TEXT.format(rows=sizes[0], columns=sizes[1], kept=rows, dimension=dimension)
+    x = values if dimension == 1 else np.ascontiguousarray(values.T)
+    mean, squares, count = map(np.asarray, compiled(text)(x))
+    exact = np.concatenate([values, np.full((rows, 1), START)], axis=1).astype(np.float64)
+    np.testing.assert_array_equal(count, length + 1)
+    np.testing.assert_allclose(mean, exact.mean(1), rtol=1e-4)
+    np.testing.assert_allclose(squares, exact.var(1) * (length + 1), rtol=1e-3)
