@@ -1,6 +1,6 @@
 """Every function of JAX's libraries on the platform "lowtide" beside XLA:CPU, in one process.
 
-    python benchmarks/jax_sweep.py --state FILE [--rooms jax.numpy,jax.lax] [--x64]
+    python benchmarks/jax_sweep.py --state FILE [--rooms jax.numpy,jax.lax] [--x64] [--most 24]
     python benchmarks/jax_sweep.py --state FILE --write docs/jax_suite.md
 
 Patterns of arguments are tried on each function: shapes without elements, of size 1, scalars, with
@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 from collections import Counter
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
@@ -28,22 +29,30 @@ MOST_CRASHES: Final = 6
 
 
 def serve(pipe: Connection) -> None:
-    """Answer (function, labels to leave out) by ("at", label), then by ("done", what was found)."""
+    """Answer (function, labels to leave out, most cases) by ("at", label) and ("done", found)."""
     from jax_sweep_child import sweep
 
     while True:
         try:
-            name, left_out = pipe.recv()
+            name, left_out, most = pipe.recv()
         except EOFError:
             return
-        pipe.send(("done", sweep(name, set(left_out), lambda label: pipe.send(("at", label)))))
+        at = partial(_told, pipe)
+        pipe.send(("done", sweep(name, set(left_out), at, most)))
 
 
-def ask(process: AskedProcess, name: str) -> dict[str, Any]:
-    """Return what came of a function: `cases`, and `differences` by the label of a case."""
+def _told(pipe: Connection, label: str) -> None:
+    pipe.send(("at", label))
+
+
+def ask(process: AskedProcess, name: str, most: int) -> dict[str, Any]:
+    """Return what came of a function: `cases`, and `differences` by the label of a case.
+
+    `most` is how many cases run at most, beside those under `grad` and `vmap`.
+    """
     ends: dict[str, str] = {}
     for _ in range(MOST_CRASHES):
-        process.ask((name, list(ends)))
+        process.ask((name, list(ends), most))
         at = "start"
         try:
             while (message := process.message())[0] == "at":
@@ -99,6 +108,7 @@ def main() -> None:
     parser.add_argument("--rooms", default="", help="modules, separated by commas; all without")
     parser.add_argument("--only", default="", help="a part of the names of functions")
     parser.add_argument("--x64", action="store_true", help="the element types of 64 bits")
+    parser.add_argument("--most", type=int, default=1000, help="cases of a function, at most")
     parser.add_argument("--write", type=Path, help="put what FILE holds into a document")
     options = parser.parse_args()
     if options.write:
@@ -114,7 +124,7 @@ def main() -> None:
     for name in functions(options.rooms.split(",") if options.rooms else ()):
         if name in done or options.only not in name:
             continue
-        row = {"name": name, **ask(process, name)}
+        row = {"name": name, **ask(process, name, options.most)}
         print(name, row["cases"], flush=True)
         for label, words in row["differences"].items():
             print("   ", label, "|", words, flush=True)

@@ -41,10 +41,14 @@ Run = Callable[[Sequence[Any]], Any]
 Program = tuple[str, Case, Run]
 
 
-def sweep(name: str, left_out: set[str], at: Callable[[str], None]) -> dict[str, Any]:
-    """Return the number of cases of a function and its differences by label; `at` hears labels."""
+def sweep(name: str, left_out: set[str], at: Callable[[str], None], most: int) -> dict[str, Any]:
+    """Return the number of cases of a function and its differences by label; `at` hears labels.
+
+    Of more than `most` cases those are left out that lie between others.
+    """
     run = _Sweep(left_out, at)
     jitted, eager = cases(name)
+    jitted = spread(jitted, most)
     programs: list[Program] = [(x.label, x, x) for x in jitted]
     plain = [x for x in jitted if x.arrays and x.label.endswith(f"{TYPES[0]} plain")]
     for case in spread(plain, 5):
