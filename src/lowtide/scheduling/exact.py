@@ -128,7 +128,7 @@ class _Search:
             if len(looked_at) * self.count > most_work or deadline.passed:
                 return None
             looked_at.add(done)
-            for node, step, left in self._moves(done, live, ready):
+            for node, step, left in self._moves(done, live, ready, highest):
                 after = done | 1 << node
                 high = max(highest, step)
                 if high < self.peak and after not in looked_at:
@@ -147,7 +147,9 @@ class _Search:
                 ready |= 1 << other
         return ready
 
-    def _moves(self, done: int, live: int, ready: int) -> list[tuple[int, int, int]]:
+    def _moves(
+        self, done: int, live: int, ready: int, highest: int
+    ) -> list[tuple[int, int, int]]:
         """What can run next: the node, the bytes of its step, and those live behind it."""
         found = []
         live_in_step = live if done else live + self.unread
@@ -159,7 +161,7 @@ class _Search:
             if change is None:
                 change = self.changes[node][others] = self._change(others, node)
             step, left = live_in_step + change[0], live + change[1]
-            if step <= self.bound and left <= live:
+            if step <= highest and left <= live:
                 return [(node, step, left)]
             if step < self.peak:
                 found.append((node, step, left))
