@@ -147,9 +147,7 @@ class _Search:
                 ready |= 1 << other
         return ready
 
-    def _moves(
-        self, done: int, live: int, ready: int, highest: int
-    ) -> list[tuple[int, int, int]]:
+    def _moves(self, done: int, live: int, ready: int, highest: int) -> list[tuple[int, int, int]]:
         """What can run next: the node, the bytes of its step, and those live behind it."""
         found = []
         live_in_step = live if done else live + self.unread
