@@ -3,8 +3,8 @@
 The cost of an order is its largest step. A set of nodes is reached by its cheapest order. The
 search goes on with the cheapest set; of equally cheap ones, with that of most nodes.
 
-A node runs at once if it stays within a bound of every order and leaves no more live than before:
-no order is better for waiting.
+A node runs at once if its step is no higher than one that has run, or than a bound of every order,
+and if it leaves no more live than before: no order is better for waiting.
 """
 
 from __future__ import annotations
