@@ -128,7 +128,7 @@ class CpuKernels:
         parts = frozenset() if self._isolate else kernels_of_bundles(found.thunks)
         alone = [x for number, x in enumerate(written.texts) if number not in parts]
         make = partial(compile_modules, isolated=self._isolate)
-        separate, shared = with_shared_functions(alone)
+        separate, shared = with_shared_functions(list(dict.fromkeys(alone)))
         objects = make([*separate, *shared], kernels.target, self._cached, 0, progress)
         objects += make(found.texts, kernels.target, self._cached, whole=True)
         if routines := routines_of(objects):
