@@ -19,9 +19,9 @@ _ENDING: Final = re.compile(r"^define .*?@\w+(\.[0-9a-f]{16})\(", re.MULTILINE)
 """A function of a module with what all of its names end with, see `with_unique_names`."""
 
 _INNER: Final = re.compile(
-    r"^define internal void @(?P<name>\w+)\.[0-9a-f]{16}\((?P<given>.*)\) nounwind \{\n"
-    r"(?P<body>(?:.+\n)*?)\}\n",
-    re.MULTILINE,
+    r"^define internal void @(?P<name>\w+)\.[0-9a-f]{16}\((?P<given>[^\n]*)\) nounwind \{\n"
+    r"(?P<body>.*?\n)\}\n",
+    re.MULTILINE | re.DOTALL,
 )
 
 _NUMBER: Final = re.compile(
@@ -90,11 +90,12 @@ def _inner(module: int, text: str) -> Iterator[tuple[tuple[str, str, str], _Inne
         if body.count("\n") < _LEAST_LINES or ending[1] in body:
             continue
         symbol = f"@{found['name']}{ending[1]}"
-        calls = len(re.findall(rf"^  call void {re.escape(symbol)}\(.*\)$", text, re.MULTILINE))
-        if text.count(symbol) != calls + 1:
+        if text.count(symbol) != text.count(f"  call void {symbol}(") + 1:
             continue
-        numbers = tuple([x[2] for x in _NUMBER.finditer(body)])
-        key = found["name"], found["given"], _NUMBER.sub(r"\1#", body)
+        parts = _NUMBER.split(body)
+        numbers = tuple(parts[2::3])
+        parts[2::3] = ["#"] * len(numbers)
+        key = found["name"], found["given"], "".join(parts)
         yield key, _Inner(module, symbol, found[0], found["given"], body, numbers)
 
 
