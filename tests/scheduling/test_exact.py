@@ -42,6 +42,16 @@ def test_too_many_sets_are_left_to_others() -> None:
     assert np.array_equal(np.sort(full.order), np.arange(12))
 
 
+def test_what_is_no_higher_than_before_runs_at_once() -> None:
+    """Where no bound is known, too: nodes that wait until one allows it leave more undecided."""
+    rnd, ordered = random.Random(13), 0
+    for _ in range(200):
+        graph = small_graph(rnd, 10, 12).memory_graph()
+        peak = peak_bytes(graph, depth_first_order(graph)) + 1
+        ordered += lower_order(graph, peak, 0, 40 * graph.node_count) is not None
+    assert ordered > 120
+
+
 def test_what_nobody_reads_is_there_in_the_first_step_only() -> None:
     """An argument that an output overwrites may be read by nobody; the rest is tried out."""
     lower = 0

@@ -21,6 +21,7 @@ from lowtide.ir.thunk import kernels_of_bundles
 from lowtide.llvm import lapack
 from lowtide.llvm.objects import compile_modules, environment
 from lowtide.llvm.routines import routines_of
+from lowtide.llvm.sharing import with_shared_functions
 from lowtide.llvm.target import Target, host_target
 from lowtide.options import Options
 from lowtide.runtime.cpu.program import NativeProgram, interface_of
@@ -127,7 +128,8 @@ class CpuKernels:
         parts = frozenset() if self._isolate else kernels_of_bundles(found.thunks)
         alone = [x for number, x in enumerate(written.texts) if number not in parts]
         make = partial(compile_modules, isolated=self._isolate)
-        objects = make(alone, kernels.target, self._cached, 0, progress)
+        separate, shared = with_shared_functions(list(dict.fromkeys(alone)))
+        objects = make([*separate, *shared], kernels.target, self._cached, 0, progress)
         objects += make(found.texts, kernels.target, self._cached, whole=True)
         if routines := routines_of(objects):
             objects += make([routines], kernels.target, self._cached)

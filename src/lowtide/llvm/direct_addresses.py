@@ -1,4 +1,4 @@
-"""Functions that take the addresses of their buffers one by one, in place of a table of them.
+"""Addresses of buffers: loaded from a table where a function begins, or taken one by one.
 
 A table costs a store where it is filled and a load where it is read, for each call. LLVM removes
 both where the call is inlined, which takes it as long as much of what the kernel does.
@@ -7,6 +7,7 @@ both where the call is inlined, which takes it as long as much of what the kerne
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 _FUNCTION: Final = re.compile(
@@ -22,6 +23,32 @@ _READ: Final = re.compile(
 )
 
 _VALUE: Final = re.compile(r"%[\w.]+")
+
+_BUFFER: Final = re.compile(r"%buffer\.\d+")
+
+
+def buffer_pointer(number: int) -> str:
+    """Return the name of the address of a buffer, the same in each function."""
+    return f"%buffer.{number}"
+
+
+def buffer_loads(pointers: Mapping[int, str], lines: Sequence[str]) -> list[str]:
+    """Return the lines that load those addresses that other lines use, by number of the buffer.
+
+    Functions that do the same with one buffer are equal, however many others there are.
+    """
+    if not pointers:
+        return []
+    used = set(_BUFFER.findall("\n".join(lines)))
+    found = []
+    for number, pointer in sorted(pointers.items()):
+        if pointer in used:
+            place = "%buffers"
+            if number:
+                place = f"%place.{number}"
+                found.append(f"  {place} = getelementptr inbounds ptr, ptr %buffers, i64 {number}")
+            found.append(f"  {pointer} = load ptr, ptr {place}, align 8")
+    return found
 
 
 def with_direct_addresses(text: str) -> tuple[str, dict[str, int]]:

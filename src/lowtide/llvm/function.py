@@ -20,6 +20,7 @@ from lowtide.llvm.callee import (
     external,
     intrinsic,
 )
+from lowtide.llvm.direct_addresses import buffer_loads
 from lowtide.records import dataclass
 
 Integer: TypeAlias = "str | int"
@@ -50,10 +51,7 @@ _CONSTANTS: Final[dict[Integer, str]] = {"true": "i1", "false": "i1", "null": "p
 _HALF: Final = 32
 """Bytes of half a vector of AVX-512; LLVM ends for shuffles that give no more."""
 
-_PREFETCH: Final = external(
-    "llvm.prefetch.p0", "void", "ptr", "i32 immarg", "i32 immarg", "i32 immarg"
-)
-
+_PREFETCH: Final = external("llvm.prefetch.p0", "void", "ptr", *["i32 immarg"] * 3)
 
 _FENCED: Final = "<8 x float>"
 _FENCE: Final = intrinsic("arithmetic.fence", _FENCED, 1)
@@ -87,6 +85,7 @@ class Function:
         """Functions of its module, in the order of calls."""
         self.block = "entry"
         self.allocas: list[str] = []
+        self.buffers: dict[int, str] = {}  # Addresses by number, loaded where used at all.
         self._hidden: dict[int, str] = {}
         self._count = 0
         self._closed = False
@@ -449,17 +448,17 @@ class Function:
 
     def text(self) -> str:
         """The definition; a function that returns nothing gets its `ret`."""
-        end = [] if self._closed else ["  ret void"]
         parameters = ", ".join([x.text for x in self.parameters])
         lines = [
             f"define {self.linkage} {self.returns} @{self.name}({parameters}) {self.attributes} {{",
             "entry:",
             *self.allocas,
+            *buffer_loads(self.buffers, self.lines),
             *self.lines,
-            *end,
+            *([] if self._closed else ["  ret void"]),
             "}",
         ]
-        return "\n".join(lines) + "\n"
+        return "\n".join([*lines, ""])
 
 
 def _lanes_of_bytes(type_: str) -> int:

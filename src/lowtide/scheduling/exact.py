@@ -3,8 +3,8 @@
 The cost of an order is its largest step. A set of nodes is reached by its cheapest order. The
 search goes on with the cheapest set; of equally cheap ones, with that of most nodes.
 
-A node runs at once if it stays within a bound of every order and leaves no more live than before:
-no order is better for waiting.
+A node runs at once if its step is no higher than one that has run, or than a bound of every order,
+and if it leaves no more live than before: no order is better for waiting.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class _Search:
             if len(looked_at) * self.count > most_work or deadline.passed:
                 return None
             looked_at.add(done)
-            for node, step, left in self._moves(done, live, ready):
+            for node, step, left in self._moves(done, live, ready, highest):
                 after = done | 1 << node
                 high = max(highest, step)
                 if high < self.peak and after not in looked_at:
@@ -147,7 +147,7 @@ class _Search:
                 ready |= 1 << other
         return ready
 
-    def _moves(self, done: int, live: int, ready: int) -> list[tuple[int, int, int]]:
+    def _moves(self, done: int, live: int, ready: int, highest: int) -> list[tuple[int, int, int]]:
         """What can run next: the node, the bytes of its step, and those live behind it."""
         found = []
         live_in_step = live if done else live + self.unread
@@ -159,7 +159,7 @@ class _Search:
             if change is None:
                 change = self.changes[node][others] = self._change(others, node)
             step, left = live_in_step + change[0], live + change[1]
-            if step <= self.bound and left <= live:
+            if step <= highest and left <= live:
                 return [(node, step, left)]
             if step < self.peak:
                 found.append((node, step, left))

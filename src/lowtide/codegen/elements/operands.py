@@ -8,6 +8,7 @@ from itertools import count
 from lowtide.codegen.arrays import Array
 from lowtide.codegen.elements.values import CallFrame
 from lowtide.ir import Computation, Instruction, Opcode, Shape
+from lowtide.llvm.direct_addresses import buffer_pointer
 from lowtide.llvm.function import Function
 from lowtide.records import dataclass
 
@@ -64,7 +65,7 @@ def bind(function: Function, instruction: Instruction, given_pointers: Sequence[
 
 def _loaded_pointers(function: Function) -> Iterator[str]:
     for number in count():
-        yield function.load("ptr", function.gep("%buffers", number, "ptr"), 8)
+        yield function.buffers.setdefault(number, buffer_pointer(number))
 
 
 def roots_of(root: Instruction) -> list[Instruction]:

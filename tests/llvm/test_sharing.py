@@ -1,0 +1,137 @@
+"""Functions that modules have in common, compiled once."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from lowtide.llvm.callee import parameters
+from lowtide.llvm.direct_addresses import buffer_loads, buffer_pointer
+from lowtide.llvm.function import Function, module_text
+from lowtide.llvm.library import Library
+from lowtide.llvm.machine import KernelCompiler
+from lowtide.llvm.objects import with_unique_names
+from lowtide.llvm.sharing import with_shared_functions
+from lowtide.llvm.target import host_target
+
+SUMS = 24
+"""How many sums a function makes, so that it is long enough to be worth a module of its own."""
+
+
+def inner(factor: int, limit: int, apart: int = 8) -> Function:
+    """to[i] = (factor + SUMS) * i for i < limit, each so many bytes behind the last one."""
+    f = Function("inner", parameters(to="ptr"), linkage="internal")
+    with f.loop(0, limit) as loop:
+        value = f.op(f"mul nsw i64 {loop.index}, {factor}")
+        for _ in range(SUMS):
+            value = f.op(f"add nsw i64 {value}, {loop.index}")
+        place = f.op(f"mul nsw i64 {loop.index}, 8")
+        first = f.gep("%to", place)
+        f.store("i64", value, first, 8)
+        f.store("i64", value, f.gep(first, apart), 8)
+        for _ in range(SUMS):
+            value = f.op(f"xor i64 {value}, {loop.index}")
+    return f
+
+
+def module(called: Function, name: str = "outer", times: int = 1) -> tuple[str, str]:
+    """Return a module whose function calls another one, and its name."""
+    f = Function(name, parameters(to="ptr"))
+    for _ in range(times):
+        f.call(called, ["%to"])
+    text, ending = with_unique_names(module_text([called, f]))
+    return text, name + ending
+
+
+def results(texts: Sequence[str], names: Sequence[str], count: int) -> list[np.ndarray]:
+    compiler = KernelCompiler(host_target())
+    library = Library([compiler.object_code(x) for x in texts], names, host_target())
+    found = []
+    for name in names:
+        to = np.zeros(count + 1, np.int64)
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library[name])(to.ctypes.data)
+        found.append(to)
+    return found
+
+
+@pytest.mark.parametrize("others", [[(3, 5)], [(2, 7)], [(3, 7)], [(2, 5), (9, 1000)], [(2, 4)]])
+def test_functions_equal_but_for_numbers_become_one(others: list[tuple[int, int]]) -> None:
+    made = [module(inner(*x), f"outer{i}") for i, x in enumerate([(2, 5), *others])]
+    texts, names = zip(*made, strict=True)
+    left, shared = with_shared_functions(texts)
+    assert len(shared) == 1
+    assert not any("define internal" in x for x in left)
+    expected = results(texts, names, 1000)
+    for x, y in zip(results([*left, *shared], names, 1000), expected, strict=True):
+        assert (x == y).all()
+
+
+def test_a_function_called_twice_is_given_its_numbers_at_both_places() -> None:
+    (one, first), (two, second) = module(inner(2, 5), times=2), module(inner(3, 5), "other")
+    left, shared = with_shared_functions([one, two])
+    assert left[0].count(", i64 2)") == 2
+    assert left[1].count(", i64 3)") == 1
+    assert results([*left, *shared], [first, second], 5)[1][4] == 4 * (3 + SUMS)
+
+
+def test_the_same_texts_give_the_same_module_whoever_else_has_it() -> None:
+    texts = [module(inner(2, 5), x)[0] for x in ("a", "b", "c")]
+    _, of_two = with_shared_functions(texts[:2])
+    _, of_three = with_shared_functions(texts)
+    assert of_two == of_three
+
+
+def test_what_differs_otherwise_stays() -> None:
+    texts = [module(inner(2, 5))[0], module(inner(2, 5, apart=16))[0]]
+    assert with_shared_functions(texts) == (texts, [])
+
+
+def test_short_functions_and_those_of_one_module_stay() -> None:
+    short = Function("short", parameters(to="ptr"), linkage="internal")
+    texts = [module(short, "a")[0], module(short, "b")[0], module(inner(2, 5))[0]]
+    assert with_shared_functions(texts) == (texts, [])
+
+
+def test_functions_that_call_others_of_their_module_stay() -> None:
+    def calling() -> str:
+        least = Function("least", parameters(to="ptr"), linkage="internal")
+        least.store("i64", 1, "%to", 8)
+        middle = inner(2, 5)
+        middle.call(least, ["%to"])
+        f = Function("outer", parameters(to="ptr"))
+        f.call(middle, ["%to"])
+        return with_unique_names(module_text([least, middle, f]))[0]
+
+    texts = [calling(), calling() + "\n"]
+    assert with_shared_functions(texts) == (texts, [])
+
+
+def test_more_numbers_than_registers_keep_functions_apart() -> None:
+    def many(start: int) -> str:
+        f = Function("inner", parameters(to="ptr"), linkage="internal")
+        value = f.load("i64", "%to", 8)
+        for number in range(2 * SUMS):
+            value = f.op(f"mul nsw i64 {value}, {start + number}")
+        f.store("i64", value, "%to", 8)
+        return module(f)[0]
+
+    texts = [many(3), many(5)]
+    assert with_shared_functions(texts) == (texts, [])
+    left, shared = with_shared_functions([*texts, texts[0] + "\n"])
+    assert left[1] == texts[1]
+    assert len(shared) == 1
+
+
+def test_only_addresses_that_are_used_are_loaded() -> None:
+    pointers = {x: buffer_pointer(x) for x in range(13)}
+    lines = buffer_loads(pointers, ["  store i64 0, ptr %buffer.12, align 8"])
+    assert lines == [
+        "  %place.12 = getelementptr inbounds ptr, ptr %buffers, i64 12",
+        "  %buffer.12 = load ptr, ptr %place.12, align 8",
+    ]
+    assert buffer_loads(pointers, ["  store i64 0, ptr %buffer.0, align 8"]) == [
+        "  %buffer.0 = load ptr, ptr %buffers, align 8"
+    ]
