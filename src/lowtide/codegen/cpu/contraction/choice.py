@@ -48,6 +48,10 @@ FAR_BYTES: Final = 3072
 FEW_STEPS: Final = 128
 """Steps of k that do so without harm."""
 
+PANEL_ROWS: Final = 4
+"""Rows of a tile that registers hold at least of a panel that is read as it lies: the tile is as
+wide, and one of fewer rows takes longer to load than to multiply."""
+
 TILE_ROWS: Final = 13
 """Rows of a tile otherwise: each is a stream of its own."""
 
@@ -108,9 +112,10 @@ _OTHER_WAY: Final = {
 
 
 def lies_in_panels(how: Arithmetic, columns: OperandSide, target: Target) -> bool:
-    """Whether columns lie in panels of whole vectors, which need no packing."""
+    """Whether columns lie in panels of whole vectors, as wide as tiles, which need no packing."""
+    vectors, rest = divmod(columns.panel, how.lanes(target))
     is_alone = how.group == how.planes == 1 and columns.is_plain(how)
-    return is_alone and columns.panel > 0 and columns.panel % how.lanes(target) == 0
+    return is_alone and vectors > 0 and not rest and how.fits(PANEL_ROWS, vectors, target)
 
 
 def _columns_way(
