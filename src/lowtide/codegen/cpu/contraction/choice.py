@@ -35,9 +35,9 @@ NEAR_ROWS: Final = 224
 SET_BYTES: Final = 2048
 """Rows so far apart, or multiples of it, fall into the same lines of a first cache."""
 
-PAGE_BYTES: Final = 4096
-"""Steps of k so far apart, or multiples of it, fall into one line of a first cache: what a tile has
-read is gone when the next tile of rows reads it."""
+PAGES_BYTES: Final = 8192
+"""Steps of k so far apart, or multiples of it, fall into one line of a first cache and into few of a
+second one: what a tile has read is gone when the next tile of rows reads it."""
 
 DIRECT_TILES: Final = 3
 """Tiles of rows for which columns are read as they lie all the same."""
@@ -136,7 +136,7 @@ def _columns_way(
         return ColumnUnits.ALONG_COLUMNS
     apart = step * columns.type.nbytes
     most = DIRECT_ROWS // 2 if apart % SET_BYTES == 0 else DIRECT_ROWS
-    if apart % PAGE_BYTES == 0:
+    if apart % PAGES_BYTES == 0:
         most = min(most, DIRECT_TILES * direct.rows)
     if apart <= NEAR_BYTES:
         most = NEAR_ROWS
