@@ -36,7 +36,7 @@ SET_BYTES: Final = 2048
 """Rows so far apart, or multiples of it, fall into the same lines of a first cache."""
 
 PAGES_BYTES: Final = 8192
-"""Steps of k so far apart, or multiples of it, fall into one line of a first cache and into few of a
+"""Steps of k so far apart, or multiples of it, fall into one line of a first cache and few of a
 second one: what a tile has read is gone when the next tile of rows reads it."""
 
 DIRECT_TILES: Final = 3
