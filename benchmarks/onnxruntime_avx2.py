@@ -13,8 +13,11 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+
+_LIBRARY: Final = "capi/onnxruntime_pybind11_state*.so"
 
 _REPLACED: Final = {
     b"\x31\xc9\x0f\x01\xd0": b"\x31\xc9\xb0\x07\x90",
@@ -24,16 +27,19 @@ _REPLACED: Final = {
 4, which is AVX-VNNI in leaf 7.1, one of no bit."""
 
 
-def copied(folder: Path) -> Path:
-    """Copy the package and return the library that was changed; raises SystemExit without one."""
-    found = importlib.util.find_spec("onnxruntime")
+def copied(folder: Path, package: str, pattern: str, replaced: Mapping[bytes, bytes]) -> Path:
+    """Copy a package and return its library of a pattern, in which instructions were replaced.
+
+    Raises SystemExit where the package is not installed, or its library lacks the instructions.
+    """
+    found = importlib.util.find_spec(package)
     if found is None or found.origin is None:
-        raise SystemExit("the package onnxruntime is not installed")
-    target = folder / "onnxruntime"
+        raise SystemExit(f"the package {package} is not installed")
+    target = folder / package
     shutil.copytree(Path(found.origin).parent, target, dirs_exist_ok=True)
-    library = next(target.glob("capi/onnxruntime_pybind11_state*.so"))
+    library = next(target.glob(pattern))
     code = library.read_bytes()
-    for old, new in _REPLACED.items():
+    for old, new in replaced.items():
         if old not in code:
             raise SystemExit(f"{library.name}: instructions {old.hex(' ')} are not there")
         code = code.replace(old, new)
@@ -44,4 +50,4 @@ def copied(folder: Path) -> Path:
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         raise SystemExit(f"usage: {Path(__file__).name} FOLDER")
-    print(copied(Path(sys.argv[1])))
+    print(copied(Path(sys.argv[1]), "onnxruntime", _LIBRARY, _REPLACED))

@@ -97,7 +97,7 @@ def restrict_to_avx2() -> None:
     """Make both sides write code for AVX2 only; called before JAX is imported.
 
     XLA's library of products asks the processor and uses AVX-512 all the same: where products take
-    the time, only a processor without it compares both.
+    the time, compare with the copy that `jaxlib_avx2.py` makes.
     """
     from lowtide.llvm import target
 

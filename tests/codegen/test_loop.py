@@ -320,6 +320,55 @@ def test_pieces_do_not_depend_on_anything_but_shapes_and_cover_all() -> None:
     assert texts[0] == texts[1]
 
 
+def concatenated(axis: int, type_: str, *parts: str) -> str:
+    """Two parts of 40 x 70 computed from x and y, side by side along an axis."""
+    sizes = ["80,70", "40,140"][axis]
+    body = f"""a = {type_}[40,70] {parts[0]}
+    b = {type_}[40,70] {parts[1]}
+    z = {type_}[{sizes}] concatenate(a, b), dimensions={{{axis}}}"""
+    return kernel(body, x=f"{type_}[40,70]", y=f"{type_}[40,70]")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("type_", ["f32", "s8", "f64"])
+def test_parts_that_read_the_same_are_one_loop(type_: str, axis: int, target: str) -> None:
+    text = concatenated(axis, type_, "add(x, y)", "subtract(x, y)")
+    check(text, target)
+    code = plan_loop(parse_hlo(text).entry.root, target_of(target)).emit()
+    assert [x.name for x in code.functions] == ["loop0_0"]
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_parts_that_read_nothing_in_common_are_loops_of_their_own(axis: int) -> None:
+    text = concatenated(axis, "f32", "negate(x)", "negate(y)")
+    check(text)
+    code = plan_loop(parse_hlo(text).entry.root, target_of("native")).emit()
+    assert {x.name for x in code.functions} >= {"loop0_0", "loop0_1"}
+
+
+def test_components_of_vectors_are_read_once_for_all_results() -> None:
+    """The cross product of rows that lie one after the other, as three rows."""
+    steps = [
+        f"{n}{i} = f32[1,90] slice({n}t), slice={{[{i}:{i + 1}], [0:90]}}"
+        for n in "xy"
+        for i in range(3)
+    ]
+    for i, (j, k) in enumerate([(1, 2), (2, 0), (0, 1)]):
+        steps += [
+            f"p{i} = f32[1,90] multiply(x{j}, y{k})",
+            f"q{i} = f32[1,90] multiply(x{k}, y{j})",
+            f"r{i} = f32[1,90] subtract(p{i}, q{i})",
+        ]
+    turned = [f"{n}t = f32[3,90] transpose({n}), dimensions={{1,0}}" for n in "xy"]
+    root = "z = f32[3,90] concatenate(r0, r1, r2), dimensions={0}"
+    text = kernel("\n".join([*turned, *steps, root]), x="f32[90,3]", y="f32[90,3]")
+    for target in TARGETS:
+        check(text, target)
+        code = plan_loop(parse_hlo(text).entry.root, target_of(target)).emit()
+        assert len(code.functions) == 1
+
+
 @pytest.mark.parametrize("name", [x for x in BODIES if x != "nothing"])
 def test_objects_for_other_processors(name: str) -> None:
     body, parameters = BODIES[name]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from math import gcd
-from typing import Final
+from typing import Final, TypeAlias
 
 from lowtide.codegen import indexing
 from lowtide.codegen.elements.elements import Elements
@@ -30,6 +30,12 @@ _MOST_LINES: Final = 4000
 
 SHORTEST: Final = 32
 """Elements of a piece along the innermost loop that is worth a box."""
+
+_MOST_TOGETHER: Final = 4
+"""Boxes that are gone through together, at most."""
+
+_LINES_TOGETHER: Final = 400
+"""Lines of code of a point of all of them, at most: registers have to hold what is loaded."""
 
 _ROUNDS: Final = 12
 """How often loops are split, at most."""
@@ -49,21 +55,37 @@ class LoopAxis:
 
 @dataclass(frozen=True, slots=True)
 class LoopDomain:
-    """A box of an array of `dimensions`, by its loops, outermost first."""
+    """A box of an array of `dimensions`, by its loops, outermost first.
+
+    Boxes of the same sizes may be gone through together: `others` has where their loops begin.
+    """
 
     dimensions: tuple[int, ...]
     axes: tuple[LoopAxis, ...]
+    others: tuple[tuple[int, ...], ...] = ()
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """The number of steps of each loop."""
         return tuple([x.size for x in self.axes])
 
+    @property
+    def lows(self) -> tuple[int, ...]:
+        """Where each loop begins."""
+        return tuple([x.low for x in self.axes])
+
     def index(self, positions: Sequence[Affine]) -> Index:
         """Return the index in the array at a position along each loop."""
+        return self._index(positions, self.lows)
+
+    def indices(self, positions: Sequence[Affine]) -> list[Index]:
+        """Return the indices in all boxes at a position along each loop."""
+        return [self._index(positions, x) for x in (self.lows, *self.others)]
+
+    def _index(self, positions: Sequence[Affine], lows: Sequence[int]) -> Index:
         found = [indexing.ZERO] * len(self.dimensions)
-        for axis, position in zip(self.axes, positions, strict=True):
-            moved = position + axis.low
+        for axis, position, low in zip(self.axes, positions, lows, strict=True):
+            moved = position + low
             found[axis.dimension] = found[axis.dimension] + moved * axis.step
         return tuple(found)
 
@@ -84,6 +106,15 @@ class Trial:
         """The lines of code that a point takes, without vectors."""
         return len(self.elements.function.lines)
 
+    @property
+    def loads(self) -> int:
+        """The elements that a point reads."""
+        return len(set(self.elements.reads) - set(self.elements.writes))
+
+
+Box: TypeAlias = tuple[LoopDomain, Trial]
+"""A domain, and what was tried in it."""
+
 
 def whole(dimensions: tuple[int, ...], order: Sequence[int]) -> LoopDomain:
     """Return all of an array, with loops over its dimensions in an order."""
@@ -91,20 +122,21 @@ def whole(dimensions: tuple[int, ...], order: Sequence[int]) -> LoopDomain:
 
 
 def trial_of(domain: LoopDomain, target: Target, visit: Visit) -> Trial:
-    """Return notes of what `visit` does at an index of a domain."""
+    """Return notes of what `visit` does at an index of each box of a domain."""
     elements = scalar_elements(Function("trial"), target)
     positions = []
     with ExitStack() as loops:
         for size in domain.sizes:
             loop = loops.enter_context(elements.scopes.loop(0, "%size"))
             positions.append(elements.indices.variable(loop.index, size))
-        visit(elements, domain.index(positions))
+        for index in domain.indices(positions):
+            visit(elements, index)
     return Trial(elements, tuple([x.terms[0][0] if x.terms else None for x in positions]))
 
 
 def domains_of(
     dimensions: tuple[int, ...], order: Sequence[int], target: Target, visit: Visit
-) -> list[tuple[LoopDomain, Trial]]:
+) -> list[Box]:
     """Return boxes that are the whole of an array, each with a trial.
 
     `order` has the dimensions for the loops, outermost first. There are no boxes where there are no
@@ -113,7 +145,7 @@ def domains_of(
     if 0 in dimensions:
         return []
     waiting = [whole(dimensions, order)]
-    found: list[tuple[LoopDomain, Trial]] = []
+    found: list[Box] = []
     while waiting:
         domain, trial = _refined(waiting.pop(0), target, visit)
         cuts = _cuts(domain, trial)
@@ -124,6 +156,29 @@ def domains_of(
         else:
             waiting = [*_pieces(domain, *cut), *waiting]
     return found
+
+
+def alike(found: Sequence[Box]) -> list[list[Box]]:
+    """Return boxes in groups of the same sizes."""
+    groups: dict[tuple[LoopAxis, ...], list[Box]] = {}
+    for box in found:
+        groups.setdefault(tuple([replace(x, low=0) for x in box[0].axes]), []).append(box)
+    return list(groups.values())
+
+
+def together(boxes: Sequence[Box], target: Target, visit: Visit) -> Box | None:
+    """Return boxes of the same sizes as one domain, None where they read too little in common.
+
+    It is worth it where a third of the loads falls away.
+    """
+    if not 1 < len(boxes) <= _MOST_TOGETHER:
+        return None
+    first = boxes[0][0]
+    domain = replace(first, others=tuple([x.lows for x, _ in boxes[1:]]))
+    trial = trial_of(domain, target, visit)
+    loads = sum([x.loads for _, x in boxes])
+    is_shared = 3 * trial.loads <= 2 * loads and trial.lines <= _LINES_TOGETHER
+    return (domain, trial) if is_shared and loads else None
 
 
 # -- factors -----------------------------------------------------------------------------------

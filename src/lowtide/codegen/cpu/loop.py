@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from math import prod
 
 from lowtide.codegen.arrays import strides
-from lowtide.codegen.cpu.loop_kernel import loop_part
+from lowtide.codegen.cpu.loop_kernel import loop_part, nests_of
 from lowtide.codegen.cpu.loop_nest import Job
 from lowtide.codegen.domain import domains_of
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.moves import moved_types, retyped
-from lowtide.codegen.elements.operands import bind, leaves, members
+from lowtide.codegen.elements.operands import Bound, bind, leaves, members
 from lowtide.codegen.elements.outputs import KernelOutput, outputs_of, stored
 from lowtide.codegen.indexing import Index
 from lowtide.codegen.kernel import KernelCode, KernelPlan
@@ -58,16 +58,17 @@ def loop_parts(
     """
     raw = moved_types(members(instruction))
 
+    known: dict[Elements, Bound] = {}
+
     def visit(elements: Elements, index: Index) -> None:
         elements.raw = raw
-        bound = retyped(bind(elements.function, instruction), raw)
-        stored(elements, outputs, bound, [index], None)
+        if elements not in known:
+            known[elements] = retyped(bind(elements.function, instruction), raw)
+        stored(elements, outputs, known[elements], [index], None)
 
     shape = leaves(instruction.shape)[outputs[0].array]
     order = sorted(range(shape.rank), key=lambda d: -strides(shape)[d])
     found = domains_of(outputs[0].dimensions, order, target, visit)
     job = Job(instruction, target, tuple(outputs), raw)
-    return [
-        loop_part(job, f"{name}_{number}", domain, trial)
-        for number, (domain, trial) in enumerate(found)
-    ]
+    nests = nests_of(job, found, visit)
+    return [loop_part(nest, f"{name}_{number}") for number, nest in enumerate(nests)]

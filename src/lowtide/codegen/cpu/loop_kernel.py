@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from math import prod
 
 from lowtide.codegen.cpu.cost import loop_seconds, vector_cycles
 from lowtide.codegen.cpu.element_streaming import either, is_large
 from lowtide.codegen.cpu.loop_nest import Job, LoopNest, nest_of
 from lowtide.codegen.cpu.loop_writer import LoopWriter
-from lowtide.codegen.domain import LoopDomain, Trial
+from lowtide.codegen.domain import Box, Visit, alike, together
 from lowtide.codegen.elements.operands import leaves, members
 from lowtide.codegen.elementwise.memory import STREAMED
 from lowtide.codegen.parts import KernelPart
 
 
-def loop_part(job: Job, name: str, domain: LoopDomain, trial: Trial) -> KernelPart:
-    """Return the function that computes and stores the elements of a domain of outputs."""
-    nest = nest_of(job, domain, trial)
+def nests_of(job: Job, boxes: Sequence[Box], visit: Visit) -> Iterator[LoopNest]:
+    """Yield the loops over boxes; those that read the same elements are gone through together.
+
+    Tiles have one box each.
+    """
+    for group in alike(boxes):
+        joined = together(group, job.target, visit)
+        nest = nest_of(job, *joined) if joined is not None else None
+        if nest is not None and nest.order.tiled is None:
+            yield nest
+        else:
+            yield from [nest_of(job, *x) for x in group]
+
+
+def loop_part(nest: LoopNest, name: str) -> KernelPart:
+    """Return the function that computes and stores the elements of outputs."""
+    job = nest.job
     units = nest.pieces.units
     each = _seconds(nest) / units
     plain = LoopWriter(nest, name)
@@ -37,7 +52,8 @@ def _is_streamed(nest: LoopNest) -> bool:
     job, lanes = nest.job, nest.order.lanes
     results = leaves(job.instruction.shape)
     kept = [results[x.array] for x in job.outputs]
-    nbytes = prod(nest.domain.sizes) * sum([x.element_type.nbytes for x in kept])
+    boxes = 1 + len(nest.domain.others)
+    nbytes = boxes * prod(nest.domain.sizes) * sum([x.element_type.nbytes for x in kept])
     if not lanes or not is_large(job.target, nbytes):
         return False
     return nest.order.tiled is None or all(x.element_type.nbytes * lanes >= 64 for x in kept)

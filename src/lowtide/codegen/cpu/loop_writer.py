@@ -156,10 +156,11 @@ class LoopWriter:
         """What is computed and stored at a position of all loops."""
         unrolled = self.nest.order.unrolled
         if unrolled is None:
-            indices = [self._index(x) for x in self._at_once(at)]
+            places = self._at_once(at)
         else:
             steps = range(self.sizes[unrolled])
-            indices = [self._index({**at, unrolled: indexing.constant(x)}) for x in steps]
+            places = [{**at, unrolled: indexing.constant(x)} for x in steps]
+        indices = [index for place in places for index in self._indices(place)]
         before = len(self.elements.reads)
         stored(self.elements, self.nest.job.outputs, self.bound, indices, mask)
         if mask is None:
@@ -174,7 +175,7 @@ class LoopWriter:
         steps = range(self.nest.at_once)
         return [{**at, loop.group: (first + x).within(0, loop.size - 1)} for x in steps]
 
-    def _index(self, at: Positions) -> Index:
+    def _indices(self, at: Positions) -> list[Index]:
         space, domain = self.nest.space, self.nest.domain
         positions = [at[group] for group in range(len(space.groups))]
-        return domain.index(space.index(self.elements, positions)[: len(domain.axes)])
+        return domain.indices(space.index(self.elements, positions)[: len(domain.axes)])

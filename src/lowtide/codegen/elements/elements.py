@@ -168,9 +168,12 @@ class Elements:
 
         Of an array without elements, which can be asked for by indices from memory only, it is 0.
         """
+        return self.read_place(array, offset(array.shape, index), mask)
+
+    def read_place(self, array: Array, place: Affine, mask: Mask | None) -> Element:
+        """Load the element of an array that so many others lie before, as `read` does."""
         if not array.shape.element_count:
             return Element((memory.constant(array.shape.element_type, 0),), 0)
-        place = offset(array.shape, index)
         self.reads.append((array, place))
         level = max(place.level, 0 if mask is None else mask.level)
         value: Value = self.scopes.once(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Final
 
-from lowtide.codegen.elementwise import tanh_stretches
+from lowtide.codegen.elementwise import erf_stretches, tanh_stretches
 from lowtide.codegen.elementwise.coefficients import ERF_FAR, ERF_NEAR, EXP, EXP_SHORT
 from lowtide.codegen.elementwise.estimates import estimated_exp, is_gpu
 from lowtide.codegen.elementwise.number import Number, fma, horner
@@ -235,7 +235,23 @@ _ONE: Final = {"float": 4.0, "double": 6.0}
 
 def erf(x: Number) -> Number:
     """Return the error function."""
+    if has_wide(x) and not x.is_double:
+        return _erf_by_stretches(x)
     size = x.abs().at_most(_ONE[x.element])
     near = fma(horner(x * x, ERF_NEAR[x.element]), x, x)
     far = 1.0 - small_exp(-horner(size, ERF_FAR[x.element]))
     return (size > _NEAR[x.element]).select(far.copysign(x), near)
+
+
+def _erf_by_stretches(x: Number) -> Number:
+    """The error function of floats, from the value at the centre of a stretch of numbers.
+
+    In the first stretch, whose value is 0, the distance from its centre is most of the result.
+    """
+    size = x.abs().at_most(erf_stretches.LAST)
+    number = (size + erf_stretches.ROUNDER).bits()
+    d = size - looked_up(number, erf_stretches.CENTERS)
+    first, *rest = [looked_up(number, x) for x in erf_stretches.SLOPES]
+    slope = reduce(lambda total, more: fma(total, d, more), rest, first)
+    value = looked_up(number, erf_stretches.VALUES)
+    return fma(slope, d, value.where(value < d, d)).copysign(x)

@@ -260,6 +260,24 @@ def test_panels_are_packed_by_no_processor_whose_vectors_they_fill() -> None:
         assert not any(x.name.startswith("pack_") for x in plan.emit().functions)
 
 
+@pytest.mark.parametrize("target", ["native", "avx2"])
+@pytest.mark.parametrize("rest", ["64,3", "48,4", "96,1", "16,7"])
+def test_columns_with_k_between_them_are_vectors_where_they_lie(rest: str, target: str) -> None:
+    """Dimensions that lie like one are read like one, though the last one fills no vector.
+
+    As many as there are steps of k between them look like a panel, which no tile is as wide as.
+    """
+    kernel = check(
+        "HloModule m\n\nENTRY e {\n  x = f32[64,29] parameter(0)\n"
+        f"  y = f32[4,64,{rest}] parameter(1)\n  ROOT d = f32[29,4,{rest}] dot(x, y), "
+        "lhs_contracting_dims={0}, rhs_contracting_dims={1}\n}\n",
+        target=TARGETS[target],
+        factor=2,
+    )
+    assert "masked.gather" not in kernel.text
+    assert not any(x.name.startswith("tile_1x") for x in kernel.plan.emit().functions)
+
+
 def test_strips_of_several_matrices() -> None:
     kernel = check(text_of(F32, ("bmk", "bkn"), {"b": 3, "m": 2, "n": 600, "k": 500}))
     assert any(x.name.startswith("strip_") for x in kernel.plan.emit().functions)

@@ -35,9 +35,9 @@ NEAR_ROWS: Final = 224
 SET_BYTES: Final = 2048
 """Rows so far apart, or multiples of it, fall into the same lines of a first cache."""
 
-PAGE_BYTES: Final = 4096
-"""Steps of k so far apart, or multiples of it, fall into one line of a first cache: what a tile has
-read is gone when the next tile of rows reads it."""
+PAGES_BYTES: Final = 8192
+"""Steps of k so far apart, or multiples of it, fall into one line of a first cache and few of a
+second one: what a tile has read is gone when the next tile of rows reads it."""
 
 DIRECT_TILES: Final = 3
 """Tiles of rows for which columns are read as they lie all the same."""
@@ -47,6 +47,10 @@ FAR_BYTES: Final = 3072
 
 FEW_STEPS: Final = 128
 """Steps of k that do so without harm."""
+
+PANEL_ROWS: Final = 4
+"""Rows of a tile that registers hold at least of a panel that is read as it lies: the tile is as
+wide, and one of fewer rows takes longer to load than to multiply."""
 
 TILE_ROWS: Final = 13
 """Rows of a tile otherwise: each is a stream of its own."""
@@ -108,9 +112,10 @@ _OTHER_WAY: Final = {
 
 
 def lies_in_panels(how: Arithmetic, columns: OperandSide, target: Target) -> bool:
-    """Whether columns lie in panels of whole vectors, which need no packing."""
+    """Whether columns lie in panels of whole vectors, as wide as tiles, which need no packing."""
+    vectors, rest = divmod(columns.panel, how.lanes(target))
     is_alone = how.group == how.planes == 1 and columns.is_plain(how)
-    return is_alone and columns.panel > 0 and columns.panel % how.lanes(target) == 0
+    return is_alone and vectors > 0 and not rest and how.fits(PANEL_ROWS, vectors, target)
 
 
 def _columns_way(
@@ -131,7 +136,7 @@ def _columns_way(
         return ColumnUnits.ALONG_COLUMNS
     apart = step * columns.type.nbytes
     most = DIRECT_ROWS // 2 if apart % SET_BYTES == 0 else DIRECT_ROWS
-    if apart % PAGE_BYTES == 0:
+    if apart % PAGES_BYTES == 0:
         most = min(most, DIRECT_TILES * direct.rows)
     if apart <= NEAR_BYTES:
         most = NEAR_ROWS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from lowtide.codegen import elementwise
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
 from lowtide.codegen.cpu.contraction.geometry import Roles, placed
@@ -136,6 +138,10 @@ class OperandSide:
         return fn.gep(base, fn.mul(total, self.type.nbytes))
 
 
+_Groups: TypeAlias = tuple[tuple[tuple[int, ...], LanePosition], ...]
+"""Dimensions of an operand, and the position along them."""
+
+
 @dataclass(frozen=True, slots=True)
 class OperandReader:
     """Reads elements of an operand in one function, converted to what is multiplied."""
@@ -149,27 +155,37 @@ class OperandReader:
         self, batch: Affine, free: LanePosition, inner: LanePosition, mask: Mask | None
     ) -> Value:
         """Return elements by batch, row or column, and place along the contracted dimension."""
-        side, elements = self.side, self.elements
+        side = self.side
         groups = (
             (side.roles.batch, LanePosition(batch)),
             (side.roles.free, free),
             (side.roles.inner, inner),
         )
-        index = placed(
-            len(side.dimensions),
-            tuple([(d, digits(elements, x, side.sizes(d))) for d, x in groups]),
-        )
-        value = self._value(index, mask)
+        value = self._element(groups, mask) if side.view is None else self._lying(groups, mask)
         if side.rounded_to is not None:
             value = self._rounded(value, side.rounded_to)
         return self._converted(value, self.how.element_of(value.type))
 
-    def _value(self, index: tuple[Affine, ...], mask: Mask | None) -> Value:
-        instruction = self.side.instruction
-        array = self.frame.arrays.get(instruction)
-        if array is None:
-            return self.elements.at(instruction, index, self.frame, mask)
-        return self.elements.read(array, index, mask).values[0]
+    def _element(self, groups: _Groups, mask: Mask | None) -> Value:
+        """The element as the kernel computes it."""
+        side, elements = self.side, self.elements
+        placed_ = [(d, digits(elements, x, side.sizes(d))) for d, x in groups]
+        index = placed(len(side.dimensions), tuple(placed_))
+        return elements.at(side.instruction, index, self.frame, mask)
+
+    def _lying(self, groups: _Groups, mask: Mask | None) -> Value:
+        """The element where it lies: dimensions that lie like one are numbered like one."""
+        view, elements = self.side.view, self.elements
+        assert view is not None
+        array = self.frame.arrays[view.source]
+        place = ZERO + view.offset
+        for dimensions, position in groups:
+            found = view.runs(dimensions)
+            along = digits(elements, position, tuple([x.size for x in found]))
+            for entry, run in zip(along, found, strict=True):
+                place = place + entry * run.step
+        last = max(array.shape.element_count - 1, 0)
+        return elements.read_place(array, place.within(0, last), mask).values[0]
 
     def _rounded(self, value: Value, how: ReducePrecision) -> Value:
         fn, target = self.elements.function, self.elements.target
