@@ -154,11 +154,14 @@ class Family:
         """Yield the plans that fit a budget, cheapest first.
 
         Those that are known to need more are not worked out, nor from the deadline on more than the
-        one that is likely to fit.
+        one that is likely to fit. Where there is a deadline that one is worked out first: it is
+        there where the others come too late.
         """
         if self.plain.arena_bytes <= budget:
             yield self.plain
             return
+        if self._deadline.is_timed:
+            self._expect(budget)
         exact = self.graphs.is_exact
         for number, choice in enumerate(self.choices):
             if exact and choice.nbytes > budget * _MARGIN:
@@ -173,6 +176,14 @@ class Family:
                 yield found
             if is_last:
                 return
+
+    def _expect(self, budget: int) -> None:
+        """Work out the cheapest plan that fits a budget by the graphs."""
+        fitting = (i for i, choice in enumerate(self.choices) if choice.nbytes <= budget)
+        with self._deadline.until_interrupted():
+            likely = next(fitting, None)
+            if likely is not None:
+                self.arena_bytes(likely)
 
     def arena_bytes(self, number: int) -> int:
         """Return the arena of the plan of a choice, worked out when it is first asked for."""
