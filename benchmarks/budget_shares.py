@@ -148,11 +148,10 @@ def main() -> None:
         for share in options.shares:
             rows.append(measured(path, share, options.deadline))
             print(rows[-1], file=sys.stderr, flush=True)
-    text = table(rows, options.deadline)
+        if options.write is not None:
+            replace_section(options.write, "shares", table(rows, options.deadline))
     if options.write is None:
-        print(text)
-    else:
-        replace_section(options.write, "shares", text)
+        print(table(rows, options.deadline))
 
 
 if __name__ == "__main__":
