@@ -1,11 +1,13 @@
 """Faults planted in a copy of the sources, one at a time: which tests see each of them?
 
-    python benchmarks/planted_faults.py [--only NAME ...] [--list] [--again] [--write FILE]
+    python benchmarks/planted_faults.py [--layer NAME ...] [--only NAME ...] [--list] [--again]
+                                        [--write FILE]
 
 `benchmarks/faults/` has the faults. Each replaces a text that occurs once in a file of the package,
 and names the tests that should fail. These run in a temporary copy of the tree, first without any
 fault, where they have to pass, then with each of their faults. What was found is kept beside the
-table of `--write` and serves again as long as fault, file and tests are the same. Exit status 1
+table of `--write` and serves again as long as fault, file and tests are the same. Where only some
+faults or layers are planted, the rows of the others stay in the table as they are. Exit status 1
 where a fault that is not said to be equivalent survives, or cannot be planted.
 """
 
@@ -22,7 +24,7 @@ import sys
 import tempfile
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from compileall import compile_dir
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -226,20 +228,27 @@ def _files(tests: Sequence[str]) -> Iterator[Path]:
 # -- the table -------------------------------------------------------------------------------------
 
 
-def document(rows: Sequence[tuple[Fault, Outcome]], count: int | None = None) -> str:
-    """Return the table of all faults, or of those of `count` that were planted."""
+def document(
+    rows: Sequence[tuple[Fault, Outcome]],
+    count: int | None = None,
+    places: Mapping[str, str] | None = None,
+) -> str:
+    """Return the table of all faults, or of those of `count` that were planted.
+
+    `places` says on which processors those of a layer were planted, where not all on this one.
+    """
     states = Counter(outcome.state for _, outcome in rows)
     caught = sum([states[x] for x in SEEN])
     head = (
         f"Of {len(rows)} faults, the tests catch {caught}; {states[EQUIVALENT]} are equivalent to "
         f"the code without them, {states[SURVIVED]} survive. Written by `python "
-        f"benchmarks/planted_faults.py --write docs/planted_faults.md` on {_processor()}. Each "
-        "fault is planted by itself in a copy of the tree, where only the tests that it names "
-        "run, up to the first that fails; a run that does not end counts as caught. `--only NAME` "
-        "plants one."
+        "benchmarks/planted_faults.py --write docs/planted_faults.md`, a layer at a time with "
+        "`--layer NAME`. Each fault is planted by itself in a copy of the tree, where only the "
+        "tests that it names run, up to the first that fails; a run that does not end counts as "
+        "caught. `--only NAME` plants one."
     )
     if count is not None and count > len(rows):
-        head += f" {count - len(rows)} more of {FAULTS.name}/ were not planted in this run."
+        head += f" {count - len(rows)} more of {FAULTS.name}/ have no row yet."
     lines = ["# Planted faults", "", fill(head, 100), ""]
     lines += ["| layer | faults | caught | equivalent | survived |", "|---|---|---|---|---|"]
     for layer in dict.fromkeys([fault.layer for fault, _ in rows]):
@@ -248,9 +257,58 @@ def document(rows: Sequence[tuple[Fault, Outcome]], count: int | None = None) ->
         cells += [found[EQUIVALENT], found[SURVIVED]]
         lines.append(f"| {layer} | " + " | ".join(map(str, cells)) + " |")
     for layer in dict.fromkeys([fault.layer for fault, _ in rows]):
-        lines += ["", f"## {layer}", "", "| fault | file | outcome |", "|---|---|---|"]
+        place = (places or {}).get(layer) or _processor()
+        lines += ["", f"## {layer}", "", f"{_ON}{place}.", ""]
+        lines += ["| fault | file | outcome |", "|---|---|---|"]
         lines += [_row(fault, outcome) for fault, outcome in rows if fault.layer == layer]
     return "\n".join(lines) + "\n"
+
+
+_ON: Final = "Planted on "
+
+
+def merged(
+    text: str, rows: Sequence[tuple[Fault, Outcome]], known: Sequence[Fault]
+) -> tuple[list[tuple[Fault, Outcome]], dict[str, str]]:
+    """Return the rows of a table with some of them made anew, and the processors of each layer.
+
+    Rows of faults that are no longer known go.
+    """
+    outcomes, places = _earlier(text)
+    for fault, outcome in rows:
+        outcomes[fault.layer, fault.name] = outcome
+    for layer in dict.fromkeys([fault.layer for fault, _ in rows]):
+        fresh = {fault.name for fault, _ in rows}
+        is_whole = all(x.name in fresh for x in known if x.layer == layer)
+        before = [] if is_whole else places.get(layer, "").split(" and ")
+        places[layer] = " and ".join(dict.fromkeys([*filter(None, before), _processor()]))
+    every = [(x, outcomes[x.layer, x.name]) for x in known if (x.layer, x.name) in outcomes]
+    return every, places
+
+
+def _earlier(text: str) -> tuple[dict[tuple[str, str], Outcome], dict[str, str]]:
+    """The outcomes of a table by layer and fault, and the processors of its layers."""
+    outcomes: dict[tuple[str, str], Outcome] = {}
+    places: dict[str, str] = {}
+    layer = ""
+    for line in text.splitlines():
+        if line.startswith("## "):
+            layer = line.removeprefix("## ")
+        elif line.startswith(_ON):
+            places[layer] = line.removeprefix(_ON).removesuffix(".")
+        elif layer and line.startswith("| ") and not line.startswith("| fault |"):
+            name, _, said = [x.strip() for x in line.strip("| ").split(" | ", 2)]
+            outcomes[layer, name] = _outcome_said(said)
+    return outcomes, places
+
+
+def _outcome_said(said: str) -> Outcome:
+    """The outcome that a row says; see `_row`."""
+    if said.startswith(f"{EQUIVALENT}: "):
+        return Outcome(EQUIVALENT)
+    if said in (HANG, SURVIVED, STALE, BROKEN):
+        return Outcome(said)
+    return Outcome(CAUGHT, said.replace(" ", "::"))
 
 
 def _row(fault: Fault, outcome: Outcome) -> str:
@@ -267,8 +325,16 @@ def _processor() -> str:
     return found.group(1) if found is not None else processor() or "an unknown processor"
 
 
+def write(page: Path, rows: Sequence[tuple[Fault, Outcome]], known: Sequence[Fault]) -> None:
+    """Write a table with some rows made anew; those of faults that were not planted stay."""
+    text = page.read_text() if page.exists() else ""
+    every, places = merged(text, rows, known)
+    page.write_text(document(every, len(known), places))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--layer", nargs="+", metavar="NAME", help="plant the faults of these only")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="plant these faults only")
     parser.add_argument("--list", action="store_true", help="list the faults, and plant none")
     parser.add_argument("--known", action="store_true", help="use earlier outcomes, and plant none")
@@ -282,15 +348,19 @@ def main() -> int:
     unknown = {*(given.only or ())} - {x.name for x in known}
     if unknown:
         parser.error(f"no fault {', '.join(sorted(unknown))}; see --list")
+    strange = {*(given.layer or ())} - {x.layer for x in known}
+    if strange:
+        parser.error(f"no layer {', '.join(sorted(strange))}; see --list")
     chosen = [x for x in known if not given.only or x.name in given.only]
+    chosen = [x for x in chosen if not given.layer or x.layer in given.layer]
     results = Results((given.write or DOCUMENT).with_suffix(".jsonl"))
     if given.known:
         digests = [(fault, digest_of(fault)) for fault in chosen]
         rows = [(fault, results.known[x]) for fault, x in digests if x in results.known]
     else:
         rows = list(_outcomes(chosen, results, again=given.again))
-    if given.write and not given.only:
-        given.write.write_text(document(rows, len(known)))
+    if given.write:
+        write(given.write, rows, known)
     states = Counter(outcome.state for _, outcome in rows)
     print(", ".join([f"{count} {state}" for state, count in sorted(states.items())]))
     return int(not {*states} <= {*SEEN, EQUIVALENT})

@@ -18,6 +18,8 @@ from benchmarks.planted_faults import (
     digest_of,
     document,
     faults,
+    merged,
+    write,
 )
 
 LEAST = 150
@@ -66,9 +68,40 @@ def test_the_table_names_what_survives() -> None:
     assert "equivalent: it says the same" in text
 
 
+def test_rows_of_what_is_not_planted_anew_stay(tmp_path: Path) -> None:
+    known = faults()
+    layer = known[0].layer
+    page = tmp_path / "page.md"
+    every = [(x, Outcome(CAUGHT, "room/test_x.py::test_y")) for x in known]
+    page.write_text(document(every, places=dict.fromkeys([x.layer for x in known], "a machine")))
+    anew = [(x, Outcome(SURVIVED)) for x in known if x.layer == layer]
+    rows, places = merged(page.read_text(), anew, known)
+    assert [x for x, _ in rows] == known
+    assert {outcome.state for x, outcome in rows if x.layer == layer} == {SURVIVED}
+    assert [x for x in rows if x[0].layer != layer] == [x for x in every if x[0].layer != layer]
+    assert "a machine" not in places[layer]
+    write(page, anew[:1], known)
+    rows, places = merged(page.read_text(), [], known)
+    assert [outcome.state for _, outcome in rows].count(SURVIVED) == 1
+    assert places[layer].startswith("a machine and ")
+    assert f"| {layer} | {len(anew)} | {len(anew) - 1} | 0 | 1 |" in page.read_text()
+
+
+def test_rows_of_faults_that_are_gone_go(tmp_path: Path) -> None:
+    known = faults()
+    page = tmp_path / "page.md"
+    write(page, [(known[0], Outcome(CAUGHT, "a.py::b")), (known[1], Outcome(SURVIVED))], known)
+    assert [x.name for x, _ in merged(page.read_text(), [], known[1:])[0]] == [known[1].name]
+    assert f"{len(known) - 2} more" in page.read_text().replace("\n", " ")
+
+
 @pytest.mark.parametrize(
     ("options", "status", "words"),
-    [(["--list"], 0, "checker"), (["--only", "no-such-fault"], 2, "no fault no-such-fault")],
+    [
+        (["--list"], 0, "checker"),
+        (["--only", "no-such-fault"], 2, "no fault no-such-fault"),
+        (["--layer", "no-such-layer"], 2, "no layer no-such-layer"),
+    ],
 )
 def test_the_command(options: list[str], status: int, words: str) -> None:
     command = [sys.executable, "benchmarks/planted_faults.py", *options]

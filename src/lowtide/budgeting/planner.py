@@ -95,8 +95,10 @@ _MARGIN: Final = 1.25
 """Where graphs are exact, no arena is smaller than what they say by more than this factor: copies
 that share a buffer may save a little."""
 
-_QUICK_SHARES: Final = (1.0, 0.92, 0.8)
-"""The parts of a budget for which a first plan is tried, in turn."""
+_QUICK_TRIES: Final = 4
+"""How often a first plan is tried."""
+_QUICK_STEPS: Final = 0.8, 0.998
+"""The parts of what was tried for of which the next try is for one."""
 
 _KEPT_INSTRUCTIONS: Final = 100_000
 """Plans of a family are kept as long as they have not more instructions than this together."""
@@ -136,25 +138,30 @@ class Family:
         return found
 
     def _quick_plans(self, budget: int) -> Iterator[PlannedPoint]:
-        for share in _QUICK_SHARES:
-            choice = quick_choice(self.graphs, int(budget * share))
+        """Yield plans within a budget, each tried for as much less as the last one was above it."""
+        room = float(budget)
+        for _ in range(_QUICK_TRIES):
+            choice = quick_choice(self.graphs, int(room))
             if choice is None:
                 return
             found = self._plan_of(choice)
             if found.arena_bytes <= budget:
-                cost = 100 * choice.extra_seconds / max(plain_seconds(self.graphs), 1e-12)
-                self._progress(f"a plan of {found.arena_bytes:,} bytes takes {cost:.1f}% more time")
                 yield found
+            least, most = _QUICK_STEPS
+            room *= max(least, min(most, budget / max(1, found.arena_bytes)))
 
     def points(self, budget: int) -> Iterator[PlannedPoint]:
         """Yield the plans that fit a budget, cheapest first.
 
         Those that are known to need more are not worked out, nor from the deadline on more than the
-        one that is likely to fit.
+        one that is likely to fit. Where there is a deadline that one is worked out first: it is
+        there where the others come too late.
         """
         if self.plain.arena_bytes <= budget:
             yield self.plain
             return
+        if self._deadline.is_timed:
+            self._expect(budget)
         exact = self.graphs.is_exact
         for number, choice in enumerate(self.choices):
             if exact and choice.nbytes > budget * _MARGIN:
@@ -169,6 +176,14 @@ class Family:
                 yield found
             if is_last:
                 return
+
+    def _expect(self, budget: int) -> None:
+        """Work out the cheapest plan that fits a budget by the graphs."""
+        fitting = (i for i, choice in enumerate(self.choices) if choice.nbytes <= budget)
+        with self._deadline.until_interrupted():
+            likely = next(fitting, None)
+            if likely is not None:
+                self.arena_bytes(likely)
 
     def arena_bytes(self, number: int) -> int:
         """Return the arena of the plan of a choice, worked out when it is first asked for."""
@@ -255,7 +270,7 @@ class BudgetPlanner:
         """
         if self.own.plain.arena_bytes <= budget:
             return Fit(budget, self.own.plain, None, None)
-        quick = self.own.quick(budget) if self.deadline.is_timed else None
+        quick = self._told(self.own.quick(budget)) if self.deadline.is_timed else None
         if quick is not None and self.deadline.passed:
             return Fit(budget, quick, None, self.bound(budget), was_late=True)
         best = self._first_fit(self.own, budget)
@@ -306,7 +321,17 @@ class BudgetPlanner:
         return replace(plan, report=replace(plan.report, caveats=tuple(caveats)))
 
     def _first_fit(self, family: Family, budget: int) -> PlannedPoint | None:
-        return next(family.points(budget), None)
+        return self._told(next(family.points(budget), None))
+
+    def _told(self, found: PlannedPoint | None) -> PlannedPoint | None:
+        """A plan that fits, if there is one, once whoever waits knows of it."""
+        if found is not None:
+            with self.deadline.held():
+                cost = 100 * found.extra_seconds / max(self.base_seconds, 1e-12)
+            of = f" of the program after {found.variant}" if found.variant else ""
+            text = f"a plan{of} of {found.arena_bytes:,} bytes takes {cost:.1f}% more time"
+            self._progress(text)
+        return found
 
     def bound(self, budget: int) -> ModuleBound:
         """Return what is proved for a budget; the less, the earlier the deadline is."""

@@ -13,6 +13,7 @@ from lowtide.compiler.stages import merging, pipeline
 from lowtide.ir import LowtideError, Module
 from lowtide.ir.clone import clone_module
 from lowtide.least_memory import LeastMemory, least_memory
+from lowtide.least_memory.results import with_own_results
 from lowtide.passes import run_pipeline
 from lowtide.passes.dead_code import has_dead_code
 from lowtide.passes.registry import late_passes
@@ -47,18 +48,18 @@ def _forms(module: Module, on_chip: Module | None = None) -> Iterator[Module]:
     """Yield the forms of a module at the stage "layout" from which a compilation may begin.
 
     Barriers may go in a compilation: the module without them is one more, and the lower bound of
-    both holds.
+    both holds. Each result has a buffer of its own.
     """
     if on_chip is None or has_dead_code(on_chip):
         form = clone_module(module)
         run_pipeline(form, late_passes(_ON_CHIP))
     else:
         form = on_chip  # The values that were found for its kernels are kept with it.
-    yield form
+    yield with_own_results(form)
     if has_barriers(form):
         merged = clone_module(module)
         run_pipeline(merged, (*merging(), *late_passes(_ON_CHIP)))
-        yield merged
+        yield with_own_results(merged)
 
 
 def shown_by(least: LeastMemory) -> CompilationCut:

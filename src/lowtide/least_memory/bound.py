@@ -8,10 +8,10 @@ from typing import Final, final
 
 from lowtide.analysis.call_graph import while_body
 from lowtide.analysis.dataflow import ComputationDataflow, Dataflow, dataflow
-from lowtide.analysis.donation import asked_donations
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.least_memory.kinds import Kind, kind_of
 from lowtide.least_memory.moments import Cut, Moments, When
+from lowtide.least_memory.results import lasting_arguments
 from lowtide.least_memory.values import ProgramValues, values_of
 from lowtide.records import dataclass
 
@@ -78,23 +78,11 @@ def least_memory(module: Module, most_work: int = DEFAULT_WORK) -> LeastMemory:
     """
     flows = dataflow(module.entry)
     flow = flows[module.entry]
-    lasting = {*flow.parameters} - _offered(module, flow)
+    lasting = lasting_arguments(module, flow)
     held = sum([flow.value_bytes[v] for v in lasting])
     found = _Search(flows, most_work).of(module.entry, lasting)
     once = {x.opcode for flow in flows.values() for x in flow.nodes if kind_of(x) is not Kind.FREE}
     return LeastMemory(held + found.nbytes, found.moments, found.is_whole, held, frozenset(once))
-
-
-def _offered(module: Module, flow: ComputationDataflow) -> set[int]:
-    """The values of arguments that may be overwritten, by the outputs named for them or others."""
-    found = set()
-    for donation in asked_donations(module):
-        leaves = zip(
-            donation.instruction.shape.leaves(), flow.leaves_of(donation.instruction), strict=True
-        )
-        depth = len(donation.index)
-        found |= {value for (index, _), value in leaves if index[:depth] == donation.index}
-    return found
 
 
 @final

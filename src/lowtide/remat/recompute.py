@@ -14,6 +14,7 @@ from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.records import dataclass
 from lowtide.remat.gaps import Base, base_of
 from lowtide.remat.greedy import Scratch, fit, margins, prune, scratch_of
+from lowtide.remat.improve import Improver
 from lowtide.remat.lazy import unfold
 from lowtide.remat.measure import NO_CAP, measure
 from lowtide.remat.tables import Int64Array, tables_of
@@ -128,13 +129,15 @@ def quick_sequence(
 ) -> Int64Array | None:
     """Return a sequence whose steps hold at most `cap` bytes, None where none is found.
 
-    It is the order, in which what lives too long is dropped and computed again. Nodes in `once`
-    never run again. Raises ValueError where the graph does not say how long its nodes run.
+    It is the order, in which what lives too long is dropped and computed again, less the runs that
+    it can do without once others have moved. Nodes in `once` never run again. Raises ValueError
+    where the graph does not say how long its nodes run.
     """
     tables = tables_of(graph, once)
-    maker = Recompute(base_of(tables, order), scratch_of(tables.problem.graph))
+    scratch = scratch_of(tables.problem.graph)
+    maker = Recompute(base_of(tables, order), scratch)
     for reach in _REACHES:
         plan = maker.plan(0, maker.base.nothing_dropped(), cap, reach)
         if plan is not None:
-            return maker.sequence(plan.dropped, plan.reach)
+            return Improver(tables, scratch).improved(maker.sequence(plan.dropped, plan.reach), cap)
     return None

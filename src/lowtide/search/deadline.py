@@ -24,6 +24,14 @@ class Deadline:
         self.was_interrupted = False
         """Whether Ctrl-C ended the search."""
 
+    @classmethod
+    def of_cpu_seconds(cls, seconds: float) -> Deadline:
+        """Return one that comes after so much CPU time: on a busy machine no earlier."""
+        made = cls()
+        made._guard = process_time() + seconds
+        made.is_timed = True
+        return made
+
     @property
     def passed(self) -> bool:
         """Whether it is over."""

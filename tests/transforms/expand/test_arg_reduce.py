@@ -38,6 +38,16 @@ PLAIN = """choose {{ a = {0}[] parameter(0)
   place = {1}[] select(first, i, j)
   ROOT r = ({0}[], {1}[]) tuple(value, place) }}"""
 
+# {3}: maximum or minimum; with NaN on either side the second place is taken
+BY_EXTREMUM = """choose {{ a = {0}[] parameter(0)
+  i = {1}[] parameter(1)
+  b = {0}[] parameter(2)
+  j = {1}[] parameter(3)
+  value = {0}[] {3}(a, b)
+  first = pred[] compare(a, b), direction={2}
+  place = {1}[] select(first, i, j)
+  ROOT r = ({0}[], {1}[]) tuple(value, place) }}"""
+
 
 def body(kind: str, place: str, start: str, dimension: int, places: str = "") -> str:
     iota = places or f"p = {place}[3,7,5] iota(), iota_dimension={dimension}"
@@ -81,6 +91,24 @@ def test_places_of_numbers(kind: str, dimension: int, how: str, start: str) -> N
         same(before, after, elements(kind, seed))
 
 
+@pytest.mark.parametrize("kind", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize("dimension", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("how", "start", "best"), [("GE", "-inf", "maximum"), ("LE", "inf", "minimum")]
+)
+def test_places_by_what_is_greater(
+    kind: str, dimension: int, how: str, start: str, best: str
+) -> None:
+    computation = BY_EXTREMUM.format(kind, "s32", how, best)
+    before, after = expanded_with(body(kind, "s32", start, dimension), computation)
+    assert all(len(x.operands) < 3 for x in after.entry.instructions.values() if is_reduce(x))
+    for seed in range(3):
+        given = elements(kind, seed)
+        for place in ((0, 0, 0), (1, -1, 3), (2, 6, 4), (0, 3, 2)):
+            given[place] = np.nan
+            same(before, after, given)
+
+
 @pytest.mark.parametrize(
     ("kind", "place", "how", "start"),
     [
@@ -117,6 +145,18 @@ OTHERS = {
     "places that are given": (
         body("f32", "s32", "-inf", 1, "p = s32[3,7,5] parameter(1)"),
         BY_NAN,
+        "f32",
+        "GT",
+    ),
+    "the least by what is greater": (
+        body("f32", "s32", "-inf", 1),
+        BY_EXTREMUM.replace("{3}", "maximum"),
+        "f32",
+        "LE",
+    ),
+    "the last of equal maxima": (
+        body("f32", "s32", "-inf", 1),
+        BY_EXTREMUM.replace("{3}", "maximum"),
         "f32",
         "GT",
     ),

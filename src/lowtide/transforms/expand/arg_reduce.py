@@ -16,6 +16,7 @@ from lowtide.ir.traversal import post_order
 from lowtide.passes.interface import Pass
 from lowtide.passes.matching import identity_of, integer_bounds, scalar_value
 from lowtide.passes.rewriting import Rewriter
+from lowtide.records import dataclass
 from lowtide.transforms.expand.support import expand, expander
 from lowtide.transforms.simplify.support import Made
 
@@ -24,8 +25,9 @@ def expand_arg_reduce(module: Module) -> int:
     """Write reductions of (element, place) to the greatest or least element as two reductions.
 
     Returns the number of changes. The places are an iota, of which no array is left then. Of equal
-    elements the first counts, and NaN is greater and less than all numbers, as with JAX; reductions
-    that choose otherwise stay.
+    elements the first counts. NaN is greater and less than all numbers, as with JAX, or the element
+    is NaN then and what comes behind one has the place, as where only numbers are compared and
+    maxima are taken; reductions that choose otherwise stay.
     """
     return expand(module, RULES)
 
@@ -44,11 +46,11 @@ def arg_reduce(x: Instruction, at: Rewriter) -> Made:
         return None
     if values.shape.dimensions[reduced[0]] > integer_bounds(places.shape.element_type)[1]:
         return None  # The places wrap around.
-    opcode = _choice(choose, is_floating=values.shape.element_type.is_floating)
-    if opcode is None or scalar_value(value) != identity_of(opcode, values.shape.element_type):
+    choice = _choice(choose, is_floating=values.shape.element_type.is_floating)
+    if choice is None or scalar_value(value) != identity_of(choice.by, values.shape.element_type):
         return None
-    best = _reduced(at(values), at(value), opcode, reduced[0])
-    return at.build.tuple([best, _first_place(at, values, best, x)])
+    best = _reduced(at(values), at(value), choice.by, reduced[0])
+    return at.build.tuple([best, _first_place(at, best, x, choice)])
 
 
 def _is_number(x: Instruction) -> bool:
@@ -73,19 +75,23 @@ def _reduced(values: Op, start: Op, opcode: Opcode, dimension: int) -> Op:
     return values.builder.reduce(values, start, reducer, [dimension])
 
 
-def _first_place(at: Rewriter, values: Instruction, best: Op, x: Instruction) -> Op:
+def _first_place(at: Rewriter, best: Op, x: Instruction, choice: _PlaceChoice) -> Op:
+    """The first place that has the best element; behind NaN, where that is the choice, the last."""
     (reduced,) = x.attributes_as(Dimensions).dimensions
     build = at.build
-    sizes = values.shape.dimensions
+    sizes = x.operands[0].shape.dimensions
     kept = [i for i in range(len(sizes)) if i != reduced]
-    operand = at(values)
+    operand = at(x.operands[0])
     is_best = operand.eq(build.broadcast(best, sizes, kept))
-    if operand.element_type.is_floating:
+    if operand.element_type.is_floating and not choice.is_behind_nan:
         is_best = is_best | operand.ne(operand)
     kind = x.operands[1].shape.element_type
-    last = build.constant(integer_bounds(kind)[1], kind)
+    most = integer_bounds(kind)[1]
+    last = build.constant(most, kind)
+    # All elements differ from NaN: what is left then is the last place.
+    other = build.constant(sizes[reduced] - 1, kind) if choice.is_behind_nan else last
     places = build.iota(array_shape(kind, sizes), reduced)
-    found = build.select(is_best, places, build.broadcast(last, sizes, ()))
+    found = build.select(is_best, places, build.broadcast(other, sizes, ()))
     return _reduced(found, last, Opcode.MINIMUM, reduced)
 
 
@@ -99,8 +105,22 @@ _OF_TRUTH: Final[Mapping[Opcode, Callable[..., bool]]] = {
 }
 
 
-def _choice(choose: Computation, *, is_floating: bool) -> Opcode | None:
-    """MAXIMUM or MINIMUM where that is what a computation chooses by, else None.
+@dataclass(frozen=True, slots=True)
+class _PlaceChoice:
+    """MAXIMUM or MINIMUM, by which a computation chooses, and which place it takes beside NaN.
+
+    That is the place of NaN, else (`is_behind_nan`) always the second one.
+    """
+
+    by: Opcode
+    is_behind_nan: bool
+
+
+_EXTREMA: Final[Mapping[Opcode, Callable[..., Any]]] = {Opcode.MAXIMUM: max, Opcode.MINIMUM: min}
+
+
+def _choice(choose: Computation, *, is_floating: bool) -> _PlaceChoice | None:
+    """What a computation chooses by, None where that is something else.
 
     Made of comparisons and selections, it depends on the order of its arguments only; so a few
     numbers in each order tell all.
@@ -113,12 +133,13 @@ def _choice(choose: Computation, *, is_floating: bool) -> Opcode | None:
     if root.opcode is not Opcode.TUPLE or [kinds[y] for y in root.operands] != ["value", "place"]:
         return None
     numbers = (1.0, 2.0, math.nan) if is_floating else (1.0, 2.0)
-    for opcode in (Opcode.MAXIMUM, Opcode.MINIMUM):
+    for by, is_behind_nan in product((Opcode.MAXIMUM, Opcode.MINIMUM), (False, True)):
+        choice = _PlaceChoice(by, is_behind_nan)
         if all(
-            _is_right(opcode, given, _run(order, root, given))
+            _is_right(choice, given, _run(order, root, given))
             for given in product(numbers, (1, 2), numbers, (1, 2))
         ):
-            return opcode
+            return choice
     return None
 
 
@@ -137,6 +158,8 @@ def _kinds(order: list[Instruction]) -> dict[Instruction, str] | None:
             kinds[x] = operands[1]
         elif x.opcode in _OF_TRUTH and set(operands) == {"truth"}:
             kinds[x] = "truth"
+        elif x.opcode in _EXTREMA and set(operands) == {"value"}:
+            kinds[x] = "value"
         elif x.opcode is Opcode.TUPLE and x.is_root:
             kinds[x] = "pair"
         else:
@@ -156,27 +179,31 @@ def _run(order: list[Instruction], root: Instruction, given: tuple[Any, ...]) ->
             made[x] = operands[1] if operands[0] else operands[2]
         elif x.opcode in _OF_TRUTH:
             made[x] = _OF_TRUTH[x.opcode](*operands)
+        elif x.opcode in _EXTREMA:
+            odd = [y for y in operands if y != y]
+            made[x] = odd[0] if odd else _EXTREMA[x.opcode](operands)
     value, place = [made[y] for y in root.operands]
     return value, place
 
 
-def _is_right(opcode: Opcode, given: tuple[Any, ...], found: tuple[Any, Any]) -> bool:
+def _is_right(choice: _PlaceChoice, given: tuple[Any, ...], found: tuple[Any, Any]) -> bool:
     """Whether the better element was found, of equal ones the first.
 
     Of equal ones only those in order are looked at: the other order does not come up from left to
     right, and a reduction may go any way.
     """
-    first, second = given[:2], given[2:]
-    a, b = first[0], second[0]
+    (a, i), (b, j) = given[:2], given[2:]
+    if choice.is_behind_nan and (a != a or b != b):
+        return bool(found[0] != found[0] and found[1] == j)
     if a == b or (a != a and b != b):
-        if first[1] > second[1]:
+        if i > j:
             return True
-        wanted = first
+        wanted = (a, i)
     elif a != a or b != b:
-        wanted = first if a != a else second
+        wanted = (a, i) if a != a else (b, j)
     else:
-        is_first = a > b if opcode is Opcode.MAXIMUM else a < b
-        wanted = first if is_first else second
+        is_first = a > b if choice.by is Opcode.MAXIMUM else a < b
+        wanted = (a, i) if is_first else (b, j)
     is_same = found[0] == wanted[0] or (found[0] != found[0] and wanted[0] != wanted[0])
     return bool(is_same and found[1] == wanted[1])
 
