@@ -147,6 +147,35 @@ def test_doubles_become_halves_on_a_processor_that_has_none() -> None:
 
 
 @x86_only
+@pytest.mark.parametrize("wide", ["double", "float"])
+def test_numbers_are_rounded_to_bfloats_once(wide: str) -> None:
+    """All bfloats, what is half-way to the next one, and what is beside that."""
+    target = like_host("x86-64-v3")
+    text = TEXT.replace("half", "bfloat").replace("double", wide)
+    code = KernelCompiler(target).object_code(text)
+    assert {"__truncdfbf2", "__truncsfbf2"} & {*undefined_symbols(code)}
+    library = Library([code], ["shortened"], target)
+    bits = np.arange(0x7F80, dtype=np.uint32)
+    dtype = np.float64 if wide == "double" else np.float32
+    numbers = (bits << 16).view(np.float32).astype(np.float64)
+    exact, between = numbers.astype(dtype), ((numbers[:-1] + numbers[1:]) / 2).astype(dtype)
+    even, upper = bits[:-1] + (bits[:-1] & 1), bits[1:]
+    large, infinite = np.array([3.4e38, np.inf], dtype), [0x7F80, 0x7F80]
+    below, above = (np.nextafter(between, dtype(to)) for to in (0, np.inf))
+    given = np.concatenate([exact, between, below, above, large])
+    expected = np.concatenate([bits, even, bits[:-1], upper, infinite])
+    got = np.empty(given.shape, np.uint16)
+    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+    call(library["shortened"])(given.ctypes.data, got.ctypes.data, given.size)
+    np.testing.assert_array_equal(got, expected)
+    call(library["shortened"])((-given).ctypes.data, got.ctypes.data, given.size)
+    np.testing.assert_array_equal(got, expected | 0x8000)
+    nan = np.array([np.nan], dtype)
+    call(library["shortened"])(nan.ctypes.data, got.ctypes.data, 1)
+    assert got[0] & 0x7FFF > 0x7F80
+
+
+@x86_only
 def test_routines_are_added_once() -> None:
     target = like_host("x86-64-v3")
     compiler = KernelCompiler(target)

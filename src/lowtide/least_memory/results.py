@@ -6,7 +6,7 @@ from lowtide.analysis.dataflow import ComputationDataflow, ValueKind, dataflow
 from lowtide.analysis.donation import asked_donations
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.clone import clone_module
-from lowtide.passes.editing import make, make_tuple
+from lowtide.ir.shape import tuple_shape
 
 
 def lasting_arguments(module: Module, flow: ComputationDataflow) -> set[int]:
@@ -58,9 +58,11 @@ def _copied(module: Module, numbers: list[int]) -> Module:
     results = list(_results(root))
     for number in numbers:
         x = results[number]
-        results[number] = make(entry, Opcode.COPY, x.shape, (x,), x)
+        results[number] = entry.add(Opcode.COPY, x.shape, (x,))
+        results[number].set_metadata(x.raw_metadata)
     if root.opcode is Opcode.TUPLE:
-        entry.root = make_tuple(entry, results, root)
+        shape = tuple_shape([x.shape for x in results])
+        entry.root = entry.add(Opcode.TUPLE, shape, tuple(results))
         if not root.has_control_edges:
             entry.remove(root)
     else:

@@ -89,12 +89,38 @@ define weak hidden float @__extendhfsf2(half %x) nounwind {
 }
 """
 
+_BFLOAT_OF_FLOAT: Final = """
+define weak hidden bfloat @__truncsfbf2(float %x) nounwind {
+  %bits = bitcast float %x to i32
+  %top = lshr i32 %bits, 16
+  %odd = and i32 %top, 1
+  %less = add i32 %bits, 32767
+  %carried = add i32 %less, %odd
+  %finite = lshr i32 %carried, 16
+  %quiet = or i32 %top, 64
+  %is.nan = fcmp uno float %x, %x
+  %found = select i1 %is.nan, i32 %quiet, i32 %finite
+  %narrow = trunc i32 %found to i16
+  %short = bitcast i16 %narrow to bfloat
+  ret bfloat %short
+}
+"""
+"""Rounded to even; what is above the largest one carries into the exponent of infinity."""
+
+_BFLOAT_OF_DOUBLE: Final = (
+    _HALF_OF_DOUBLE.replace("half @__truncdfhf2", "bfloat @__truncdfbf2")
+    .replace("to half", "to bfloat")
+    .replace("ret half %half", "ret bfloat %half")
+)
+
 _TEXTS: Final = {
     "__truncdfhf2": _HALF_OF_DOUBLE,
     "__truncsfhf2": _HALF_OF_FLOAT,
     "__extendhfsf2": _FLOAT_OF_HALF,
+    "__truncdfbf2": _BFLOAT_OF_DOUBLE,
+    "__truncsfbf2": _BFLOAT_OF_FLOAT,
 }
-"""By name. The first one uses the second where a processor has no instruction for that."""
+"""By name. Those of doubles use those of floats where a processor has no instruction for that."""
 
 _NAMES: Final = tuple([x.encode() for x in _TEXTS])
 
