@@ -168,7 +168,8 @@ def test_numbers_are_rounded_to_bfloats_once(wide: str) -> None:
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
     call(library["shortened"])(given.ctypes.data, got.ctypes.data, given.size)
     np.testing.assert_array_equal(got, expected)
-    call(library["shortened"])((-given).ctypes.data, got.ctypes.data, given.size)
+    negative = -given
+    call(library["shortened"])(negative.ctypes.data, got.ctypes.data, given.size)
     np.testing.assert_array_equal(got, expected | 0x8000)
     nan = np.array([np.nan], dtype)
     call(library["shortened"])(nan.ctypes.data, got.ctypes.data, 1)

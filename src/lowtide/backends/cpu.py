@@ -21,7 +21,6 @@ from lowtide.ir.thunk import kernels_of_bundles
 from lowtide.llvm import lapack
 from lowtide.llvm.objects import compile_modules, environment
 from lowtide.llvm.routines import routines_of
-from lowtide.llvm.sharing import with_shared_functions
 from lowtide.llvm.target import Target, host_target
 from lowtide.options import Options
 from lowtide.runtime.cpu.program import NativeProgram, interface_of
@@ -128,8 +127,7 @@ class CpuKernels:
         parts = frozenset() if self._isolate else kernels_of_bundles(found.thunks)
         alone = [x for number, x in enumerate(written.texts) if number not in parts]
         make = partial(compile_modules, isolated=self._isolate)
-        separate, shared = with_shared_functions(list(dict.fromkeys(alone)))
-        objects = make([*separate, *shared], kernels.target, self._cached, 0, progress)
+        objects = make(_shared(alone), kernels.target, self._cached, 0, progress)
         objects += make(found.texts, kernels.target, self._cached, whole=True)
         if routines := routines_of(objects):
             objects += make([routines], kernels.target, self._cached)
@@ -146,6 +144,17 @@ class CpuKernels:
             plan.module.num_partitions,
             tuple([(x, zlib.compress(written.texts[x].encode(), 1)) for x in sorted(parts)]),
         )
+
+
+def _shared(texts: list[str]) -> list[str]:
+    """Modules, each once, and those of functions that several of them have in common."""
+    different = list(dict.fromkeys(texts))
+    if len(different) < 2:
+        return different
+    from lowtide.llvm.sharing import with_shared_functions  # Small programs do not load it.
+
+    left, shared = with_shared_functions(different)
+    return [*left, *shared]
 
 
 def _placed(assignment: BufferAssignment) -> BufferAssignment:
