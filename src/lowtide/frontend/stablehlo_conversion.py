@@ -73,6 +73,9 @@ def exported_code(data: bytes) -> bytes:
 
     try:
         found: Any = export.deserialize(bytearray(data))
+    except ImportError as error:
+        message = "reading what jax.export wrote takes flatbuffers: pip install 'lowtide[jax]'"
+        raise InputError(message) from error
     except Exception as error:  # Whatever comes of following offsets that lead anywhere.
         reason = str(error) or type(error).__name__
         raise ValueError(f"the file is cut off or damaged: {reason}") from None

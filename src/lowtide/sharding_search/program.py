@@ -51,6 +51,11 @@ class ProgramLeaf:
         """The sizes of its dimensions."""
         return self.shape.dimensions if self.shape.is_array else ()
 
+    @property
+    def is_updated(self) -> bool:
+        """Whether a result has its place: parameters and states of an optimizer, no data."""
+        return self.result is not None
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ShardableProgram:

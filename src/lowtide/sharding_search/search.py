@@ -163,7 +163,7 @@ class _Search:
         """Plan strategies, then changes of the best while that helps, then smaller ones."""
         travel = Travel(self.program)
         states = frozenset(range(len(self.program.leaves))) - travel.multiplied()
-        updated = {number for number, x in enumerate(self.program.leaves) if x.result is not None}
+        updated = {number for number, x in enumerate(self.program.leaves) if x.is_updated}
         arrays = Arrays(self.program, travel.classes(), states & updated)
         seeds = list(strategies(arrays, self.estimate))
         self._plan_usual(dict.fromkeys([x.division for x in seeds if x.is_usual]))

@@ -43,8 +43,7 @@ class Arrays:
 
     def is_updated(self, one: DimensionClass) -> bool:
         """Whether a class has dimensions of arrays that the program returns anew: no data."""
-        leaves = self.program.leaves
-        return any(leaves[leaf].result is not None for leaf, _ in one.places)
+        return any(self.program.leaves[leaf].is_updated for leaf, _ in one.places)
 
     @property
     def cut(self) -> frozenset[tuple[int, int]]:
@@ -144,13 +143,15 @@ def _tensors(
     smaller: list[DimensionClass] = []
     while best is not None and left:
         changed = [arrays.with_class(division, one, axes) for one in left]
-        found = [estimate(x) if x != division else None for x in changed]
-        gains = [(_gain(best, x), -n) for n, x in enumerate(found) if x is not None]
-        gain, number = max(gains, default=((0.0, 0.0), 0))
+        found = [(x, estimate(x)) for x in changed if x != division]
+        known = [(x, after, _gain(best, after)) for x, after in found if after is not None]
+        if not known:
+            break
+        made, after, gain = max(known, key=lambda x: x[2])
         if gain <= (0.0, 0.0):
             break
-        division, best = changed[-number], found[-number]
-        one = left.pop(-number)
+        division, best = made, after
+        one = left.pop(changed.index(made))
         if gain[0] and not smaller:
             quicker.append(one)
         else:
