@@ -131,6 +131,15 @@ def test_a_damaged_export_is_one_error(value: int) -> None:
             stablehlo_conversion.exported_code(bytes(damaged))
 
 
+def test_what_is_not_installed_is_no_damage(monkeypatch) -> None:
+    def missing(data):
+        raise ImportError("Please install 'flatbuffers'")
+
+    monkeypatch.setattr(export, "deserialize", missing)
+    with pytest.raises(InputError, match=r"takes flatbuffers: pip install 'lowtide\[jax\]'"):
+        stablehlo_conversion.exported_code(b"")
+
+
 def test_the_library_may_end_its_process(tmp_path: Path, monkeypatch) -> None:
     path = written(tmp_path, "x.mlir", exported().mlir_module())
     monkeypatch.setattr(stablehlo, "_CODE", "import os; os.kill(os.getpid(), 11)")
