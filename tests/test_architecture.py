@@ -23,13 +23,14 @@ from tests.architecture import (
 )
 
 ROOMS: dict[str, list[str]] = {
+    "child": [],
     "files": [],
     "ir": [],
     "native": [],
     "records": [],
     "search": ["native"],
     "host_calls": ["ir"],
-    "llvm": ["files", "ir", "native"],
+    "llvm": ["child", "files", "ir", "native"],
     "ops": ["ir"],
     "options": ["ir"],
     "planning": ["search"],
@@ -47,7 +48,7 @@ ROOMS: dict[str, list[str]] = {
     "least_memory": ["ir", "ops", "analysis", "search"],
     "certificate": ["files", "ir", "planning", "analysis", "scheduling", "least_memory"],
     "codegen": ["ir", "host_calls", "llvm", "ops", "cost"],
-    "frontend": ["ir", "ops", "analysis", "builder", "evaluator", "verifier", "passes"],
+    "frontend": ["child", "ir", "ops", "analysis", "builder", "evaluator", "verifier", "passes"],
     "fusion": ["ir", "ops", "analysis", "cost", "passes"],
     "runtime": ["ir", "native", "host_calls", "llvm", "cost"],
     "spmd": ["ir", "ops", "analysis", "cost", "passes"],
@@ -166,6 +167,7 @@ ROOMS: dict[str, list[str]] = {
         "overlap",
     ],
     "client": [
+        "child",
         "files",
         "ir",
         "host_calls",

@@ -10,12 +10,13 @@ import pytest
 from tests.support import HANG_SECONDS
 
 import lowtide
+from lowtide import child
 from lowtide.client.errors import OverMemoryError
 from lowtide.client.executable import apart
 from lowtide.client.executable.apart import compile_apart
 from lowtide.client.executable.compiling import compile_module
 from lowtide.ir.errors import UnsupportedOpError
-from lowtide.llvm import child, target
+from lowtide.llvm import target
 from lowtide.llvm.isolated import CompilerEndedError
 from lowtide.llvm.target import Target
 from lowtide.onnx import read_module
@@ -138,7 +139,8 @@ import os
 from lowtide.client.executable import apart
 from lowtide.client.executable.apart import compile_apart
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.llvm import child, target
+from lowtide import child
+from lowtide.llvm import target
 from lowtide.options import Options
 
 TEXT = "HloModule m\\nENTRY e {\\n  a = f32[4] parameter(0)\\n  ROOT b = f32[4] negate(a)\\n}"

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import lowtide
-from lowtide.frontend import stablehlo, stablehlo_conversion
+from lowtide import child
+from lowtide.frontend import stablehlo_conversion
 from lowtide.frontend.file_kinds import looks_like_stablehlo
 from lowtide.frontend.files import read_input
 from lowtide.ir import HloTextError, InputError
@@ -142,10 +143,10 @@ def test_what_is_not_installed_is_no_damage(monkeypatch) -> None:
 
 def test_the_library_may_end_its_process(tmp_path: Path, monkeypatch) -> None:
     path = written(tmp_path, "x.mlir", exported().mlir_module())
-    monkeypatch.setattr(stablehlo, "_CODE", "import os; os.kill(os.getpid(), 11)")
+    monkeypatch.setattr(child, "_CODE", "import os; os.kill(os.getpid(), 11)")
     with pytest.raises(InputError, match=r"x.mlir: .* ended while it did \(signal 11\)"):
         lowtide.read(path)
-    monkeypatch.setattr(stablehlo, "_CODE", "1 / 0")
+    monkeypatch.setattr(child, "_CODE", "1 / 0")
     with pytest.raises(InputError, match="ZeroDivisionError"):
         lowtide.read(path)
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import lowtide
-from lowtide.llvm import child, objects
+from lowtide import child
+from lowtide.llvm import objects
 from lowtide.llvm.isolated import CompilerEndedError, IsolatedCompiler
 from lowtide.llvm.machine import CodeError, KernelCompiler
 from lowtide.llvm.target import host_target

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lowtide.files.object_cache import ObjectCache
+from lowtide.frontend import stablehlo_library
 from lowtide.host_calls.functions import TARGET
 from lowtide.pjrt import stablehlo
 from lowtide.pjrt.stablehlo import kept_hlo_of
@@ -21,7 +22,7 @@ def converted(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
         found.append(code)
         return code.upper()
 
-    monkeypatch.setattr(stablehlo, "hlo_of", convert)
+    monkeypatch.setattr(stablehlo_library, "hlo_of", convert)
     return found
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from typing import Final
 
+from lowtide.child import Child, ChildEndedError, can_begin_children
 from lowtide.frontend import stablehlo_conversion
 from lowtide.frontend.file_kinds import BYTECODE
 from lowtide.frontend.hlo_proto import read_hlo_proto
@@ -19,10 +17,7 @@ from lowtide.ir.source_text import SourceText
 _DIAGNOSTIC: Final = re.compile(r"(?:^|[ \"])-\"?:(\d+):(\d+): (?:error: )?(.*)")
 """How MLIR reports an error in the text that it was given: line, column, message."""
 
-_CODE: Final = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    f"from {stablehlo_conversion.__name__} import main; main()"
-)
+_SERVER: Final = f"{stablehlo_conversion.__name__}:answers"
 
 
 def read_stablehlo(data: bytes, file: str, shapes: Shapes) -> Module:
@@ -31,8 +26,7 @@ def read_stablehlo(data: bytes, file: str, shapes: Shapes) -> Module:
     Raises InputError where the package jax is missing, for what it does not read, and where
     sizes are unknown, all of them.
     """
-    answer = _asked(data, file, shapes)
-    kind, said = answer[:1], answer[1:]
+    kind, said = _asked(data, file, shapes)
     if kind == REFUSED:
         raise _refusal(said.decode(), data, file)
     if kind != MADE:
@@ -42,26 +36,22 @@ def read_stablehlo(data: bytes, file: str, shapes: Shapes) -> Module:
     return module
 
 
-def _asked(data: bytes, file: str, shapes: Shapes) -> bytes:
+def _asked(data: bytes, file: str, shapes: Shapes) -> tuple[int, bytes]:
     """The answer of a process that converts; of this one in an application without a Python."""
-    if not sys.executable or getattr(sys, "frozen", False):
+    if not can_begin_children():
         return stablehlo_conversion.answer(data, shapes)
-    request = json.dumps({name: list(sizes) for name, sizes in shapes.items()}).encode()
-    done = subprocess.run(
-        [sys.executable, "-c", _CODE, json.dumps(sys.path)],
-        input=request + b"\n" + data,
-        capture_output=True,
-        check=False,
-    )
-    if done.returncode:
-        lines = done.stderr.decode(errors="replace").splitlines() or [""]
-        reason = f"signal {-done.returncode}" if done.returncode < 0 else lines[-1]
+    converter = Child(_SERVER, {name: list(sizes) for name, sizes in shapes.items()})
+    try:
+        return converter.ask(0, data)
+    except ChildEndedError as error:
+        reason = f"signal {-error.status}" if error.status < 0 else error.lines[-1]
         raise InputError(
             f"JAX's library, which reads StableHLO, ended while it did ({reason}); the file may be "
             "damaged",
             file=file,
-        )
-    return done.stdout
+        ) from None
+    finally:
+        converter.end()
 
 
 def _name_lines(module: Module, file: str) -> None:

@@ -5,13 +5,10 @@ The library is written in C++ and trusts the bytecode that it reads.
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from collections.abc import Mapping, Sequence
-from io import BytesIO
 from typing import Any, Final
 
+from lowtide.child import Answer
 from lowtide.frontend.file_kinds import BYTECODE, looks_like_export
 from lowtide.ir import InputError
 from lowtide.ir.suggestions import nearest
@@ -19,14 +16,14 @@ from lowtide.ir.suggestions import nearest
 Shapes = Mapping[str, Sequence[int]]
 """Sizes of arguments by name: `arg0`, `arg1`, ..., as MLIR's text has them."""
 
-MADE: Final = b"M"
-"""Begins an answer that goes on with the module in protobuf."""
+MADE: Final = 0
+"""Of an answer that is the module in protobuf."""
 
-WRONG: Final = b"W"
-"""Begins an answer that goes on with what lowtide says is wrong."""
+WRONG: Final = 1
+"""Of an answer that is what lowtide says is wrong."""
 
-REFUSED: Final = b"R"
-"""Begins an answer that goes on with what the library says is wrong."""
+REFUSED: Final = 2
+"""Of an answer that is what the library says is wrong."""
 
 _ERRORS: Final = (RuntimeError, ValueError, TypeError, IndexError, ArithmeticError)
 """What the library raises, besides an error of its own."""
@@ -34,16 +31,21 @@ _ERRORS: Final = (RuntimeError, ValueError, TypeError, IndexError, ArithmeticErr
 _MAIN: Final = "main"
 
 
-def answer(data: bytes, shapes: Shapes) -> bytes:
-    """Return the answer to a request: a byte, then the module in protobuf, or what is wrong."""
+def answers(shapes: Shapes) -> tuple[Answer, None]:
+    """Return what converts the files that it is asked for, for as long as it is asked."""
+    return lambda _, data: answer(data, shapes), None
+
+
+def answer(data: bytes, shapes: Shapes) -> tuple[int, bytes]:
+    """Return what an answer is, and the module in protobuf or what is wrong with it."""
     try:
-        return MADE + converted(data, shapes)
+        return MADE, converted(data, shapes)
     except InputError as error:
-        return WRONG + error.message.encode()
+        return WRONG, error.message.encode()
     except Exception as error:
         if not isinstance(error, _ERRORS) and type(error).__name__ != "MLIRError":
             raise
-        return REFUSED + (str(error) or type(error).__name__).encode()
+        return REFUSED, (str(error) or type(error).__name__).encode()
 
 
 def converted(data: bytes, shapes: Shapes) -> bytes:
@@ -53,18 +55,12 @@ def converted(data: bytes, shapes: Shapes) -> bytes:
     and what the library raises.
     """
     try:
-        from jaxlib import _jax
+        from lowtide.frontend import stablehlo_library
     except ImportError as error:
         message = "reading StableHLO takes the package jax: pip install 'lowtide[jax]'"
         raise InputError(message) from error
-    library: Any = _jax
     code = exported_code(data) if looks_like_export(data) else data
-    code = _with_known_sizes(code, shapes, library)
-    found = library.mlir.mlir_module_to_xla_computation(
-        code, use_tuple_args=False, return_tuple=False
-    )
-    proto: bytes = found.as_serialized_hlo_module_proto()
-    return proto
+    return stablehlo_library.hlo_of(_with_known_sizes(code, shapes))
 
 
 def exported_code(data: bytes) -> bytes:
@@ -88,10 +84,12 @@ def exported_code(data: bytes) -> bytes:
     return code
 
 
-def _with_known_sizes(code: bytes, shapes: Shapes, library: Any) -> bytes:
+def _with_known_sizes(code: bytes, shapes: Shapes) -> bytes:
     """A module whose sizes are all known: they follow from those of its arguments."""
     from jax._src.interpreters import mlir
     from jaxlib.mlir import ir
+
+    from lowtide.frontend import stablehlo_library as library
 
     make_context: Any = mlir.make_ir_context
     languages: Any = ir
@@ -108,15 +106,7 @@ def _with_known_sizes(code: bytes, shapes: Shapes, library: Any) -> bytes:
         results = languages.FunctionType(main.attributes["function_type"].value).results
         signature = languages.FunctionType.get([x.type for x in arguments], results)
         main.attributes["function_type"] = languages.TypeAttr.get(signature)
-        written = BytesIO()
-        module.operation.write_bytecode(file=written)
-    refined: bytes = library.mlir.refine_polymorphic_shapes(
-        mlir_module=written.getvalue(),
-        enable_shape_assertions=True,
-        validate_static_shapes=True,
-        enable_shardy=True,
-    )
-    return refined
+        return library.with_inferred_sizes(library.bytecode_of(module))
 
 
 def _check_names(count: int, shapes: Shapes) -> None:
@@ -194,16 +184,3 @@ def _check_sizes(name: str, type_: Any, sizes: Sequence[int]) -> None:
     if not fits:
         given = ",".join(map(str, sizes))
         raise InputError(f"argument {name} is {type_}, which has no sizes {given}")
-
-
-def main() -> None:
-    """Answer the request of standard input: a line with the sizes, then the file."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # What is printed meanwhile is no answer.
-    shapes = json.loads(sys.stdin.buffer.readline())
-    with answers:
-        answers.write(answer(sys.stdin.buffer.read(), shapes))
-
-
-if __name__ == "__main__":
-    main()

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import astuple
 from typing import Final, final
 
+from lowtide.child import Answer, Child, ChildEndedError
 from lowtide.ir.errors import LowtideError
-from lowtide.llvm.child import Answer, Child, ChildEndedError
 from lowtide.llvm.machine import CodeError, KernelCompiler
 from lowtide.llvm.target import Target
 

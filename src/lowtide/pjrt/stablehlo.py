@@ -14,23 +14,13 @@ MOST_BYTES: Final = 1 << 24
 """Programs of more bytes have large constants, and are not kept once more."""
 
 
-def hlo_of(code: bytes) -> bytes:
-    """Return the protobuf of a module that is given in StableHLO."""
-    from jaxlib import _jax
-
-    library: Any = _jax
-    convert = library.mlir.mlir_module_to_xla_computation
-    found: bytes = convert(
-        code, use_tuple_args=False, return_tuple=False
-    ).as_serialized_hlo_module_proto()
-    return found
-
-
 def kept_hlo_of(code: bytes, cached: ObjectCache) -> bytes:
-    """Return the same from what is kept, where it is; else it is converted, and kept.
+    """Return a program in StableHLO as HLO in protobuf, from what is kept; else that is kept.
 
     What calls Python's functions is no other process's, and is not kept.
     """
+    from lowtide.frontend.stablehlo_library import hlo_of  # Not for programs that are known.
+
     if len(code) > MOST_BYTES or TARGET.encode() in code:
         return hlo_of(code)
     from jaxlib.version import __version__
@@ -64,6 +54,6 @@ def without_locations(code: bytes) -> bytes:
     with mlir_context():
         module = parsed(code)
         library.PassManager.parse("builtin.module(strip-debuginfo)").run(module.operation)
-        found = BytesIO()
-        module.operation.write_bytecode(found)
-    return found.getvalue()
+        written = BytesIO()
+        module.operation.write_bytecode(written)
+    return written.getvalue()

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from lowtide.client.jit.foreign_targets import know_targets_of_jax
 from lowtide.client.jit.host_rules import lowering_parameters
-from lowtide.client.jit.symbolic_sizes import hlo_of
 from lowtide.frontend.hlo_proto import read_hlo_proto
 from lowtide.host_calls.functions import HostFunction, function_named
 from lowtide.host_calls.instructions import is_python_call
@@ -63,7 +62,7 @@ def program_of(traced: Any, devices: int = 1) -> LoweredProgram:
     is_told = devices > 1 or jax.default_backend() != "cpu"
     platforms = {"lowering_platforms": ("cpu",)} if is_told else {}
     lowered = traced.lower(**platforms, **lowering_parameters())
-    module = read_hlo_proto(hlo_of(lowered))
+    module = read_hlo_proto(_hlo_of(lowered))
     module.num_partitions = devices
     refuse_callbacks(module)
     _refuse_others([*traced.jaxpr.in_avals, *_leaves(traced.out_info)])
@@ -86,6 +85,25 @@ def program_of(traced: Any, devices: int = 1) -> LoweredProgram:
         tuple(_leaves(traced.out_info)),
         held_functions(module),
     )
+
+
+def _hlo_of(lowered: Any) -> bytes:
+    """The HLO of a `jax.stages.Lowered` in protobuf; raises what JAX does where it has none.
+
+    Where JAX left sizes open, in calls of exported programs, they follow from the arguments.
+    """
+    import jax
+
+    try:
+        found: bytes = lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()
+    except jax.errors.JaxRuntimeError as error:
+        if "dynamic" not in str(error):
+            raise
+        from lowtide.frontend import stablehlo_library as library
+
+        code = library.bytecode_of(lowered.compiler_ir("stablehlo"))
+        return library.hlo_of(library.with_inferred_sizes(code))
+    return found
 
 
 def _leaves(tree: Any) -> list[Any]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lowtide.frontend.hlo_proto import read_hlo_proto
+from lowtide.frontend.stablehlo_library import hlo_of
 from lowtide.ir import Shape
 from lowtide.ir.tilings.shardy import MESHES_KEY
 from lowtide.ir.tilings.shardy_reader import read_meshes
@@ -14,7 +15,6 @@ from lowtide.pjrt.devices import MEMORY_KINDS
 from lowtide.pjrt.element_types import NUMBERS
 from lowtide.pjrt.programs import PluginProgram
 from lowtide.pjrt.signatures import TOKEN_SHAPE, ArrayType
-from lowtide.pjrt.stablehlo import hlo_of
 
 
 def check_program(program: PluginProgram, form: str, code: bytes) -> None:
