@@ -1,71 +1,24 @@
-"""Programs of a client, compiled once for each signature: kept in memory, for this process only.
+"""Programs of a client, compiled once for each key: kept in memory, for this process only.
 
-A key is the signature of a compilation (see `signature`), as that of TensorFlow's
-XlaCompilationCache: what is computed, the shapes of the arguments, the values of those that are
-constants of the program, and the options.
+A key says all that a program is compiled for, as in TensorFlow's XlaCompilationCache.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable
 from threading import Event, Lock, get_ident
 from time import perf_counter
 from typing import Final, Generic, TypeVar, final
 
-import numpy as np
-
 from lowtide.ir.errors import LowtideError
-from lowtide.ir.literal import Array
-from lowtide.ir.shape import Shape
 from lowtide.records import dataclass
 
 V = TypeVar("V")
 
 DEFAULT_CAPACITY: Final = 1024
 """How many programs a cache keeps where nothing else is said."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompilationSignature:
-    """What tells one compilation from another: equal signatures give equal programs.
-
-    `arguments` has None in place of an argument that is a constant; `constants` has its number,
-    dtype, sizes and the SHA-256 of its bytes.
-    """
-
-    computation: str
-    arguments: tuple[Shape | None, ...]
-    constants: tuple[tuple[int, str, tuple[int, ...], bytes], ...] = ()
-    options: Hashable = None
-
-
-def signature(
-    computation: str,
-    arguments: Sequence[Shape],
-    constants: Mapping[int, Array] | None = None,
-    options: Hashable = None,
-) -> CompilationSignature:
-    """Return the signature of a compilation; `constants` are values by number of the argument.
-
-    `computation` is a name or a fingerprint that says all of what is computed. Raises ValueError
-    for a constant that is none of the arguments.
-    """
-    values = constants or {}
-    unknown = sorted(set(values) - set(range(len(arguments))))
-    if unknown:
-        raise ValueError(f"constant {unknown[0]} is none of the {len(arguments)} arguments")
-    shapes = tuple([None if i in values else shape for i, shape in enumerate(arguments)])
-    known = tuple([_constant(number, values[number]) for number in sorted(values)])
-    return CompilationSignature(computation, shapes, known, options)
-
-
-def _constant(number: int, value: Array) -> tuple[int, str, tuple[int, ...], bytes]:
-    array = np.asarray(value)
-    digest = hashlib.sha256(np.ascontiguousarray(array).tobytes()).digest()
-    return number, array.dtype.name, array.shape, digest
 
 
 @dataclass(frozen=True, slots=True)

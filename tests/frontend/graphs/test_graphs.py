@@ -1,13 +1,8 @@
 """Whole graphs: order, constants, control flow, functions, and what is wrong with a graph."""
 
-from functools import partial
-
 import numpy as np
 import pytest
-from tests.client.reference import Compiler
 
-from lowtide.client.compiled_graphs import CompiledGraphs
-from lowtide.client.library import LocalClient
 from lowtide.evaluator import evaluate
 from lowtide.frontend.graphs import GraphError, OpKernelContext, op
 from lowtide.frontend.onnx import OnnxGraph, OnnxNode, compile_nodes
@@ -96,24 +91,6 @@ def test_a_long_chain_needs_no_recursion():
     nodes += [NodeDef(f"n{i}", "Neg", [f"n{i - 1}"]) for i in range(1, 3001)]
     program = compile_graph_def(nodes[::-1], ["n3000"])
     assert program.module.instruction_count == 3002
-
-
-def test_a_graph_is_compiled_once_for_each_shape_and_constant():
-    compiler = Compiler()
-    graphs = CompiledGraphs(LocalClient(compiler=compiler))
-    nodes = [NodeDef("y", "Sum", ["x", "axes"])]
-
-    def total(x, axes):
-        arguments = {"x": array_shape(F32, x.shape), "axes": np.int32(axes)}
-        found = graphs.compile("total", arguments, partial(compile_graph_def, nodes, ["y"]))
-        assert found.program.arguments == ("x:0",)
-        return found.executable.run([x])[0]
-
-    for axes in ([0], [1], [0]):
-        np.testing.assert_array_equal(total(X, axes), X.sum(axes[0]))
-    assert len(compiler.made) == 2
-    total(X[:2], [0])
-    assert (graphs.statistics.misses, graphs.statistics.hits) == (3, 1)
 
 
 # -- control flow --------------------------------------------------------------------------------
