@@ -60,13 +60,20 @@ class ModuleInput:
     initial: Mapping[int, Array] = field(default_factory=dict)
 
 
-def read(path: str | os.PathLike[str]) -> Module:
+def read(
+    path: str | os.PathLike[str],
+    *,
+    sizes: Mapping[str, int] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    signature: str | None = None,
+) -> Module:
     """Return the module in a file: HLO, StableHLO, ONNX, ..., or the newest of a dump directory.
 
-    Files that are compressed with xz or gzip are opened too; "-" is standard input. The module is
-    not verified. Raises InputError, or HloTextError for a place in a text.
+    Files that are compressed with xz or gzip are opened too; "-" is standard input. `sizes`,
+    `shapes` and `signature` are those of `read_input`. The module is not verified. Raises
+    InputError, or HloTextError for a place in a text.
     """
-    return read_input(path).module
+    return read_input(path, sizes=sizes, shapes=shapes, signature=signature).module
 
 
 def read_input(

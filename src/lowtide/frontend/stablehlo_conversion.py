@@ -30,6 +30,9 @@ _ERRORS: Final = (RuntimeError, ValueError, TypeError, IndexError, ArithmeticErr
 
 _MAIN: Final = "main"
 
+_HOST: Final = "cpu"
+"""JAX's name of the platform whose code is read where a function was exported for several."""
+
 
 def answers(shapes: Shapes) -> tuple[Answer, None]:
     """Return what converts the files that it is asked for, for as long as it is asked."""
@@ -59,12 +62,16 @@ def converted(data: bytes, shapes: Shapes) -> bytes:
     except ImportError as error:
         message = "reading StableHLO takes the package jax: pip install 'lowtide[jax]'"
         raise InputError(message) from error
-    code = exported_code(data) if looks_like_export(data) else data
-    return stablehlo_library.hlo_of(_with_known_sizes(code, shapes))
+    code, platform = exported_code(data) if looks_like_export(data) else (data, None)
+    return stablehlo_library.hlo_of(_with_known_arguments(code, shapes, platform))
 
 
-def exported_code(data: bytes) -> bytes:
-    """Return the bytecode of a function that `jax.export` serialized; raises ValueError."""
+def exported_code(data: bytes) -> tuple[bytes, int | None]:
+    """Return the bytecode of a function that `jax.export` serialized, and the number of a platform.
+
+    Of several platforms the function takes the number as its first argument: it is that of CPUs,
+    where they are among them. Raises ValueError for a file that is damaged.
+    """
     from jax import export
 
     try:
@@ -75,17 +82,18 @@ def exported_code(data: bytes) -> bytes:
     except Exception as error:  # Whatever comes of following offsets that lead anywhere.
         reason = str(error) or type(error).__name__
         raise ValueError(f"the file is cut off or damaged: {reason}") from None
-    if len(found.platforms) > 1:
-        raise ValueError(
-            f"exported for the platforms {', '.join(found.platforms)} at once; export it for one, "
-            "or call lowtide.jit(exported.call)"
-        )
     code: bytes = found.mlir_module_serialized
-    return code
+    platforms: Sequence[str] = found.platforms
+    if len(platforms) == 1:
+        return code, None
+    return code, platforms.index(_HOST) if _HOST in platforms else 0
 
 
-def _with_known_sizes(code: bytes, shapes: Shapes) -> bytes:
-    """A module whose sizes are all known: they follow from those of its arguments."""
+def _with_known_arguments(code: bytes, shapes: Shapes, platform: int | None) -> bytes:
+    """A module whose sizes are all known: they follow from those of its arguments.
+
+    With the number of a platform the first argument is that, and the others are counted from 0.
+    """
     from jax._src.interpreters import mlir
     from jaxlib.mlir import ir
 
@@ -97,16 +105,38 @@ def _with_known_sizes(code: bytes, shapes: Shapes) -> bytes:
         context.attach_diagnostic_handler(lambda _: True)  # Else it is printed, too.
         module = _parsed(code, languages)
         main = _main_of(module, languages)
-        arguments = list(main.regions[0].blocks[0].arguments)
+        block = main.regions[0].blocks[0]
+        if platform is not None:
+            _fix_first(main, platform, languages)
+        arguments = list(block.arguments)
         _check_names(len(arguments), shapes)
         before = [str(x.type) for x in arguments]
         _resize(arguments, shapes, languages.RankedTensorType)
-        if [str(x.type) for x in arguments] == before:
+        if platform is None and [str(x.type) for x in arguments] == before:
             return code
         results = languages.FunctionType(main.attributes["function_type"].value).results
         signature = languages.FunctionType.get([x.type for x in arguments], results)
         main.attributes["function_type"] = languages.TypeAttr.get(signature)
         return library.with_inferred_sizes(library.bytecode_of(module))
+
+
+def _fix_first(main: Any, value: int, languages: Any) -> None:
+    """Have a constant in place of the first argument, an integer; its type is not changed yet."""
+    from jaxlib.mlir.dialects import stablehlo
+    from jaxlib.mlir.ir import InsertionPoint
+
+    library: Any = stablehlo
+    block = main.regions[0].blocks[0]
+    first = block.arguments[0]
+    with InsertionPoint.at_block_begin(block):
+        number = languages.DenseElementsAttr.get_splat(
+            first.type, languages.IntegerAttr.get(first.type.element_type, value)
+        )
+        first.replace_all_uses_with(library.constant(number))
+    block.erase_argument(0)
+    if "arg_attrs" in main.attributes:
+        told = list(main.attributes["arg_attrs"])
+        main.attributes["arg_attrs"] = languages.ArrayAttr.get(told[1:])
 
 
 def _check_names(count: int, shapes: Shapes) -> None:
