@@ -26,6 +26,9 @@ EFFORTS: Final = ("fast", "default", "proof")
 CHECKS: Final = ("never", "first", "always")
 """Which calls of a program are compared with the evaluator."""
 
+DENORMALS: Final = ("keep", "zero")
+"""What becomes of denormals, the usual first."""
+
 BUDGET_SECONDS: Final = 60.0
 """How long plans for a limited memory are sought where no deadline is given."""
 
@@ -65,10 +68,12 @@ class Options:
     speed, in scratch and in the last bits. With `check` "first" or "always" the first or each call
     is also run step by step beside the evaluator, and one that differs raises WrongResultError.
     With `isolate` LLVM makes the code of a program in a process of its own: should it end that, the
-    caller gets CompilerEndedError and goes on.
+    caller gets CompilerEndedError and goes on. Programs of this processor keep denormals, numbers
+    so near to 0 that many processors take some hundred cycles for each instruction that meets one,
+    or with `denormals` "zero" take them for 0, as XLA:CPU's do.
 
-    Raises ValueError for a number below 0, a part that is not finite, and an unknown target or
-    check; SizeError, which is one too, for a memory that is no size.
+    Raises ValueError for a number below 0, a part that is not finite, and an unknown target, check
+    or treatment of denormals; SizeError, which is one too, for a memory that is no size.
     """
 
     stage: str = DEFAULT_STAGE
@@ -83,6 +88,7 @@ class Options:
     deadline: float | None = None
     check: str = "never"
     isolate: bool = False
+    denormals: str = "keep"
 
     def __post_init__(self) -> None:
         """Raise ValueError for what cannot be."""
@@ -108,6 +114,10 @@ class Options:
                 raise ValueError(f"no target {self.target!r}{guess}; there are: {', '.join(known)}")
         if self.check not in CHECKS:
             raise ValueError(f"check is one of {', '.join(CHECKS)}; found {self.check!r}")
+        if self.denormals not in DENORMALS:
+            raise ValueError(f"denormals is {' or '.join(DENORMALS)}; found {self.denormals!r}")
+        if self.denormals != DENORMALS[0] and self.target not in TARGETS:
+            raise ValueError(f"programs for {self.target} keep denormals; found {self.denormals!r}")
 
     @property
     def search_seconds(self) -> float | None:

@@ -26,9 +26,9 @@ DECIDING = {
     "autotune": True,
     "memory_priority": 0.25,
 }
-OTHERS = {"target", "cache", "huge_pages", "deadline", "check", "isolate"}
-"""A check is about calls. The target says of itself what it is; a deadline is no part of a program
-that was kept."""
+OTHERS = {"target", "cache", "huge_pages", "deadline", "check", "isolate", "denormals"}
+"""A check and denormals are about calls. The target says of itself what it is; a deadline is no
+part of a program that was kept."""
 
 
 def key(text: str = TEXT, environment: str = "here", **options: object) -> str:

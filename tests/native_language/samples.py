@@ -246,7 +246,7 @@ offset_of_high: Final = offset(Part, "high")
 @native
 def bits(number: int) -> int:
     """Count zeros; the way of rounding stays as it was."""
-    before = round_to_nearest()
+    before = round_to_nearest(number % 2)
     found = trailing_zeros(number) + 100 * leading_zeros(number)
     round_as_before(before)
     return found

@@ -45,7 +45,8 @@ keep_facts(lambda: kept("hosts", Options()))
 
 def linked(program: NativeProgram, options: Options) -> LinkedExecutable:
     """Return a program in memory, ready to be called; the runtime's own code may be compiled."""
-    return LinkedExecutable(program, _unit_object, CallOptions(huge_pages=options.huge_pages))
+    how = CallOptions(options.huge_pages, without_denormals=options.denormals == "zero")
+    return LinkedExecutable(program, _unit_object, how)
 
 
 def _unit_object(unit: NativeUnit) -> bytes:

@@ -182,8 +182,11 @@ def relax() -> None:
     raise PrimitiveError("relax")
 
 
-def round_to_nearest() -> int:
-    """Have the thread compute floating point as IEEE 754 says by default; return how it did."""
+def round_to_nearest(without_denormals: int) -> int:
+    """Have the thread round to nearest, without traps; return how it computed floating point.
+
+    Denormals are kept, or 0 where `without_denormals` is other than 0: as operands and as results.
+    """
     raise PrimitiveError("round_to_nearest")
 
 

@@ -38,8 +38,11 @@ _PAUSES: Final = {
     "aarch64": ("@llvm.aarch64.isb(i32 15)", "declare void @llvm.aarch64.isb(i32)"),
 }
 
-USUAL_MXCSR: Final = str(0x1F80)
-"""To nearest, with denormals, without traps."""
+_MXCSR: Final = 0x9FC0, 0x1F80
+"""To nearest, without traps: with 0 for denormals, and with denormals."""
+
+_FPCR: Final = 1 << 24, 0
+"""The same of AArch64."""
 
 _FAILURES: Final = {
     Order.RELAXED: Order.RELAXED,
@@ -208,14 +211,16 @@ class Primitives(CallLowering):
         return NONE
 
     def _round_to_nearest(self, node: ast.Call) -> NativeValue:
+        without = self.writer.op(f"icmp ne i64 {self._number(node.args[0])}, 0")
         if self.unit.architecture == "x86_64":
             place = self._mxcsr("st")
             before = self.writer.load(Int(32, signed=False), place).text
-            self._round(USUAL_MXCSR)
-            return NativeValue(INT, before)
-        self.unit.declare("declare i64 @llvm.aarch64.get.fpcr()")
-        before = self.writer.op("call i64 @llvm.aarch64.get.fpcr()")
-        self._round("0")
+            zero, kept = _MXCSR
+        else:
+            self.unit.declare("declare i64 @llvm.aarch64.get.fpcr()")
+            before = self.writer.op("call i64 @llvm.aarch64.get.fpcr()")
+            zero, kept = _FPCR
+        self._round(self.writer.op(f"select i1 {without}, i64 {zero}, i64 {kept}"))
         return NativeValue(INT, before)
 
     def _round_as_before(self, node: ast.Call) -> NativeValue:

@@ -86,6 +86,7 @@ class InferenceSession:
         settings.tell_ignored(sess_options, providers, provider_options, 2)
         self._settings = sess_options if sess_options is not None else settings.SessionOptions()
         own.options.setdefault("threads", settings.threads_of(sess_options))
+        own.options.setdefault("denormals", settings.denormals_of(sess_options))
         self._options = options_with(Options(), own.options, _Own.NAMES)
         self._own = own
         self._source = path_or_bytes

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Final
 
+from lowtide.options import DENORMALS
+
 PROVIDER: Final = "CPUExecutionProvider"
 """The name that ONNX Runtime has for what runs models on processors."""
 
@@ -28,12 +30,17 @@ class ExecutionMode(IntEnum):
     ORT_PARALLEL = 1
 
 
+DENORMALS_ENTRY: Final = "session.set_denormal_as_zero"
+"""The entry of ONNX Runtime's configuration by which "1" takes denormals for 0."""
+
+
 class SessionOptions:
     """Options of a session.
 
     `intra_op_num_threads` says how many threads run the model, 0 for one per core. Free dimensions
-    may be given sizes, for `compile="ahead"`. The others change nothing here; those that would have
-    changed something in ONNX Runtime are named in a warning, once for each session.
+    may be given sizes, for `compile="ahead"`, and denormals may be zeros. The others change nothing
+    here; those that would have changed something in ONNX Runtime are named in a warning, once for
+    each session.
     """
 
     def __init__(self) -> None:
@@ -55,7 +62,7 @@ class SessionOptions:
         self._dimensions: dict[str, int] = {}
 
     def add_session_config_entry(self, key: str, value: str) -> None:
-        """Note an entry of a configuration, which changes nothing."""
+        """Note an entry of a configuration; of these only DENORMALS_ENTRY changes anything."""
         self._entries[key] = value
 
     def get_session_config_entry(self, key: str) -> str:
@@ -100,6 +107,17 @@ _WITHOUT_MEANING: Final[tuple[tuple[str, Callable[[Any], bool]], ...]] = (
 def threads_of(options: Any) -> int:
     """Return how many threads options of ours, or of ONNX Runtime's own class, ask for."""
     return int(getattr(options, "intra_op_num_threads", 0))
+
+
+def denormals_of(options: Any) -> str:
+    """Return what becomes of denormals; ONNX Runtime's own class raises where it has no entry."""
+    if options is None:
+        return DENORMALS[0]
+    try:
+        value = options.get_session_config_entry(DENORMALS_ENTRY)
+    except (AttributeError, KeyError, RuntimeError):
+        return DENORMALS[0]
+    return DENORMALS[value == "1"]
 
 
 def free_dimensions_of(options: Any) -> Mapping[str, int]:

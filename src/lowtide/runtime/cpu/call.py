@@ -32,16 +32,18 @@ _REFUSED: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class CallOptions:
-    """How calls use memory.
+    """How calls use memory, and what they compute with.
 
     `huge_pages` says whether the system may use them for arenas. At most `idle_arenas` arenas, of
     `idle_bytes` bytes together but at least one, are kept between calls, and as many times the
-    pages of results; of a program of several devices, as many arenas for each of them.
+    pages of results; of a program of several devices, as many arenas for each of them. Calls take
+    denormals for 0, as operands and as results, if they are `without_denormals`.
     """
 
     huge_pages: bool = True
     idle_arenas: int = 4
     idle_bytes: int = 1 << 30
+    without_denormals: bool = False
 
 
 class Arenas(Protocol):
@@ -71,7 +73,8 @@ class LinkedExecutable:
         options: CallOptions | None = None,
     ) -> None:
         self._options = options or CallOptions()
-        self._binding = binding = Binding(program, compile_unit)
+        keep = not self._options.without_denormals
+        self._binding = binding = Binding(program, compile_unit, keep_denormals=keep)
         self._pool = binding.pool
         self._entry = binding.native.entry
         arena = max(binding.arena.nbytes, 1)

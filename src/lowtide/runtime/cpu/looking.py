@@ -54,7 +54,8 @@ class ControlRecord(NativeRecord):
     once; how to release and to take Python's lock (null where it is kept) and to see to signals,
     the number of the thread that does so, and the state of the thread while the lock is released,
     else null; how to make a Python number of an address, to call an object with one argument and to
-    let go of one (null where nothing is called); the participant of the device, if it meets others.
+    let go of one (null where nothing is called); the participant of the device, if it meets others;
+    whether denormals are 0.
     """
 
     team: TeamRecord | None
@@ -70,6 +71,7 @@ class ControlRecord(NativeRecord):
     call: _Call
     let_go: _LetGo
     participant: ParticipantRecord
+    without_denormals: int
 
 
 CONTROL_WORDS: Final = ctypes.sizeof(ControlRecord) // 8

@@ -102,7 +102,8 @@ class TeamRecord(NativeRecord):
     workspace: NativeItems[Address]
     threads: int
     pieces: Atomic[int]
-    apart4: NativeItems[int] = inline(12)
+    without_denormals: int
+    apart4: NativeItems[int] = inline(11)
 
 
 class WorkerRecord(NativeRecord):
@@ -123,7 +124,6 @@ LOCK, OPEN, PENDING, SLEEPERS, THREADS = (
 def worker(given: WorkerRecord) -> Address:
     """Work as a member of a team until it is dismissed."""
     team, thread = given.team, given.thread
-    round_to_nearest()
     while True:
         tries = 0
         found = team.open.load(ACQUIRE)
@@ -143,14 +143,17 @@ def worker(given: WorkerRecord) -> Address:
 
 @native
 def work(team: TeamRecord, thread: int) -> int:
-    """Claim and do pieces; return how many."""
-    done = 0
+    """Claim and do pieces; return how many. They may be of several jobs, and of several runs."""
+    done, without_denormals = 0, -1
     while True:
         found = team.open.load(RELAXED)
         if found == 0 or found == STOP:
             return done
         piece = chosen(team, thread, found)
         if team.open.compare_exchange(found, found & ~(1 << piece), ACQ_REL) == found:
+            if team.without_denormals != without_denormals:
+                without_denormals = team.without_denormals
+                round_to_nearest(without_denormals)
             do_piece(team.job, team.workspace, piece, thread)
             done += 1
 

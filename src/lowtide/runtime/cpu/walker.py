@@ -136,7 +136,7 @@ def sched_yield() -> I32:
 @native
 def run(table: NativeItems[int], bases: NativeItems[Address], control: ControlRecord) -> int:
     """Follow a table to its end; return 0, INTERRUPTED or UNMET."""
-    before = round_to_nearest()
+    before = round_to_nearest(control.without_denormals)
     walk, state = on_stack(WalkRecord), on_stack(RunState)
     walk.table, walk.bases, walk.control, walk.state = table, bases, control, state
     state.look, state.control = address_of(look), control
@@ -156,6 +156,7 @@ def taken_team(control: ControlRecord) -> TeamRecord | None:
     team = control.team
     if team is None or team.lock.exchange(1, SEQ_CST):
         return None
+    team.without_denormals = control.without_denormals
     wake(team, control.wake)
     return team
 
