@@ -17,7 +17,12 @@ from lowtide.fusion.epilogues import store_behind_products
 from lowtide.fusion.live_memory import live_memory
 from lowtide.fusion.order_memory import Scheduler
 from lowtide.fusion.peak import Estimate, estimated
-from lowtide.fusion.recomputing import SECONDS_PER_BYTE, recompute_behind, recompute_by_cut
+from lowtide.fusion.recomputing import (
+    SECONDS_PER_BYTE,
+    Recomputed,
+    recompute_behind,
+    recompute_by_cut,
+)
 from lowtide.fusion.storing import store_before
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ops.cost import cost
@@ -30,7 +35,7 @@ _SMALL: Final = 512
 """So many clusters are lowered in no time."""
 
 Change: TypeAlias = Callable[[ClusterGraph, Estimate], int]
-Recompute: TypeAlias = Callable[[ClusterGraph, Estimate, float, float], int]
+Recompute: TypeAlias = Callable[[ClusterGraph, Estimate, float, float], Recomputed]
 """A change within a price for a byte, and seconds for all of it."""
 
 _PAID: Final[tuple[tuple[Recompute, float], ...]] = (
@@ -75,6 +80,7 @@ class PeakLowering:
         self._cheap: dict[_Key, _Lowered] = {}
         self._settled_stores: dict[Change, Estimate] = {}
         """Those of clusters where storing values lowers nothing: it does not depend on prices."""
+        self._in_vain: _InVain | None = None
 
     def lowered(
         self, clusters: Mapping[Computation, ClusterGraph], allowance: Allowance
@@ -153,11 +159,30 @@ class PeakLowering:
             before = found.best.peak_bytes
             found = self._changed(found, store_behind_products, most_seconds)
             found = self._changed(found, store_before, most_seconds)
-            left = most_seconds - total_seconds(found.graph)
-            found = self._changed(found, _within(recompute, price, left), most_seconds)
+            found = self._recomputed(found, price, most_seconds, recompute)
             if found.best.peak_bytes == before:
                 break
         return found
+
+    def _recomputed(
+        self, found: _Lowered, price: float, most_seconds: float, recompute: Recompute
+    ) -> _Lowered:
+        """The clusters after values are computed once more, unless a price does what one did."""
+        tried = self._in_vain
+        if tried is not None and tried.is_same(found.best, price, most_seconds, recompute):
+            return found
+        made = [Recomputed(0, price)]
+
+        def change(graph: ClusterGraph, estimate: Estimate) -> int:
+            left = most_seconds - total_seconds(found.graph)
+            made[0] = recompute(graph, estimate, price, left)
+            return made[0].count
+
+        lowered = self._changed(found, change, most_seconds)
+        if lowered is found:
+            next_price = made[0].next_price
+            self._in_vain = _InVain(found.best, price, next_price, most_seconds, recompute)
+        return lowered
 
     def _changed(self, found: _Lowered, change: Change, most_seconds: float) -> _Lowered:
         """The clusters after a change, or before it where it lowers nothing or takes too long."""
@@ -180,8 +205,22 @@ class PeakLowering:
 _STORES: Final[tuple[Change, ...]] = (store_behind_products, store_before)
 
 
-def _within(recompute: Recompute, price: float, seconds: float) -> Change:
-    return lambda graph, estimate: recompute(graph, estimate, price, seconds)
+class _InVain(NamedTuple):
+    """What computing values once more at some price lowered nothing of, and below which price."""
+
+    best: Estimate
+    price: float
+    next_price: float
+    most_seconds: float
+    recompute: Recompute
+
+    def is_same(
+        self, best: Estimate, price: float, most_seconds: float, recompute: Recompute
+    ) -> bool:
+        """Return whether computing values once more would do the same again."""
+        if self.best is not best or self.most_seconds != most_seconds:
+            return False
+        return self.recompute is recompute and self.price <= price < self.next_price
 
 
 class _Given(NamedTuple):

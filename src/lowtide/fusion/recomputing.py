@@ -7,7 +7,7 @@ it was made of is kept too.
 from __future__ import annotations
 
 from math import inf
-from typing import Final, final
+from typing import Final, NamedTuple, final
 
 from lowtide.cost.kernels import move_seconds
 from lowtide.fusion.cluster import Cluster, KernelKind
@@ -21,8 +21,21 @@ from lowtide.ir import Instruction
 SECONDS_PER_BYTE: Final = 1e-9
 """What a byte less at the peak may cost: ten times what it takes to move it."""
 
+_JUST_BELOW: Final = 1 - 1e-9
+"""What keeps rounding from taking a price for too low that is just enough."""
+
 _LEVELS: Final = 4
 """How many kernels one after the other may be computed once more."""
+
+
+class Recomputed(NamedTuple):
+    """Of how many values the lives were shortened, and at which price others would be chosen.
+
+    At any price for a byte from the one given to below `next_price`, all is the same.
+    """
+
+    count: int
+    next_price: float
 
 
 def recompute_behind(
@@ -30,21 +43,23 @@ def recompute_behind(
     estimate: Estimate,
     seconds_per_byte: float = SECONDS_PER_BYTE,
     most_seconds: float = inf,
-) -> int:
-    """Shorten the lives of values that span a peak, one by one; return of how many.
+) -> Recomputed:
+    """Shorten the lives of values that span a peak, one by one.
 
     A byte less at the peak may cost `seconds_per_byte`, and all of them together `most_seconds`.
     """
     work = _Recomputing(graph, estimate, seconds_per_byte, most_seconds)
-    return sum([work.run(at) for at in estimate.peaks])
+    count = sum([work.run(at) for at in estimate.peaks])
+    return Recomputed(count, work.next_price)
 
 
 def recompute_by_cut(
     graph: ClusterGraph, estimate: Estimate, seconds_per_byte: float, most_seconds: float
-) -> int:
-    """Shorten the lives of values that span a peak, chosen together; return of how many."""
+) -> Recomputed:
+    """Shorten the lives of values that span a peak, chosen together."""
     work = _Recomputing(graph, estimate, seconds_per_byte, most_seconds)
-    return sum([work.run(at, by_cut=True) for at in estimate.peaks])
+    count = sum([work.run(at, by_cut=True) for at in estimate.peaks])
+    return Recomputed(count, seconds_per_byte)
 
 
 @final
@@ -54,6 +69,8 @@ class _Recomputing:
     ) -> None:
         self.graph, self.seconds_per_byte = graph, seconds_per_byte
         self.seconds_left = most_seconds
+        self.next_price = inf
+        """The least price of a byte that one of those left alone would have come to."""
         self.chosen: dict[Instruction, None] | None = None
         """The values that may be computed once more, whatever each gains by itself; None for all
         that gain something."""
@@ -136,4 +153,9 @@ class _Recomputing:
         if self.chosen is not None:
             return True
         gained = self.view.bytes[buffer] - self.view.longer(producer.inputs)
-        return gained >= self.view.least and seconds <= gained * self.seconds_per_byte
+        if gained < self.view.least:
+            return False
+        if seconds > gained * self.seconds_per_byte:
+            self.next_price = min(self.next_price, _JUST_BELOW * seconds / gained)
+            return False
+        return True

@@ -27,6 +27,9 @@ _ARRAYS: Final[dict[Kind, tuple[str, type]]] = {
     ItemsKind(INT): ("Array", np.int64),
     ItemsKind(FLOAT): ("FloatArray", np.float64),
 }
+_INTS: Final = np.dtype(np.int64)
+_FLOATS: Final = np.dtype(np.float64)
+_Byte: Final = ctypes.c_char
 _NUMBERS: Final[dict[Kind, tuple[str, str, tuple[type, ...]]]] = {
     INT: ("int", "q", (int, np.integer)),
     FLOAT: ("float", "d", (int, float)),
@@ -65,15 +68,24 @@ class Record:
 
 def address_of_items(value: Any, kind: Kind, name: str) -> int:
     """Return where the numbers of an array begin; raises NativeError for one of another type."""
-    word, type_ = _ARRAYS[kind]
-    if not isinstance(value, np.ndarray) or value.dtype != type_:
+    assert isinstance(kind, ItemsKind)
+    type_ = _FLOATS if kind.of is FLOAT else _INTS
+    if not isinstance(value, np.ndarray) or (value.dtype is not type_ and value.dtype != type_):
+        word, _ = _ARRAYS[kind]
         raise NativeError(f"{name} is no {word} but {type(value).__name__}")
-    flags = value.flags
-    if not (flags.c_contiguous and flags.writeable and flags.aligned):
-        raise NativeError(f"{name} is not contiguous, aligned and writable")
-    if not value.size:
+    try:  # This looks whether it is as it has to be in a quarter of the time that flags take.
+        address = ctypes.addressof(_Byte.from_buffer(value))
+    except ValueError:  # There are no elements.
         return value.ctypes.data
-    return ctypes.addressof(ctypes.c_char.from_buffer(value.data))
+    except TypeError:
+        address = _NOWHERE
+    if address % value.itemsize:
+        raise NativeError(f"{name} is not contiguous, aligned and writable")
+    return address
+
+
+_NOWHERE: Final = 1
+"""No address of an element."""
 
 
 def checked(value: Any, kind: type[Record], name: str) -> Record:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, TypeAlias, final
 
 from lowtide.builder import Builder
@@ -15,6 +15,8 @@ from lowtide.records import dataclass
 
 Apply: TypeAlias = "Callable[[Instruction, Rewriter], Instruction | Op | None]"
 Guard: TypeAlias = Callable[[Instruction], bool]
+Choose: TypeAlias = Callable[[Sequence[Instruction]], Collection[Instruction]]
+"""From all instructions, operands first, to those to which rules may ever apply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ def rewrite(
     module: Module,
     rules: Iterable[Rule] | RuleTable,
     computations: Sequence[Computation] | None = None,
+    choose: Choose | None = None,
 ) -> Counter[str]:
     """Apply rules to a module until none fits; return how often each one did, by its name.
 
@@ -55,13 +58,14 @@ def rewrite(
 
     Instructions that nobody reads are removed on the way, under the name `DEAD`. `computations` are
     those to look at, by default all of the module. Each instruction is looked at once and again
-    where an operand or a user of it changes, so the work is linear where rules settle. Raises
-    RuntimeError naming the rule that fired last where they do not.
+    where an operand or a user of it changes, so the work is linear where rules settle; those that
+    `choose` leaves out only where they change. Raises RuntimeError naming the rule that fired last
+    where rules do not settle.
     """
     table = rules if isinstance(rules, RuleTable) else RuleTable.of(rules)
     fired: Counter[str] = Counter()
     for computation in computations or list(module.computations.values()):
-        Rewriter(computation, table, fired).run()
+        Rewriter(computation, table, fired).run(choose)
     return fired
 
 
@@ -187,10 +191,14 @@ class Rewriter:
 
     # -- the driver ----------------------------------------------------------------------------
 
-    def run(self) -> None:
+    def run(self, choose: Choose | None = None) -> None:
         """Apply rules until none fits."""
         order = post_order(self.computation)
-        self._waiting.extend([x for x in order if self._table.concerns(x)])
+        begin = order
+        if choose is not None:
+            chosen = choose(order)
+            begin = [x for x in order if not x.users or x in chosen]
+        self._waiting.extend([x for x in begin if self._table.concerns(x)])
         self._is_waiting.update(self._waiting)
         present = self.computation.instructions
         left = _MOST_PER_INSTRUCTION * max(100, len(order))

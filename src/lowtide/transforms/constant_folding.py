@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -79,7 +80,16 @@ def _fold_all(module: Module, work: int) -> int:
         Rule("fold-splats", _SPLATTABLE, _fold_splats),
         Rule("fold", _FOLDABLE, folding.fold),
     ]
-    return rewrite(module, rules).total()
+    return rewrite(module, rules, choose=_made_of_constants).total()
+
+
+def _made_of_constants(order: Sequence[Instruction]) -> set[Instruction]:
+    """The instructions that depend on constants only; no rule here makes one of any other."""
+    found: set[Instruction] = set()
+    for x in order:
+        if x.opcode is Opcode.CONSTANT or (x.operands and found.issuperset(x.operands)):
+            found.add(x)
+    return found
 
 
 class _Folding:

@@ -25,14 +25,18 @@ def shuffled(task, seed):
 
 
 @settings(max_examples=200, deadline=None)
-@given(problems(), st.integers(0, 99))
-def test_compiled_code_gives_the_packing_of_python(task, seed):
+@given(problems(), st.integers(0, 99), st.booleans())
+def test_compiled_code_gives_the_packing_of_python(task, seed, ranked):
     order = shuffled(task, seed)
-    packing = gaps.best_fit_in_order(task, order)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gaps, "MANY_LIVE", 0.0 if ranked else 1.1)
+        packing = gaps.best_fit_in_order(task, order)
     assert equal(packing, best_fit_in_order(task, order))
 
 
-def test_with_many_neighbours(monkeypatch):
+@pytest.mark.parametrize("many_live", [0.0, 1.1])
+def test_with_many_neighbours(monkeypatch, many_live):
+    monkeypatch.setattr(gaps, "MANY_LIVE", many_live)
     task = random_problem(0, 400, 300, 200)
     order = shuffled(task, 0)
     packing = gaps.best_fit_in_order(task, order)

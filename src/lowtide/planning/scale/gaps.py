@@ -2,7 +2,9 @@
 
 Each stretch that is placed stands in a list. There is one list for durations between two powers of
 two, in cells by the step at which stretches begin; a cell is as long as the shortest duration of
-its list. So a search for what is live in some steps sees little else.
+its list. So a search for what is live in some steps sees little else. What it finds is sorted by
+address. Where much of all is live at once, stretches stand sorted by address instead, and all are
+looked at, which takes less than to sort those that are live.
 """
 
 from __future__ import annotations
@@ -49,6 +51,9 @@ all of a stretch and little of any other."""
 
 NO_ROOM = 2**63 - 1
 
+MANY_LIVE: Final = 1 / 8
+"""Where at least this part of all stretches is live at once, they are kept sorted by address."""
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class GapBuffers(Record):
@@ -88,12 +93,17 @@ class GapStretches(Record):
 class GapPlaces(Record):
     """What is in the way of a buffer: where each begins, and the address behind, side by side.
 
-    The first ones are the `borders` of regions, at the addresses in `border`.
+    The first ones are the `borders` of regions, at the addresses in `border`. Where they
+    `are_ranked`, `ranked` has the records of stretches that are placed, by address, and `count`
+    how many those are.
     """
 
     pairs: Array
     borders: int
     border: Array
+    are_ranked: int
+    ranked: Array
+    count: Array
 
 
 def best_fit_in_order(
@@ -117,7 +127,14 @@ def best_fit_in_order(
     address = np.zeros(len(problem), np.int64)
     address[fixed] = problem.fixed_offset[fixed] + border[problem.region_of[fixed]]
     room = len(problem.item) + len(border)
-    places = GapPlaces(np.zeros(2 * room, np.int64), len(border), border)
+    places = GapPlaces(
+        pairs=np.zeros(2 * room, np.int64),
+        borders=len(border),
+        border=border,
+        are_ranked=int(_live_part(dense) >= MANY_LIVE),
+        ranked=np.zeros(len(problem.item), np.int64),
+        count=np.zeros(1, np.int64),
+    )
     buffers = GapBuffers(
         items=np.concatenate([fixed, order]),
         fixed=len(fixed),
@@ -132,6 +149,13 @@ def best_fit_in_order(
         end = min(begin + BLOCK, len(buffers.items))
         place_all(buffers, stretches, places, begin, end)
     return packing_of(problem, address)
+
+
+def _live_part(problem: PackingProblem) -> float:
+    """The part of all stretches that is live at once, in the mean of all steps."""
+    steps = int(problem.last.max(initial=0)) + 1
+    taken = int((problem.last - problem.first + 1).sum())
+    return taken / (steps * max(1, len(problem.item)))
 
 
 def _stretches(problem: PackingProblem) -> tuple[Int64Array, Int64Array]:
@@ -156,29 +180,89 @@ def place_all(
     for place in range(begin, end):
         item = buffers.items[place]
         nbytes = buffers.nbytes[item]
+        first = starts[item]
+        stop = starts[item + 1]
         if place >= buffers.fixed:
-            for number in range(places.borders):
-                places.pairs[2 * number] = places.border[number]
-                places.pairs[2 * number + 1] = places.border[number]
-            found = places.borders
-            for row in range(starts[item], starts[item + 1]):
-                found = neighbours(row, found, stretches, places)
-            sort_pairs(found, places.pairs)
+            if places.are_ranked:
+                found = ranked_neighbours(first, stop, stretches, places)
+            else:
+                found = sorted_neighbours(first, stop, stretches, places)
             address[item] = smallest_gap(nbytes, buffers.alignment[item], found, places)
-        for row in range(starts[item], starts[item + 1]):
-            put(row, address[item], address[item] + nbytes, stretches)
+        for row in range(first, stop):
+            at = row * FIELDS
+            stretches.fields[at + LOW] = address[item]
+            stretches.fields[at + HIGH] = address[item] + nbytes
+            if places.are_ranked:
+                rank(at, stretches.fields, places)
+            else:
+                put(at, stretches)
     return end - begin
 
 
 @kernel
-def put(row: int, low: int, high: int, stretches: GapStretches) -> int:
+def sorted_neighbours(first: int, stop: int, stretches: GapStretches, places: GapPlaces) -> int:
+    """Fill in what is in the way of the stretches of a buffer, by address; return how many are."""
+    for number in range(places.borders):
+        places.pairs[2 * number] = places.border[number]
+        places.pairs[2 * number + 1] = places.border[number]
+    found = places.borders
+    for row in range(first, stop):
+        found = neighbours(row, found, stretches, places)
+    return sort_pairs(found, places.pairs)
+
+
+@kernel
+def ranked_neighbours(first: int, stop: int, stretches: GapStretches, places: GapPlaces) -> int:
+    """Do the same where all stretches stand sorted by address."""
+    fields = stretches.fields
+    pairs = places.pairs
+    found = 0
+    region = 0
+    for number in range(places.count[0]):
+        at = places.ranked[number]
+        meets = 0
+        for row in range(first, stop):
+            ends = fields[row * FIELDS + LAST]
+            if fields[at + FIRST] <= ends and fields[at + LAST] >= fields[row * FIELDS + FIRST]:
+                meets = 1
+        if meets == 0:
+            continue
+        low = fields[at + LOW]
+        while region < places.borders and places.border[region] <= low:
+            pairs[2 * found] = places.border[region]
+            pairs[2 * found + 1] = places.border[region]
+            found += 1
+            region += 1
+        pairs[2 * found] = low
+        pairs[2 * found + 1] = fields[at + HIGH]
+        found += 1
+    while region < places.borders:
+        pairs[2 * found] = places.border[region]
+        pairs[2 * found + 1] = places.border[region]
+        found += 1
+        region += 1
+    return found
+
+
+@kernel
+def rank(at: int, fields: Array, places: GapPlaces) -> int:
+    """Add a stretch to those sorted by address; return where it stands."""
+    ranked = places.ranked
+    place = places.count[0]
+    while place > 0 and fields[ranked[place - 1] + LOW] > fields[at + LOW]:
+        ranked[place] = ranked[place - 1]
+        place -= 1
+    ranked[place] = at
+    places.count[0] += 1
+    return int(place)
+
+
+@kernel
+def put(at: int, stretches: GapStretches) -> int:
     """Add a stretch to its list; return which one that is."""
     fields = stretches.fields
-    at = row * FIELDS
     level = level_of(fields[at + LAST] - fields[at + FIRST] + 1)
     cell = stretches.cells[level] + (fields[at + FIRST] >> level)
-    fields[at + LOW] = low
-    fields[at + HIGH] = high
     fields[at + NEXT] = stretches.head[cell]
     stretches.head[cell] = at
     stretches.filled[level] += 1

@@ -7,6 +7,7 @@ from typing import Final
 
 from lowtide.ir import Module, Opcode
 from lowtide.passes.interface import Pass
+from lowtide.passes.needs import Trait, features_of
 from lowtide.transforms.expand import (
     arg_reduce,
     batch_norm,
@@ -50,8 +51,17 @@ def legalize(module: Module) -> int:
 
     What `outside_core` names afterwards has a type or shape that its expander does not take.
     """
-    changes = expand_rng(module) + expand(module, _RULES)
+    changes = expand_rng(module)
+    if not _is_mixed(module):
+        changes += expand(module, _OF_ONE_TYPE)
+    if _is_mixed(module):
+        changes += expand(module, _RULES)
     return changes + expand_total_order(module)
+
+
+def _is_mixed(module: Module) -> bool:
+    """Whether anything may compute in several types: most instructions have a rule for that."""
+    return Trait.MIXED in features_of(module)
 
 
 def outside_core(module: Module) -> dict[Opcode, int]:
@@ -79,6 +89,9 @@ _RULES: Final = (
     *scan.RULES,
     *simple_scatter.RULES,
 )
+
+_OF_ONE_TYPE: Final = tuple([x for x in _RULES if x not in mixed_types.RULES])
+"""The rules for modules that have one type of floating point numbers, and no complex ones."""
 
 PASSES: Final = (
     Pass(
