@@ -27,8 +27,8 @@ def is_lowered(candidate: object) -> bool:
 def program_of_jax(candidate: Any) -> Any:
     """Return the program of JAX that a library's own one holds, else the candidate itself.
 
-    What `filter_jit` of equinox and `jit` of flax.nnx lower or compile has JAX's own as `lowered` or
-    `compiled`.
+    What `filter_jit` of equinox and `jit` of flax.nnx lower or compile has JAX's own as `lowered`
+    or `compiled`.
     """
     for name, is_one in (("compiled", is_compiled), ("lowered", is_lowered)):
         own = getattr(candidate, name, None)
