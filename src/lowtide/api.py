@@ -178,9 +178,9 @@ def explain(
         module = _module_in(source)
         chosen = _options_of_module(specs, options, keywords)
         return _explain_module(module, chosen, _Changes(what_if, batch_axis), whole=whole)
-    if _is_stage(source):
+    if (stage := _stage_of(source)) is not None:
         _only_options(specs, options, keywords)
-        return _explain_stage(source, lowered, is_changed=bool(what_if))
+        return _explain_stage(stage, lowered, is_changed=bool(what_if))
     if callable(source):
         options, keywords = _split_keywords(source, options, keywords)
         changes = _Changes(what_if, batch_axis)
@@ -189,11 +189,13 @@ def explain(
     raise TypeError(f"expected {expected}; found {type(source).__name__}")
 
 
-def _is_stage(source: Any) -> bool:
-    """Whether it is a compiled or lowered program of JAX's."""
+def _stage_of(source: Any) -> Any:
+    """Return a compiled or lowered program of JAX's, also one that a library wraps, or None."""
     from lowtide.autopsy import jax_compiled
 
-    return jax_compiled.is_compiled(source) or jax_compiled.is_lowered(source)
+    found = jax_compiled.program_of_jax(source)
+    is_one = jax_compiled.is_compiled(found) or jax_compiled.is_lowered(found)
+    return found if is_one else None
 
 
 def _explain_stage(source: Any, lowered: Any, *, is_changed: bool) -> MemoryReport | PlanReport:
@@ -438,6 +440,7 @@ def _explain_function(
 
 def _module_of(function: Any, specs: tuple[Any, ...], keywords: dict[str, Any]) -> Module:
     """The module of a function for JAX, perhaps jitted, for some arguments."""
+    from lowtide.autopsy.jax_compiled import program_of_jax
     from lowtide.client.jit import Jitted, jit
     from lowtide.frontend.hlo_proto import read_hlo_proto
 
@@ -445,5 +448,5 @@ def _module_of(function: Any, specs: tuple[Any, ...], keywords: dict[str, Any]) 
         jitted = function if isinstance(function, Jitted) else jit(function)
         module: Module = jitted.lower(*specs, **keywords).module
         return module
-    hlo = function.lower(*specs, **keywords).compiler_ir("hlo")
+    hlo = program_of_jax(function.lower(*specs, **keywords)).compiler_ir("hlo")
     return read_hlo_proto(hlo.as_serialized_hlo_module_proto())

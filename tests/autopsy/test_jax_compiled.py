@@ -137,6 +137,32 @@ def test_an_unknown_option_is_said():
     assert "no_such_option" in bad.error
 
 
+def test_programs_that_libraries_wrap_are_those_inside():
+    """As `filter_jit` of equinox has them: stages of its own, with JAX's as attributes."""
+    x = jax.ShapeDtypeStruct((64, 64), jnp.float32)
+    plain = jax.jit(lambda x: jnp.tanh(x @ x) @ x)
+
+    def lower(*specs):
+        inner = plain.lower(*specs)
+
+        def compile(compiler_options=None):
+            return SimpleNamespace(compiled=inner.compile(compiler_options))
+
+        return SimpleNamespace(lowered=inner, as_text=inner.as_text, compile=compile)
+
+    def wrapped(x):
+        return plain(x)
+
+    wrapped.lower = lower
+    assert lowtide.explain(wrapped, x).total_bytes == lowtide.explain(plain, x).total_bytes
+    fitted = lowtide.fit(wrapped, x, dim="B=0:0,0:1", limit="1MB")
+    assert fitted.largest.size == lowtide.fit(plain, x, dim="B=0:0,0:1", limit="1MB").largest.size
+    own, inner = wrapped.lower(x), plain.lower(x)
+    expected = lowtide.explain(inner.compile(), lowered=inner).memory.temp_bytes
+    assert lowtide.explain(own).memory.temp_bytes == expected
+    assert lowtide.explain(own.compile(), lowered=own).memory.temp_bytes == expected
+
+
 def test_other_things_are_refused():
     with pytest.raises(TypeError, match="found int"):
         lowtide.explain(3)

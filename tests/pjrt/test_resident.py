@@ -49,6 +49,25 @@ def stats():
 """
 
 
+def test_the_system_may_refuse_pages_that_a_program_writes(tmp_path: Path) -> None:
+    """Without a count of them an array larger than the memory is given, and the process killed."""
+    script = """
+x = jax.jit(lambda x: x * 2 + 1)(jnp.ones(1 << 22))
+address, held = x.unsafe_buffer_pointer(), False
+for line in open("/proc/self/smaps"):
+    if line.split("-")[0].isalnum() and "-" in line.split()[0]:
+        first, last = (int(word, 16) for word in line.split()[0].split("-"))
+        held = first <= address < last
+    elif held and line.startswith("VmFlags"):
+        flags = line.split()[1:]
+        assert "nr" not in flags, flags
+        break
+else:
+    raise AssertionError("the pages were not found")
+"""
+    run(script, tmp_path)
+
+
 def test_memory_stats_count_arrays_and_the_pool(tmp_path: Path) -> None:
     script = (
         QUEUE

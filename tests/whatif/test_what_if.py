@@ -100,6 +100,17 @@ def test_bf16_halves_an_argument() -> None:
     assert report.argument_bytes == base.report.argument_bytes - SIZE // 2
 
 
+def test_counts_beside_weights_stay_in_the_line_for_bf16() -> None:
+    """As in an optimizer's state: the line must not make its counts and keys numbers of bf16."""
+    layout = "f32[64,64]{1,0}, f32[64,64]{1,0})->"
+    source = STEP.replace(layout, "f32[64,64]{1,0}, f32[64,64]{1,0}, s32[])->")
+    count = "  count = s32[] parameter(2), metadata={op_name=\"state['count']\"}\n"
+    base = baseline(source.replace("  a = f32", count + "  a = f32"))
+    narrow = "lambda x: x.astype(jnp.bfloat16)"
+    assert f"{narrow} if x.dtype == jnp.float32 else x, state" in change(base, "bf16:state").code
+    assert f"{narrow}, x)" in change(base, "bf16:x").code
+
+
 def test_the_order_of_a_scheduled_module_stays() -> None:
     given = plan(lowtide.parse_hlo(STEP), PlanOptions("input")).module
     base = baseline(str(given))

@@ -24,6 +24,19 @@ def is_lowered(candidate: object) -> bool:
     return all(callable(getattr(candidate, name, None)) for name in _LOWERED)
 
 
+def program_of_jax(candidate: Any) -> Any:
+    """Return the program of JAX that a library's own one holds, else the candidate itself.
+
+    What `filter_jit` of equinox and `jit` of flax.nnx lower or compile has JAX's own as `lowered`
+    or `compiled`.
+    """
+    for name, is_one in (("compiled", is_compiled), ("lowered", is_lowered)):
+        own = getattr(candidate, name, None)
+        if is_one(own):
+            return own
+    return candidate
+
+
 def explain_compiled(compiled: Any, lowered: Any = None) -> PlanReport:
     """Return the report on what XLA planned for a compiled program.
 
@@ -40,7 +53,7 @@ def explain_compiled(compiled: Any, lowered: Any = None) -> PlanReport:
             f"the program does not say what memory was planned; platform: {_platform(executable)}"
         )
     assignment = read_buffer_assignment(blob, module)
-    compiler = None if lowered is None else LoweredCompiler(lowered)
+    compiler = None if lowered is None else LoweredCompiler(program_of_jax(lowered))
     on_cpu = _platform(executable) == "cpu"
     return explain_plan(module, assignment, made_by_xla_cpu=on_cpu, compile_with=compiler)
 

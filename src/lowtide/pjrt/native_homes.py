@@ -25,7 +25,12 @@ from lowtide.pjrt.native_idle import account, find_home, madvise, munmap
 from lowtide.runtime.cpu.pages import HUGE_PAGE
 
 READ_WRITE: Final = 3
-PRIVATE_UNRESERVED: Final = 0x4022
+PRIVATE: Final = 0x22
+"""Pages that are to be written: the system refuses at once what it plainly has not."""
+
+UNRESERVED: Final = 0x4022
+"""Addresses only, for pages that move there from an arena."""
+
 KEEP_PLACE: Final = 7
 """What `mremap` is asked for: a move to a fixed place, which leaves the old one mapped."""
 
@@ -79,11 +84,11 @@ def keep_hollow(record: ResultRecord, home: Address, pages: int, inner: int) -> 
 
 
 @native
-def reserve(nbytes: int, remainder: int) -> Address:
+def new_pages(nbytes: int, remainder: int, flags: int) -> Address:
     """Return new pages, or -1; from a huge page on they begin at `remainder` modulo one."""
     if nbytes < HUGE_PAGE:
-        return mmap(0, nbytes, READ_WRITE, PRIVATE_UNRESERVED, -1, 0)
-    start = mmap(0, nbytes + HUGE_PAGE, READ_WRITE, PRIVATE_UNRESERVED, -1, 0)
+        return mmap(0, nbytes, READ_WRITE, flags, -1, 0)
+    start = mmap(0, nbytes + HUGE_PAGE, READ_WRITE, flags, -1, 0)
     if start == NO_MEMORY:
         return start
     ahead = (remainder - start) & (HUGE_PAGE - 1)
@@ -105,7 +110,7 @@ def settle_in(record: ResultRecord, storage: BufferStorage) -> Address:
         storage.pages, storage.inner = waiting.pages, waiting.inner
         storage.inner_bytes = waiting.inner_bytes
     else:
-        home = reserve(record.pages, 0)
+        home = new_pages(record.pages, 0, PRIVATE)
         if home == NO_MEMORY:
             return 0
         if record.pages >= HUGE_PAGE:
@@ -123,7 +128,7 @@ def hollow_home(record: ResultRecord) -> Address:
         found = record.hollow[number].exchange(0, ACQUIRE)
         if found:
             return found
-    return reserve(record.pages, record.remainder)
+    return new_pages(record.pages, record.remainder, UNRESERVED)
 
 
 @native

@@ -32,15 +32,18 @@ def argument_changes(base: Baseline) -> list[ProgramChange]:
         return []
     size: dict[str, int] = {}
     floating: set[str] = set()
+    mixed: set[str] = set()
     for parameter in base.module.entry.parameters:
         name = _argument(parameter)
         size[name] = size.get(name, 0) + parameter.shape.leaf_nbytes
         if _narrow(parameter.shape) is not None:
             floating.add(name)
+        if parameter.shape.is_array and parameter.shape.element_type is not ElementType.F32:
+            mixed.add(name)
     total = base.report.total_bytes
     names = sorted(size, key=lambda name: (-size[name], name))
     large = [name for name in names if size[name] * _LEAST_SHARE > total][:_MOST]
-    narrow = [_bf16(base, name) for name in large if name in floating]
+    narrow = [_bf16(base, x, is_mixed=x in mixed) for x in large if x in floating]
     return [*[_offload(base, name) for name in large], *narrow]
 
 
@@ -59,11 +62,15 @@ def _offload(base: Baseline, name: str) -> ProgramChange:
     )
 
 
-def _bf16(base: Baseline, name: str) -> ProgramChange:
+def _bf16(base: Baseline, name: str, *, is_mixed: bool) -> ProgramChange:
+    """The change of an argument's f32; where it has other arrays, such as counts, they stay."""
+    narrow = "x.astype(jnp.bfloat16)"
+    if is_mixed:
+        narrow += " if x.dtype == jnp.float32 else x"
     return ProgramChange(
         f"bf16:{name}",
         f"keep {name} as bfloat16",
-        f"{name} = jax.tree.map(lambda x: x.astype(jnp.bfloat16), {name})  # back where it is read",
+        f"{name} = jax.tree.map(lambda x: {narrow}, {name})  # back where it is read",
         base.outermost,
         partial(_planned, name=name, form=_narrow, opcode=Opcode.CONVERT),
         remark="results change",
