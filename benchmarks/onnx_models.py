@@ -54,7 +54,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from onnx_packages import MODELS, OTHER_SIZES, RealModel, fetched
+from onnx_packages import MODELS, OTHER_SIZES
+from onnx_real_model import RealModel, fetched
 
 ROUNDS: Final = 9
 ROUND_SECONDS: Final = 0.1

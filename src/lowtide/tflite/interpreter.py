@@ -12,7 +12,6 @@ from lowtide.client.executable import Executable, compile_module
 from lowtide.frontend.tflite.compiling import LiteProgram, compile_tflite
 from lowtide.frontend.tflite.constants import array_of
 from lowtide.frontend.tflite.model import (
-    LiteGraph,
     LiteModel,
     LiteSignature,
     LiteTensor,
@@ -184,16 +183,12 @@ class _Runner:
 
     def __init__(self, model: LiteModel, number: int, threads: int) -> None:
         self._model, self._number, self._threads = model, number, threads
+        self._graph = model.graphs[number]
         self._program: LiteProgram | None = None
         self._executable: Executable | None = None
         self._values: dict[int, Array] = {}
         self._state: list[Any] = []
         self._shapes: dict[int, tuple[int, ...]] = {}
-
-    @property
-    def graph(self) -> LiteGraph:
-        """The subgraph."""
-        return self._model.graphs[self._number]
 
     def compile(self) -> None:
         """Compile the subgraph, once for the shapes of its inputs."""
@@ -220,17 +215,17 @@ class _Runner:
         """The shape of a tensor: of outputs that which the program gives."""
         if self._program is not None and self._executable is not None:
             shapes = self._program.module.entry.root.shape.tuple_shapes
-            for output, shape in zip(self.graph.outputs, shapes, strict=False):
+            for output, shape in zip(self._graph.outputs, shapes, strict=False):
                 if output == number:
                     return shape.dimensions
-        return self._shapes.get(number, self.graph.tensors[number].shape)
+        return self._shapes.get(number, self._graph.tensors[number].shape)
 
     def input(self, number: int) -> LiteTensor:
         """An input; raises InputError for any other tensor."""
-        if number not in self.graph.inputs:
-            shown = list(self.graph.inputs)
+        if number not in self._graph.inputs:
+            shown = list(self._graph.inputs)
             raise InputError(f"tensor {number} is no input; these are {shown}")
-        return self.graph.tensors[number]
+        return self._graph.tensors[number]
 
     def set(self, number: int, value: Any) -> None:
         """Set an input; raises InputError for another shape or type."""
@@ -245,14 +240,16 @@ class _Runner:
 
     def run(self) -> None:
         """Run the program on what is set and held."""
-        executable, graph = self.executable("invoke()"), self.graph
-        missing = [x for x in graph.inputs if x not in self._values]
-        if missing:
-            raise InputError(f"tensor {missing[0]} ({graph.tensors[missing[0]].name}) is not set")
-        found = executable(*[self._values[x] for x in graph.inputs], *self._state)
-        count = len(graph.outputs)
-        self._values |= dict(zip(graph.outputs, found[:count], strict=True))
-        self._state = list(found[count:])
+        executable, values, graph = self.executable("invoke()"), self._values, self._graph
+        try:
+            given = [values[x] for x in graph.inputs]
+        except KeyError as error:
+            name = graph.tensors[error.args[0]].name
+            raise InputError(f"tensor {error.args[0]} ({name}) is not set") from None
+        found = executable(*given, *self._state)
+        values.update(zip(graph.outputs, found, strict=False))
+        if self._state:
+            self._state = [*found[len(graph.outputs) :]]
 
     def reset(self) -> None:
         """Let variables hold what they held before the first call."""
@@ -263,7 +260,7 @@ class _Runner:
         """A copy of an input, an output or a constant; raises InputError for others."""
         if number in self._values:
             return np.array(self._values[number])
-        tensors = self.graph.tensors
+        tensors = self._graph.tensors
         if 0 <= number < len(tensors) and tensors[number].data is not None:
             return np.array(array_of(tensors[number]))
         raise InputError(

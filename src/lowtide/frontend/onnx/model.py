@@ -22,6 +22,7 @@ from lowtide.frontend.onnx.labels import with_labels_apart
 from lowtide.frontend.onnx.node_list import innermost_frame
 from lowtide.frontend.onnx.tensors import RawPlace, TensorSource, array_of, dense, raw_place
 from lowtide.frontend.onnx.texts import find_bad_string, name_of, names_of
+from lowtide.frontend.onnx.tiny_weights import without_tiny_weights
 from lowtide.frontend.onnx.wire import OnnxWireError, without_long_data
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError
@@ -111,7 +112,10 @@ def _parsed(data: bytes, file: str) -> ModelProto:
 
 
 def read_model(model: ModelProto, source: TensorSource | None = None) -> OnnxModel:
-    """Return a model, `source` being where the data of tensors lies; raises GraphError."""
+    """Return a model, `source` being where the data of tensors lies; raises GraphError.
+
+    Tiny weights are zeros in it, as `without_tiny_weights` has them.
+    """
     opsets = _opsets(model)
     model = with_functions_inlined(model, opsets)
     graph = model.graph
@@ -123,7 +127,7 @@ def read_model(model: ModelProto, source: TensorSource | None = None) -> OnnxMod
     _check_names(graph)
     found, constants = _without_constants(reader.graph(graph, top=True))
     initializers.update(constants)
-    return OnnxModel(
+    read = OnnxModel(
         name_of(graph.name) or "graph",
         found,
         tuple(inputs),
@@ -143,6 +147,7 @@ def read_model(model: ModelProto, source: TensorSource | None = None) -> OnnxMod
         places,
         tuple(sorted(source.other_files)),
     )
+    return without_tiny_weights(read)
 
 
 def _places(graph: GraphProto, initializers: Mapping[str, Array]) -> dict[str, RawPlace]:
