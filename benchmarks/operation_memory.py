@@ -7,7 +7,7 @@ arrays have 1 to 64 MB; words choose among them. Printed, in bytes: results, wha
 beside arguments and results (ours with the scratch of kernels; XLA's `memory_analysis()`, which
 leaves out what its libraries take), and with --taken what XLA:CPU really took: by how much the
 resident set was higher at most during a call, less the results. That has an error of some 100 KB.
---write FILE puts a table into FILE of the lines where either side takes more than 1% of its results.
+--write FILE puts a table into FILE, of the lines where a side takes more than 1% of its results.
 """
 
 from __future__ import annotations
