@@ -13,12 +13,14 @@ resident set was higher at most during a call, less the results. That has an err
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from time import sleep
 from typing import Any, Final
 
 import jax
@@ -34,6 +36,9 @@ MALLOC: Final = "MALLOC_MMAP_THRESHOLD_"
 """A variable of glibc: what is at least as large goes back to the system as soon as it is freed."""
 
 CALLS: Final = 3
+SETTLING: Final = 0.1
+"""Seconds in which the threads of XLA's client let go of memory."""
+
 SLACK: Final = 0.01
 NOISE: Final = 200_000
 """Bytes by which a resident set varies by itself."""
@@ -75,6 +80,8 @@ def taken(call: Callable[[], Any]) -> int:
     least = sys.maxsize
     call()
     for _ in range(CALLS):
+        gc.collect()
+        sleep(SETTLING)
         Path("/proc/self/clear_refs").write_text("5")
         before = _resident("VmRSS")
         result = call()
