@@ -72,9 +72,11 @@ def _made(text: str) -> dict[str, Any]:
     return {name: jnp.asarray(eval(value, makers)) for name, _, value in pairs}
 
 
-def lines(words: list[str]) -> Iterator[tuple[str, Callable[..., Any], list[Any]]]:
-    """Yield the names, functions and arguments of the lines that are asked for."""
-    for line in TABLE.read_text().splitlines():
+def lines(
+    words: list[str], table: Path = TABLE
+) -> Iterator[tuple[str, Callable[..., Any], list[Any]]]:
+    """Yield the names, functions and arguments of a table's lines that are asked for."""
+    for line in table.read_text().splitlines():
         name, expression, made = [x.strip() for x in line.split(" | ")]
         if words and not any(word in f"{name} {expression}" for word in words):
             continue

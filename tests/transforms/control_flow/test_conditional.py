@@ -54,6 +54,20 @@ def of_one(first: str, second: str, selector: str, shape: str = "f32[4]") -> str
     )
 
 
+SPREAD = "n = f32[] constant(nan)\nROOT b = f32[300] broadcast(n), dimensions={}"
+SLICE = "ROOT s = f32[2] slice(z), slice={[4:6]}"
+
+
+def _of_large(first: str, after: str) -> str:
+    """A conditional on an array of 1,200 bytes, which the second branch hands on."""
+    return module_text(
+        branch("first", first, "f32[300]"),
+        branch("second", "", "f32[300]").replace("p = f32", "ROOT p = f32"),
+        "i = pred[] parameter(0)\nx = f32[300] parameter(1)\n"
+        f"z = f32[300] conditional(i, x, x), {BRANCHES}\n{after}",
+    )
+
+
 def of_matrix(before: str, given: str) -> str:
     """A sine of a matrix or a cosine of another one, and what is done before."""
     return module_text(
@@ -142,6 +156,28 @@ ENTRY main {
     "large results do not": (
         "conditional-to-select",
         of_one(SINE, COSINE, "", "f32[300]").replace("(s,", "(i,").replace("f32[4]", "f32[300]"),
+        "",
+    ),
+    "large results of which a slice is read do, where branches hand on and spread": (
+        "conditional-to-select",
+        _of_large(SPREAD, SLICE),
+        entry(
+            "i = pred[] parameter(0)\nx = f32[300] parameter(1)\nn = f32[] constant(nan)\n"
+            "b = f32[300] broadcast(n), dimensions={}\nis = pred[300] broadcast(i), dimensions={}\n"
+            f"z = f32[300] select(is, b, x)\n{SLICE}"
+        ),
+    ),
+    "large results of which all is read as well do not": (
+        "conditional-to-select",
+        _of_large(
+            SPREAD,
+            "s = f32[2] slice(z), slice={[4:6]}\nROOT t = (f32[2], f32[300]) tuple(s, z)",
+        ),
+        "",
+    ),
+    "large results that branches compute do not": (
+        "conditional-to-select",
+        _of_large("ROOT b = f32[300] sine(p)", SLICE),
         "",
     ),
     "products do not": (

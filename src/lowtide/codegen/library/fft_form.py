@@ -40,7 +40,8 @@ class PassLimits:
 class LinesPlace(Enum):
     """Where the lines of a pass lie: the operand, the result, or one of two arrays in scratch.
 
-    The operand or the result may be complex numbers that are pairs of neighbours.
+    The operand or the result may be complex numbers that are pairs of neighbours. `OWN` is an array
+    of the thread, for passes that go through one group after the other.
     """
 
     OPERAND = auto()
@@ -49,6 +50,7 @@ class LinesPlace(Enum):
     RESULT_PAIRS = auto()
     INPUT = auto()
     HALF_WAY = auto()
+    OWN = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +104,9 @@ class FftPass:
 class FoldPass:
     """Transforms of 2 `half` real numbers from or to those of `half` complex ones, in `groups`.
 
-    Each group has half + 1 places in both arrays. With `extended` the numbers to transform back are
-    made of half a transform; else half a transform is made, in place, of the complex one.
+    With `extended` the numbers to transform back, `half` of them in a group, are made of half a
+    transform; else half a transform is made, in place, of the complex one. In halves of transforms
+    each group has half + 1 places.
     """
 
     half: int
@@ -111,6 +114,11 @@ class FoldPass:
     source: LinesPlace
     target: LinesPlace
     extended: bool
+
+    @property
+    def kept(self) -> int:
+        """The numbers of a group that are stored."""
+        return self.half if self.extended else self.half + 1
 
     @property
     def pairs(self) -> int:
@@ -240,9 +248,9 @@ def _folded(whole: FftPass, halves: tuple[int, int], groups: int) -> list[FftPas
     half = whole.n // 2
     if whole.extended:
         place = whole.source.place
-        target = (LinesPlace.RESULT_PAIRS, half)
-        apart = FoldPass(half, groups, place, LinesPlace.INPUT, extended=True)
-        return [apart, *_in_two(whole, halves, (groups, 1), (LinesPlace.INPUT, half + 1), target)]
+        pairs = (LinesPlace.RESULT_PAIRS, half)
+        apart = FoldPass(half, groups, place, LinesPlace.RESULT_PAIRS, extended=True)
+        return [apart, *_in_two(whole, halves, (groups, 1), pairs, pairs)]
     source, target = (LinesPlace.OPERAND_PAIRS, half), (LinesPlace.RESULT, half + 1)
     together = FoldPass(half, groups, LinesPlace.RESULT, LinesPlace.RESULT, extended=False)
     return [*_in_two(whole, halves, (groups, 1), source, target), together]

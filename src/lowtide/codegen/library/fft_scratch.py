@@ -49,5 +49,5 @@ def places_in_scratch(
 def _stored(one: FftPass | FoldPass) -> tuple[LinesPlace, int]:
     """Where a pass stores, and how many elements."""
     if isinstance(one, FoldPass):
-        return one.target, one.groups * (one.half + 1)
+        return one.target, one.groups * one.kept
     return one.target.place, one.groups * one.count * one.kept

@@ -26,7 +26,8 @@ def select_results(module: Module, *, instructions: int = 8) -> int:
     """Make selections of conditionals with two tiny branches; return of how many.
 
     Each branch has at most `instructions` elementwise or reshaping operations, on arrays of at most
-    `SMALL` bytes, as are the results.
+    `SMALL` bytes, as are the results. A larger array is selected where only small slices of it are
+    read, and the branches do nothing but to hand a value on or to spread one.
     """
     left: list[Computation] = []
     changes = 0
@@ -42,12 +43,37 @@ def select_results(module: Module, *, instructions: int = 8) -> int:
 
 def _is_tiny(x: Instruction, instructions: int) -> bool:
     shapes = array_shapes(x.shape)
-    if shapes is None or sum([shape.nbytes for shape in shapes]) > SMALL:
+    if shapes is None:
+        return False
+    is_small = sum([shape.nbytes for shape in shapes]) <= SMALL
+    if not is_small and not _is_read_in_slices(x):
         return False
     return all(
-        _is_light(branch.computation, instructions)
+        (
+            _is_light(branch.computation, instructions)
+            if is_small
+            else _is_spread(branch.computation)
+        )
         and may_embed(branch.computation, x, [branch.operand])
         for branch in branches_of(x)
+    )
+
+
+def _is_read_in_slices(x: Instruction) -> bool:
+    """Whether no more is read of an array than small slices, in which a selection can be fused."""
+    slices = (Opcode.SLICE, Opcode.DYNAMIC_SLICE)
+    return (
+        x.shape.is_array
+        and not x.is_root
+        and all(y.opcode in slices and y.shape.nbytes <= SMALL for y in x.users)
+    )
+
+
+def _is_spread(computation: Computation) -> bool:
+    """Whether a computation returns what it gets, or a number in all places."""
+    return all(
+        x.opcode in _FREE or (x.opcode is Opcode.BROADCAST and not x.operands[0].shape.rank)
+        for x in computation.instructions.values()
     )
 
 

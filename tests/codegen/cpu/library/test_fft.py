@@ -128,3 +128,71 @@ ENTRY main {{
     for row in (0, 2, 4):
         np.testing.assert_allclose(found[row], wanted[row], rtol=0, atol=1e-4)
     assert np.isnan(found[3]).all()
+
+
+LONG_CASES = [(lines, n) for lines in (7, 8, 33) for n in (8192, 5 * 4096, 65536)]
+
+
+def _text(kind: str, sizes: str, given: int, result: int, n: int) -> str:
+    types = ("f32" if kind == "RFFT" else "c64", "f32" if kind == "IRFFT" else "c64")
+    return f"""
+HloModule m
+
+ENTRY main {{
+  x = {types[0]}[{sizes},{given}] parameter(0)
+  ROOT y = {types[1]}[{sizes},{result}] fft(x), fft_type={kind}, fft_length={{{n}}}
+}}
+"""
+
+
+@pytest.mark.parametrize("kind", ["FFT", "IFFT", "RFFT", "IRFFT"])
+@pytest.mark.parametrize(("lines", "n"), LONG_CASES)
+def test_many_long_lines_need_scratch_for_one_a_thread(kind, lines, n):
+    """Of complex numbers: a line and two grids of lanes; of real ones, which are half as many."""
+    given, result = (n // 2 + 1 if kind == x else n for x in ("IRFFT", "RFFT"))
+    root = parse_hlo(_text(kind, str(lines), given, result, n)).entry.root
+    target = target_of("native")
+    plan = fft.plan_fft(root, target)
+    lanes = target.vector_bytes // 4
+    is_whole = kind in ("RFFT", "IRFFT") and n // 2 <= fft._LONGEST_HALVED_OF_MANY
+    length = n if kind in ("FFT", "IFFT") else n // 2
+    grid = 8 * lanes * (length + 1 if is_whole else 4096)
+    if lines >= 8:
+        assert plan.shared_bytes == 0
+        assert plan.thread_bytes <= 2 * grid + 8 * length + 64
+    else:
+        assert plan.shared_bytes <= 8 * lines * n
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("kind", ["FFT", "IFFT", "RFFT", "IRFFT"])
+@pytest.mark.parametrize("sizes", [(9,), (2, 5), (8, 1), (11, 3)])
+def test_groups_that_go_through_all_passes_in_turn(kind, sizes, target, monkeypatch):
+    """Also beside a dimension that is transformed before or after, and behind another one."""
+    monkeypatch.setattr(fft, "_LONGEST", 32)
+    monkeypatch.setattr(fft, "_LONGEST_HALVED", 32)
+    n, count = 2100, len(sizes)
+    given, result = (n // 2 + 1 if kind == x else n for x in ("IRFFT", "RFFT"))
+    text = _text(kind, ",".join(map(str, sizes)), given, result, n)
+    if count == 2:
+        text = text.replace("fft_length={", f"fft_length={{{sizes[1]},")
+    random = np.random.default_rng(17)
+    values = random.standard_normal((*sizes, given)) + 1j * random.standard_normal((*sizes, given))
+    values = values.astype(np.complex64)
+    check(text, [values.real.copy() if kind == "RFFT" else values], target, tolerance=4e-6)
+
+
+@pytest.mark.parametrize("kind", ["FFT", "IFFT"])
+def test_groups_of_long_columns(kind, monkeypatch):
+    monkeypatch.setattr(fft, "_LONGEST", 32)
+    text = f"""
+HloModule m
+
+ENTRY main {{
+  x = c64[9,1050,7] parameter(0)
+  ROOT y = c64[9,1050,7] fft(x), fft_type={kind}, fft_length={{1050,7}}
+}}
+"""
+    random = np.random.default_rng(19)
+    values = random.standard_normal((9, 1050, 7)) + 1j * random.standard_normal((9, 1050, 7))
+    check(text, [values.astype(np.complex64)], tolerance=4e-6)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from math import log2
+from collections.abc import Sequence
+from math import log2, prod
 from typing import Final
 
 from lowtide.codegen.cpu.cost import seconds
 from lowtide.codegen.cpu.library.copies import Copy, copies_code
 from lowtide.codegen.cpu.library.fft_fold import FoldFunction
+from lowtide.codegen.cpu.library.fft_groups import MANY_GROUPS, FftStage, stages_of
 from lowtide.codegen.cpu.library.fft_pass import PassFunction, Setting, grid_of
-from lowtide.codegen.kernel import KernelCode, KernelPlan
+from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan, rounded
 from lowtide.codegen.library.fft_form import (
     FftPass,
     FoldPass,
@@ -22,6 +24,7 @@ from lowtide.ir import ElementType, Instruction
 from lowtide.ir.attributes import Fft
 from lowtide.ir.errors import unsupported
 from lowtide.ir.thunk import Phase
+from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 
 _LONGEST: Final = 4096
@@ -29,6 +32,9 @@ _LONGEST: Final = 4096
 
 _LONGEST_HALVED: Final = 32768
 """The same for lines of real numbers: two passes of complex ones cost more up to there."""
+
+_LONGEST_HALVED_OF_MANY: Final = 12288
+"""The same where each thread takes a line through both passes."""
 
 
 def plan_fft(instruction: Instruction, target: Target) -> KernelPlan | None:
@@ -40,28 +46,58 @@ def plan_fft(instruction: Instruction, target: Target) -> KernelPlan | None:
         return KernelPlan(lambda: copies_code([Copy(None, None, 1, shape)]))
     type_ = COMPLEX[operand.element_type]
     lanes = target.vector_bytes // (8 if type_ is ElementType.C128 else 4)
-    passes = passes_of(instruction, PassLimits(lanes, _LONGEST, _LONGEST_HALVED))
+    are_many = prod(operand.dimensions[:-1]) >= MANY_GROUPS
+    halved = min(_LONGEST_HALVED, _LONGEST_HALVED_OF_MANY) if are_many else _LONGEST_HALVED
+    stages = stages_of(passes_of(instruction, PassLimits(lanes, _LONGEST, halved)))
+    passes = [x for stage in stages for x in stage.passes]
     starts, shared = places_in_scratch(passes, operand, (LinesPlace.INPUT,))
-    grids = [grid_of(type_, x, lanes) for x in passes if isinstance(x, FftPass)]
-    thread = 2 * max([x.nbytes for x in grids])
+    grid = max([grid_of(type_, x, lanes).nbytes for x in passes if isinstance(x, FftPass)])
+    thread = 2 * grid + max([x.own for x in stages]) * type_.nbytes
     setting = Setting(
-        type_, operand.element_type, shape.element_type, lanes, target, starts, shared, thread
+        type_,
+        operand.element_type,
+        shape.element_type,
+        lanes,
+        target,
+        starts,
+        shared,
+        rounded(thread),
+        grid,
     )
-    return KernelPlan(lambda: _code(passes, setting), shared, thread)
+    return KernelPlan(lambda: _code(stages, setting), shared, setting.thread_bytes)
 
 
-def _code(passes: tuple[FftPass | FoldPass, ...], setting: Setting) -> KernelCode:
+def _code(stages: Sequence[FftStage], setting: Setting) -> KernelCode:
     functions, phases = [], []
     texts: dict[str, str] = {}
-    for number, one in enumerate(passes):
-        writer: PassFunction | FoldFunction
-        if isinstance(one, FoldPass):
-            writer, cycles = FoldFunction(one, setting, f"pass{number}"), 64.0
-        else:
-            writer = PassFunction(one, setting, f"pass{number}")
-            cycles = 2 * one.n * (4 + 3 * log2(max(one.n, 2))) + 20 * one.n
-        writer.write()
-        functions.append(writer.fn)
-        texts |= writer.elements.globals
-        phases.append(Phase(writer.fn.name, writer.units, seconds(0, cycles)))
+    for number, stage in enumerate(stages):
+        parts, cycles = [], 0.0
+        for place, one in enumerate(stage.passes):
+            name = f"pass{number}_{place}"
+            writer: PassFunction | FoldFunction
+            if isinstance(one, FoldPass):
+                writer, each = FoldFunction(one, setting, name), 64.0
+            else:
+                writer = PassFunction(one, setting, name)
+                each = 2 * one.n * (4 + 3 * log2(max(one.n, 2))) + 20 * one.n
+            writer.write()
+            parts.append(writer)
+            cycles += each * writer.units
+            texts |= writer.elements.globals
+        functions += [x.fn for x in parts]
+        units = stage.groups or parts[0].units
+        if stage.groups:
+            functions.append(_in_turn(parts, stage.groups, f"groups{number}"))
+        phases.append(Phase(functions[-1].name, units, seconds(0, cycles / units)))
     return KernelCode(tuple(functions), tuple(phases), "\n".join(texts.values()))
+
+
+def _in_turn(parts: Sequence[PassFunction | FoldFunction], groups: int, name: str) -> Function:
+    """Return a function that takes some groups, one after the other, through all passes."""
+    fn = Function(name, ARGUMENTS)
+    with fn.loop("%begin", "%end") as loop:
+        for x in parts:
+            units = x.units // groups
+            begin = fn.mul(loop.index, units)
+            fn.call(x.fn, ["%buffers", "%scratch", begin, fn.add(begin, units), "%thread"])
+    return fn

@@ -56,8 +56,9 @@ class FoldFunction:
             inside = here.compare("slt", form.pairs)
             here = here.where(~inside, 0)
             there = here.constant(form.half) - here
-            start = fn.mul(fn.div(loop.index, self._blocks), (form.half + 1) * self._size)
-            source, target = (fn.gep(arrays[x], start) for x in (form.source, form.target))
+            group = fn.div(loop.index, self._blocks)
+            source = fn.gep(arrays[form.source], fn.mul(group, (form.half + 1) * self._size))
+            target = fn.gep(arrays[form.target], fn.mul(group, form.kept * self._size))
             one, opposite = self._pair(source, here, there, inside)
             root = self._roots.at(here)
             if form.extended:
@@ -66,6 +67,8 @@ class FoldFunction:
                 even, odd = result_halves(one, opposite)
                 odd = times(odd, root)
             self._store(target, here, added(even, odd), inside)
+            if form.kept == form.half:
+                inside = inside & here.compare("ne", 0)
             self._store(target, there, conjugate(subtracted(even, odd)), inside)
 
     @property

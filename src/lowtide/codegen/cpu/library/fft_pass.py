@@ -38,7 +38,7 @@ class Setting:
     """What the passes of an fft have in common.
 
     `type` is the complex element type; scratch has an array at each of `starts`, then, for each
-    thread, two grids.
+    thread, two grids of `grid_bytes` each and an array of its own.
     """
 
     type: ElementType
@@ -49,6 +49,7 @@ class Setting:
     starts: dict[LinesPlace, int]
     shared_bytes: int
     thread_bytes: int
+    grid_bytes: int
 
     def element(self, place: LinesPlace) -> ElementType:
         """Return the type of the elements of an array."""
@@ -60,11 +61,13 @@ class Setting:
         """Return the pointers to all arrays in a function."""
         operand = fn.load("ptr", "%buffers", 8)
         result = fn.load("ptr", fn.gep("%buffers", 1, "ptr"), 8)
+        own = fn.add(fn.mul("%thread", self.thread_bytes), self.shared_bytes + 2 * self.grid_bytes)
         return {
             LinesPlace.OPERAND: operand,
             LinesPlace.OPERAND_PAIRS: operand,
             LinesPlace.RESULT: result,
             LinesPlace.RESULT_PAIRS: result,
+            LinesPlace.OWN: fn.gep("%scratch", own),
             **{x: fn.gep("%scratch", start) for x, start in self.starts.items()},
         }
 

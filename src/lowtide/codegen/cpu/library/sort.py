@@ -11,6 +11,7 @@ from typing import Final
 
 from lowtide.codegen.cpu.cost import seconds
 from lowtide.codegen.cpu.library.record_order import radix_function, ranking_function
+from lowtide.codegen.cpu.library.sort_digits import SortDigits, plan_digits
 from lowtide.codegen.cpu.library.sort_parts import BLOCK, PART, SortParts
 from lowtide.codegen.cpu.library.sort_rows import (
     fill_function,
@@ -31,6 +32,9 @@ def plan_sort(instruction: Instruction, target: Target) -> KernelPlan | None:
     form = SortParts(instruction)
     if not form.rows * form.size:
         return KernelPlan(lambda: KernelCode((), ()))
+    digits = SortDigits(instruction)
+    if digits.fits:
+        return plan_digits(digits, target)
     return KernelPlan(lambda: _Writer(form, target).write(), form.shared_bytes, form.thread_bytes)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lowtide.codegen.arrays import Array, offset
 from lowtide.codegen.cpu.library.merging import PARAMETERS, MergeWriter
 from lowtide.codegen.cpu.vector_elements import vector_elements
@@ -80,7 +82,7 @@ def _fill(row: RowFunction, place: Affine, mask: Mask | None) -> None:
     form, elements, fn = row.form, row.elements, row.function
     lanes, records = elements.lanes, form.records
     places = Number(fn, row.target, "i64", lanes, elements.indices.vector(place))
-    keys = _keys(row, place, mask)
+    keys = keys_at(form, elements, row.sources, row.index(place), mask)
     if records.packed:
         fields = [(joined(keys) << 32) | places]
     else:
@@ -93,16 +95,16 @@ def _fill(row: RowFunction, place: Affine, mask: Mask | None) -> None:
         memory.store(fn, row.target, Value((field.name,), type_, lanes), pointer, name)
 
 
-def _keys(row: RowFunction, place: Affine, mask: Mask | None) -> list[Number]:
-    """The keys of elements as integers in their order."""
-    form, elements = row.form, row.elements
+def keys_at(
+    form: SortForm, elements: Elements, arrays: Sequence[Array], index: Index, mask: Mask | None
+) -> list[Number]:
+    """Return the keys of elements, as integers in their order; the operands lie in `arrays`."""
     if not form.keys:
         return []
     firsts = form.sort.called_computations[0].parameters[::2]
-    index = row.index(place)
     given = {
         first: elements.read(array, index, mask)
-        for first, array in zip(firsts, row.sources, strict=True)
+        for first, array in zip(firsts, arrays, strict=True)
         if first.users
     }
     frame = CallFrame(elements=given)
@@ -113,8 +115,8 @@ def _keys(row: RowFunction, place: Affine, mask: Mask | None) -> list[Number]:
             [*element.values, _any_lanes(elements)], elements.scopes.level
         )[:1]
         number = ordered(
-            row.function,
-            row.target,
+            elements.function,
+            elements.target,
             value,
             total_order=key.total_order,
             descending=key.descending,
