@@ -23,9 +23,11 @@ from lowtide.passes.rewriting import Rewriter, Rule, rewrite
 if TYPE_CHECKING:
     from lowtide.evaluator.values import Value
 
+Array: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
+
 _Made: TypeAlias = "Instruction | Op | None"
 
-_MOVES: Final = frozenset(
+MOVES: Final = frozenset(
     {
         Opcode.BITCAST_CONVERT,
         Opcode.CONCATENATE,
@@ -52,11 +54,11 @@ _SLOW: Final = frozenset(
 )
 """Operations for which the evaluator may take the time of a call for each element."""
 
-_ELEMENTWISE: Final = frozenset([opcode for opcode, row in TABLE.items() if row.elementwise])
+ELEMENTWISE: Final = frozenset([opcode for opcode, row in TABLE.items() if row.elementwise])
 _SPLATTABLE: Final = tuple(
-    sorted(_ELEMENTWISE - {Opcode.BITCAST_CONVERT, Opcode.MAP}, key=lambda opcode: opcode.value)
+    sorted(ELEMENTWISE - {Opcode.BITCAST_CONVERT, Opcode.MAP}, key=lambda opcode: opcode.value)
 )
-_FOLDABLE: Final = tuple(sorted(_ELEMENTWISE | _MOVES | _SLOW, key=lambda opcode: opcode.value))
+_FOLDABLE: Final = tuple(sorted(ELEMENTWISE | MOVES | _SLOW, key=lambda opcode: opcode.value))
 
 
 def fold_constants(module: Module, *, work: int = 1_000_000) -> int:
@@ -109,11 +111,10 @@ class _Folding:
         limit = self._work // 64 if x.opcode in _SLOW else self._work
         if total.unknown or total.flops + total.transcendentals + total.bytes_accessed > limit:
             return None
-        value = _evaluate(x)
-        if value is None or value.shape != x.shape.dimensions:
+        value = evaluated(x, [y.attributes_as(Constant).literal.array for y in x.operands])
+        if value is None:
             return None
-        literal = array_literal(x.shape, np.array(value, order="C"))
-        return at.build.emit(Opcode.CONSTANT, (), Constant(literal), shape=x.shape)
+        return at.build.emit(Opcode.CONSTANT, (), constant(x, value), shape=x.shape)
 
 
 def _is_known(x: Instruction) -> bool:
@@ -135,17 +136,25 @@ def _may_be_constant(x: Instruction) -> bool:
     return x.shape.nbytes <= sum([y.shape.nbytes for y in dying])
 
 
-def _evaluate(x: Instruction) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]] | None:
+def evaluated(x: Instruction, operands: list[Value]) -> Array | None:
+    """Return the array that an instruction makes of arrays, or None where none can be told."""
     from lowtide.evaluator.interpreter import Interpreter  # Few programs compute with constants.
     from lowtide.evaluator.registry import handlers
 
-    operands: list[Value] = [y.attributes_as(Constant).literal.array for y in x.operands]
     try:
         with np.errstate(all="ignore"):
             value = handlers()[x.opcode](Interpreter(x.parent.module), x, operands)
     except UnsupportedOpError:
         return None
-    return None if isinstance(value, tuple) else np.asarray(value)
+    if isinstance(value, tuple):
+        return None
+    found = np.asarray(value)
+    return found if found.shape == x.shape.dimensions else None
+
+
+def constant(x: Instruction, value: Array) -> Constant:
+    """Return the attributes of a constant of an instruction's shape."""
+    return Constant(array_literal(x.shape, np.array(value, order="C")))
 
 
 def _fold_splats(x: Instruction, at: Rewriter) -> _Made:

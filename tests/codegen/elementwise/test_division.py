@@ -1,5 +1,6 @@
 """Vectors divided by one value are rounded as the processor rounds quotients."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -15,6 +16,13 @@ ENTRY main {{
 }}
 """
 TYPES = {"f32": np.float32, "f64": np.float64}
+BFLOATS = np.arange(1 << 16, dtype=np.uint16).view(ml_dtypes.bfloat16)
+ARITHMETIC = {
+    "add": np.add,
+    "divide": np.divide,
+    "multiply": np.multiply,
+    "subtract": np.subtract,
+}
 
 
 def _run(name: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -75,3 +83,34 @@ def test_any_bits_are_divided(name):
     np.testing.assert_array_equal(got, want)
     is_number = ~np.isnan(want)
     np.testing.assert_array_equal(np.signbit(got)[is_number], np.signbit(want)[is_number])
+
+
+def test_all_bfloats_are_divided():
+    """By all fractions of one power of two, by other powers, and by what is no number."""
+    others = np.array([0, -0.0, np.inf, np.nan, 1e-38, 3e38, 2.0**-30, 2.0**30, 3e9, 3e-10])
+    y = np.concatenate([BFLOATS[0x3F80:0x4000], others.astype(ml_dtypes.bfloat16)])
+    x = np.broadcast_to(BFLOATS, (len(y), len(BFLOATS)))
+    with np.errstate(all="ignore"):
+        want = np.float32(x) / np.float32(y)[:, None]
+    got = np.float32(_run("bf16", x, y))
+    np.testing.assert_array_equal(got, np.float32(want.astype(ml_dtypes.bfloat16)))
+    is_number = ~np.isnan(want)
+    np.testing.assert_array_equal(np.signbit(got)[is_number], np.signbit(want)[is_number])
+
+
+@pytest.mark.parametrize("target", ["native", "avx2"])
+@pytest.mark.parametrize("opcode", ARITHMETIC)
+def test_bfloats_with_any_bits_are_computed_with(opcode, target):
+    text = f"""HloModule m
+    ENTRY e {{
+      x = bf16[{1 << 16}] parameter(0)
+      y = bf16[{1 << 16}] parameter(1)
+      ROOT z = bf16[{1 << 16}] {opcode}(x, y)
+    }}"""
+    run = lowtide.compile(lowtide.parse_hlo(text), target=target)
+    rng = np.random.default_rng(3)
+    for x in (BFLOATS, rng.permutation(BFLOATS), np.repeat(BFLOATS[0x7F80:0x8000], 512)):
+        y = rng.permutation(BFLOATS)
+        with np.errstate(all="ignore"):
+            want = ARITHMETIC[opcode](np.float32(x), np.float32(y)).astype(ml_dtypes.bfloat16)
+        np.testing.assert_array_equal(np.float32(run(x, y)), np.float32(want))

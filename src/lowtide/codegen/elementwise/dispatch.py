@@ -20,7 +20,7 @@ from lowtide.codegen.elementwise import (
 from lowtide.codegen.elementwise.complex_functions import AS_THEY_ARE, IN_DOUBLE
 from lowtide.codegen.elementwise.complex_number import Complex
 from lowtide.codegen.elementwise.exponential import erf
-from lowtide.codegen.elementwise.formats import CLOSED
+from lowtide.codegen.elementwise.formats import CLOSED, arithmetic_to_bfloat
 from lowtide.codegen.elementwise.number import Number
 from lowtide.codegen.elementwise.operation import Operation, widest
 from lowtide.codegen.value import Value
@@ -111,6 +111,8 @@ def _of_floats(operation: Operation) -> Value:
     is_one_type = all(x.type is operation.type for x in operation.operands)
     if operation.opcode in floats.EXACT and operation.type in CLOSED and is_one_type:
         return operation.result(found)
+    if operation.opcode in floats.ARITHMETIC and operation.type is ElementType.BF16 and is_one_type:
+        return operation.result(arithmetic_to_bfloat(found))
     return operation.rounded(found)
 
 

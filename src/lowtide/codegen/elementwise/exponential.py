@@ -11,7 +11,13 @@ from functools import reduce
 from typing import Final
 
 from lowtide.codegen.elementwise import erf_stretches, tanh_stretches
-from lowtide.codegen.elementwise.coefficients import ERF_FAR, ERF_NEAR, EXP, EXP_SHORT
+from lowtide.codegen.elementwise.coefficients import (
+    ERF_FAR,
+    ERF_FAR_ROOT,
+    ERF_NEAR,
+    EXP,
+    EXP_SHORT,
+)
 from lowtide.codegen.elementwise.estimates import estimated_exp, is_gpu
 from lowtide.codegen.elementwise.number import Number, fma, horner
 from lowtide.codegen.elementwise.processor import (
@@ -228,8 +234,8 @@ FUNCTIONS: Final[Mapping[Opcode, Callable[..., Number]]] = {
 }
 
 
-_NEAR: Final = {"float": 0.927734375, "double": 1.0}
-_ONE: Final = {"float": 4.0, "double": 6.0}
+_NEAR: Final = {"float": 1.1299999952316284, "double": 1.0}
+_ONE: Final = {"float": 3.95, "double": 6.0}
 """From where on erf is 1."""
 
 
@@ -239,8 +245,19 @@ def erf(x: Number) -> Number:
         return _erf_by_stretches(x)
     size = x.abs().at_most(_ONE[x.element])
     near = fma(horner(x * x, ERF_NEAR[x.element]), x, x)
-    far = 1.0 - small_exp(-horner(size, ERF_FAR[x.element]))
+    far = 1.0 - small_exp(-horner(size, ERF_FAR)) if x.is_double else _erf_of_large(size)
     return (size > _NEAR[x.element]).select(far.copysign(x), near)
+
+
+def _erf_of_large(size: Number) -> Number:
+    """The error function of floats that are not small: the rest to 1 is a fourth power.
+
+    It takes a polynomial where the logarithm of the rest takes one and an exponential. The less
+    there is of the rest, the less do errors of its root count.
+    """
+    root = horner(size, ERF_FAR_ROOT)
+    square = root * root
+    return fma(-square, square, 1.0)
 
 
 def _erf_by_stretches(x: Number) -> Number:

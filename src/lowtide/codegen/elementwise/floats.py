@@ -71,3 +71,8 @@ EXACT: Final = frozenset(
     }
 )
 """Those whose results a type with negative zeros and infinities has if it has the operands."""
+
+ARITHMETIC: Final = frozenset(
+    {Opcode.ADD, Opcode.DIVIDE, Opcode.MULTIPLY, Opcode.SQRT, Opcode.SUBTRACT}
+)
+"""Those that are one instruction of arithmetic, whose NaNs are those of IEEE 754."""

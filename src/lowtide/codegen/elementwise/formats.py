@@ -107,6 +107,7 @@ _SIGN: Final = 0x80000000
 _MAGNITUDE: Final = 0x7FFFFFFF
 _INFINITY: Final = 0x7F800000
 _QUIET: Final = 0x00400000
+_UPPER: Final = 0xFFFF0000
 
 
 def rounded(type_: ElementType, x: Number) -> Number:
@@ -149,8 +150,24 @@ def _to_bfloat(x: Number) -> Number:
     if is_gpu(x.target):
         return rounded_to_bfloat(x)
     bits = x.bits()
-    up = bits + ((bits >> 16) & 1) + 0x7FFF
-    return (up.where(x.is_nan(), bits | _QUIET) & 0xFFFF0000).from_bits()
+    up = _next_bfloat(bits)
+    return (up.where(x.is_nan(), bits | _QUIET) & _UPPER).from_bits()
+
+
+def arithmetic_to_bfloat(x: Number) -> Number:
+    """Return what one instruction of arithmetic made of elements of bf16, rounded to bf16.
+
+    Such a NaN is one of an operand, made quiet, or the processor's own. Neither has bits in the
+    lower half, so it stays what it is without being told apart.
+    """
+    if is_gpu(x.target):
+        return rounded_to_bfloat(x)
+    return (_next_bfloat(x.bits()) & _UPPER).from_bits()
+
+
+def _next_bfloat(bits: Number) -> Number:
+    """Bits whose upper half is that of the nearest number, ties to even."""
+    return bits + ((bits >> 16) & 1) + 0x7FFF
 
 
 def _to_power(x: Number) -> Number:

@@ -1,0 +1,65 @@
+"""Indices that are known before a program runs, and those that are not."""
+
+import pytest
+
+from lowtide.ir import Opcode
+from lowtide.testing.check_pass import check_pass
+from lowtide.transforms.counted_indices import MOST_INDICES, fold_counted_indices
+
+HALVES = """
+  i = s32[{0}] iota(), iota_dimension=0
+  one = s32[] {1}
+  ones = s32[{0}] broadcast(one), dimensions={{}}
+  half = s32[{0}] shift-right-logical(i, ones)
+"""
+ROWS = (
+    "offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, "
+    "slice_sizes={1,5}"
+)
+INTO = (
+    "update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
+    "index_vector_dim=1, to_apply=sum"
+)
+SUM = "sum {\n p = f32[] parameter(0)\n q = f32[] parameter(1)\n ROOT s = f32[] add(p, q)\n}\n"
+
+
+def _module(halves: str, taking: str) -> str:
+    parameters = "x = f32[3000,5] parameter(0)\n u = f32[4,5] parameter(1)\n s = s32[] parameter(2)"
+    return f"HloModule m\n{SUM}ENTRY e {{\n {parameters}\n{halves}\n ROOT y = {taking}\n}}"
+
+
+def _indices(module, opcode: Opcode):
+    (found,) = [x for x in module.entry.instructions.values() if x.opcode is opcode]
+    return found.operands[1]
+
+
+@pytest.mark.parametrize(
+    ("opcode", "taking"),
+    [
+        (Opcode.GATHER, f"f32[4,5] gather(x, half), {ROWS}"),
+        (Opcode.SCATTER, f"f32[3000,5] scatter(x, half, u), {INTO}"),
+    ],
+)
+def test_indices_of_iotas_are_computed(opcode, taking):
+    text = _module(HALVES.format(4, "constant(1)"), taking)
+    module = check_pass(fold_counted_indices, text, evaluate=True)
+    made = _indices(module, opcode)
+    assert made.opcode is Opcode.CONSTANT
+    assert made.attributes.literal.array.tolist() == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _module(HALVES.format(4, "copy(s)"), f"f32[4,5] gather(x, half), {ROWS}"),
+        _module(
+            HALVES.format(MOST_INDICES + 1, "constant(1)"),
+            f"f32[{MOST_INDICES + 1},5] gather(x, half), {ROWS}",
+        ),
+        _module("i = s32[4] iota(), iota_dimension=0", f"f32[4,5] gather(x, i), {ROWS}"),
+    ],
+    ids=["an argument", "many", "an iota"],
+)
+def test_other_indices_stay(text):
+    module = check_pass(fold_counted_indices, text, changed=False)
+    assert _indices(module, Opcode.GATHER).opcode is not Opcode.CONSTANT
