@@ -33,11 +33,20 @@ from lowtide.records import dataclass
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PlannedPoint:
-    """A plan, its seconds beyond those of the plain one, and of which variant it is, if any."""
+    """A plan, its seconds beyond those of the plain one, and of which variant it is, if any.
+
+    With `has_transfers`, values of it are stored in the host's memory.
+    """
 
     plan: ModulePlan
     extra_seconds: float
     variant: str = ""
+    has_transfers: bool = False
+
+    @property
+    def only_runs_again(self) -> bool:
+        """Whether it is the module's own, and differs from its plain plan by recomputation only."""
+        return not self.variant and not self.has_transfers
 
     @property
     def arena_bytes(self) -> int:
@@ -125,7 +134,8 @@ class Family:
     @cached_property
     def choices(self) -> tuple[SequenceChoice, ...]:
         """What there is to choose from beside the plain plan, cheapest first."""
-        return choices(self.graphs, self._options.search.effort, self._deadline, self._progress)
+        effort, link = self._options.search.effort, self._options.target.host_link
+        return choices(self.graphs, effort, self._deadline, self._progress, link)
 
     def quick(self, budget: int) -> PlannedPoint | None:
         """Return a plan that fits a budget, the first that is found; None where a few tries fail.
@@ -209,7 +219,7 @@ class Family:
         module = with_sequences(self.graphs.module, self.graphs.flows, choice.sequences)
         plan = plan_module(module, self._options.at_stage("input"))
         extra = self.plain.extra_seconds + choice.extra_seconds
-        return PlannedPoint(plan, extra, self.plain.variant)
+        return PlannedPoint(plan, extra, self.plain.variant, choice.has_transfers)
 
     def least(self) -> PlannedPoint:
         """Return the plan of the smallest arena, the cheapest of equal ones.
@@ -259,7 +269,8 @@ class BudgetPlanner:
     @cached_property
     def bounds(self) -> ModuleBounds:
         """The bounds on the extra time of the module as it is."""
-        return ModuleBounds(self.own.graphs, self._options.search.effort, self.deadline)
+        effort, link = self._options.search.effort, self._options.target.host_link
+        return ModuleBounds(self.own.graphs, effort, self.deadline, link)
 
     def within(self, budget: int) -> Fit:
         """Return the cheapest plan within a budget of bytes beyond the arguments.
