@@ -9,25 +9,27 @@ worked out with its copies on the link (`transfers.py`), whatever it was searche
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.budgeting.graphs import BudgetGraph
+from lowtide.budgeting.once import ENDS
 from lowtide.cost.machine import HostLink
 from lowtide.ir import Opcode
 from lowtide.remat.frontier import frontier
 from lowtide.remat.returns import movable, with_returns, without_needless
 from lowtide.remat.tables import tables_of
-from lowtide.remat.transfers import Transfer, Transferred, transferred
+from lowtide.remat.transfers import Transfer, Transferred, with_fewer_waits
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import Effort
 
 _PRICES: Final = (0.01, 0.25, 1.0)
 """Which part of the time of a copy a search takes for lost."""
 
-_ROOMS: Final = (1.0, 1.02, 1.06, 1.15, 1.3)
+_ROOMS: Final = (1.0, 1.02, 1.06, 1.15, 1.3, 1.6)
 """How much more than a sequence holds its copies may, so that they begin earlier or end later."""
 
 _LEAST_PART: Final = 500
@@ -67,7 +69,9 @@ def offloaded(
                 continue
             sequence = without_needless(found, tables, np.array(point.sequence, np.int64))
             for room in _ROOMS:
-                made = transferred(found, tables, sequence, int(point.peak_bytes * room), copies)
+                made = with_fewer_waits(
+                    found, tables, sequence, int(point.peak_bytes * room), copies
+                )
                 yield _of_instructions(graph, made)
 
 
@@ -75,7 +79,7 @@ def _of_instructions(graph: BudgetGraph, made: Transferred) -> Transferred:
     """The same without the nodes that only begin calls."""
     count = len(graph.found.flow.nodes)
     steps = tuple([x for x in made.steps if isinstance(x, Transfer) or x < count])
-    return Transferred(steps, made.peak_bytes, made.seconds)
+    return replace(made, steps=steps)
 
 
 def may_move(graph: BudgetGraph, value: int) -> bool:
@@ -91,5 +95,6 @@ def may_move(graph: BudgetGraph, value: int) -> bool:
     _, shape = list(x.shape.leaves())[flow.value_leaf[value]]
     if not shape.is_array or shape.memory_space or any(shape.dynamic):
         return False
-    is_read_whole = any(y.opcode is not Opcode.GET_TUPLE_ELEMENT for y in x.users)
-    return not (x.shape.is_tuple and is_read_whole) and x.opcode is not Opcode.CONSTANT
+    if x.opcode is Opcode.CONSTANT or any(y.opcode in ENDS for y in x.users):
+        return False
+    return not x.shape.is_tuple or all(y.opcode is Opcode.GET_TUPLE_ELEMENT for y in x.users)

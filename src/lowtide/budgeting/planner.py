@@ -27,6 +27,7 @@ from lowtide.budgeting.rewriting import with_sequences
 from lowtide.budgeting.variants import MEMORY_VARIANTS, ProgramVariant, variant_of
 from lowtide.compiler import DEFAULT_PLAN, ModulePlan, PlanOptions
 from lowtide.compiler import plan as plan_module
+from lowtide.cost.machine import HostLink
 from lowtide.ir import Module
 from lowtide.records import dataclass
 
@@ -97,7 +98,15 @@ class Fit:
             "extra_seconds_bound": proved,
             "smallest_feasible_bytes": None if least is None else least.arena_bytes,
             "variant": (point.variant or None) if point is not None else None,
+            **_host_field(point),
         }
+
+
+def _host_field(point: PlannedPoint | None) -> dict[str, Any]:
+    """What a plan takes of the host's memory, where it stores values there by itself."""
+    if point is None or not point.has_transfers:
+        return {}
+    return {"host_bytes": point.plan.assignment.host_arena_bytes}
 
 
 _MARGIN: Final = 1.25
@@ -261,6 +270,11 @@ class BudgetPlanner:
         self.own = Family(PlannedPoint(plain, 0.0), self._options, self._progress)
         self._variants: dict[int, Family | None] = {}
 
+    @property
+    def link(self) -> HostLink | None:
+        """The link to the host over which values may be stored there; None where there is none."""
+        return self._options.target.host_link
+
     @cached_property
     def base_seconds(self) -> float:
         """The seconds of one run of the module in the plain plan, by the model."""
@@ -269,8 +283,7 @@ class BudgetPlanner:
     @cached_property
     def bounds(self) -> ModuleBounds:
         """The bounds on the extra time of the module as it is."""
-        effort, link = self._options.search.effort, self._options.target.host_link
-        return ModuleBounds(self.own.graphs, effort, self.deadline, link)
+        return ModuleBounds(self.own.graphs, self._options.search.effort, self.deadline, self.link)
 
     def within(self, budget: int) -> Fit:
         """Return the cheapest plan within a budget of bytes beyond the arguments.

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -80,54 +80,73 @@ def movable(graph: MemoryGraph, order: Sequence[int], least_bytes: int) -> list[
 
 def with_returns(graph: MemoryGraph, values: Sequence[int], seconds: Float64Array) -> ReturnGraph:
     """Return a graph with returns for some buffers that nodes make, each with its seconds."""
-    nodes, count = graph.node_count, len(values)
-    numbers = {value: k for k, value in enumerate(values)}
+    nodes = graph.node_count
     makers = graph.producer[list(values)].tolist()
     reads: list[list[int]] = [[] for _ in range(nodes)]
     makes: list[list[int]] = [[] for _ in range(nodes)]
-    operands, consumers = graph.operands.rows(), graph.consumers.rows()
-    for value, k in numbers.items():
+    consumers = graph.consumers.rows()
+    for k, value in enumerate(values):
         makes[makers[k]].append(k)
         for node in consumers[value]:
             reads[node].append(k)
-            operands[node].append(nodes + k)
-    producer = graph.producer.copy()
-    producer[list(values)] = np.arange(nodes, nodes + count)
-    shares = graph.shares.copy()
-    held = len(producer)
-    for row in shares:
-        row[2] = held + numbers[int(row[2])] if int(row[2]) in numbers else row[2]
-    none = np.zeros(count, np.int64)
-    extended = replace(
-        graph,
-        operands=lists([*operands, *[[x] for x in makers]]),
-        control=lists([*graph.control.rows(), *[[] for _ in values]]),
-        seconds=np.concatenate([graph.seconds, seconds]),
-        name_rank=np.concatenate([graph.name_rank, np.arange(nodes, nodes + count)]).astype(
-            np.int32
-        ),
-        **{
-            name: np.concatenate([getattr(graph, name), none]).astype(getattr(graph, name).dtype)
-            for name in _PER_NODE
-        },
-        producer=np.concatenate([producer, makers, makers]).astype(np.int32),
-        consumers=lists([*consumers, *[[] for _ in values], *[[nodes + k] for k in range(count)]]),
-        buffer_bytes=np.concatenate([graph.buffer_bytes, graph.buffer_bytes[list(values)], none]),
-        live_out=np.concatenate([graph.live_out, none, none]).astype(np.bool_),
-        **{
-            name: np.concatenate([getattr(graph, name), none + fill, none + fill]).astype(np.int32)
-            for name, fill in _PER_BUFFER.items()
-        },
-        shares=shares,
-    )
+    extended = _with_buffers(_with_nodes(graph, makers, reads, seconds), values, nodes)
     rows = [tuple(map(tuple, x)) for x in (reads, makes)]
     return ReturnGraph(extended, tuple(values), tuple(makers), nodes, rows[0], rows[1])
 
 
-_PER_NODE: Final = ("scratch_bytes", "inner_bytes", "is_scalar", "is_leaf", "urgency")
-_PER_BUFFER: Final = {"alias_set": -1, "colour": 0, "bin": -1}
-"""Of the two buffers that each value has besides: its bytes in the step that makes it, which
-nothing reads, and what its return reads, which takes none."""
+def _with_nodes(
+    graph: MemoryGraph, makers: Sequence[int], reads: Sequence[list[int]], seconds: Float64Array
+) -> MemoryGraph:
+    """The graph with a node behind each maker, for which those wait that read its value."""
+    nodes, none = graph.node_count, np.zeros(len(makers), np.int64)
+    rows = zip(graph.operands.rows(), reads, strict=True)
+    operands = [[*row, *[nodes + k for k in read]] for row, read in rows]
+    return replace(
+        graph,
+        operands=lists([*operands, *[[x] for x in makers]]),
+        control=lists([*graph.control.rows(), *[[] for _ in makers]]),
+        scratch_bytes=_longer(graph.scratch_bytes, none),
+        inner_bytes=_longer(graph.inner_bytes, none),
+        name_rank=_longer(graph.name_rank, np.arange(nodes, nodes + len(makers))),
+        is_scalar=_longer(graph.is_scalar, none),
+        is_leaf=_longer(graph.is_leaf, none),
+        urgency=_longer(graph.urgency, none),
+        seconds=_longer(graph.seconds, seconds),
+    )
+
+
+def _with_buffers(graph: MemoryGraph, values: Sequence[int], first: int) -> MemoryGraph:
+    """The graph in which returns, from node `first` on, make the values.
+
+    Their makers make two buffers for each: one of its bytes, which nothing reads, and behind these
+    one of none, which the return reads.
+    """
+    count, held = len(values), len(graph.producer)
+    returns, chosen = range(first, first + count), list(values)
+    makers, none = graph.producer[chosen], np.zeros(2 * count, np.int64)
+    producer = _longer(graph.producer, np.concatenate([makers, makers]))
+    producer[chosen] = returns
+    place = np.arange(held)
+    place[chosen] = np.arange(held, held + count)
+    shares = graph.shares.copy()
+    shares[:, 2] = place[shares[:, 2]]
+    consumers = [*graph.consumers.rows(), *[[] for _ in values], *[[x] for x in returns]]
+    return replace(
+        graph,
+        producer=producer,
+        consumers=lists(consumers),
+        buffer_bytes=_longer(graph.buffer_bytes, [*graph.buffer_bytes[chosen], *none[count:]]),
+        live_out=_longer(graph.live_out, none),
+        alias_set=_longer(graph.alias_set, none - 1),
+        colour=_longer(graph.colour, none),
+        bin=_longer(graph.bin, none - 1),
+        shares=shares,
+    )
+
+
+def _longer(array: Any, added: Any) -> Any:
+    """An array with more entries, of its type."""
+    return np.concatenate([array, np.asarray(added).astype(array.dtype)])
 
 
 @dataclass(slots=True)
@@ -162,13 +181,19 @@ def without_needless(found: ReturnGraph, tables: RematTables, sequence: Int64Arr
     cap = int(step_bytes(tables, sequence).max(initial=0))
     sizes = found.sizes
     for k in sorted(range(len(found.values)), key=lambda k: (-int(sizes[k]), k)):
-        runs = np.flatnonzero(sequence == found.first + k)
-        for number in range(len(runs) - 1, -1, -1):
-            tried = _staying(found, sequence, k, int(runs[number]), is_first=number == 0)
-            if step_bytes(tables, tried).max(initial=0) <= cap:
-                sequence = tried
-                if number == 0:
-                    break
+        sequence = staying(found, tables, sequence, k, cap)
+    return sequence
+
+
+def staying(
+    found: ReturnGraph, tables: RematTables, sequence: Int64Array, k: int, cap: int
+) -> Int64Array:
+    """Return a sequence of at most `cap` bytes in which a value stays where there is room."""
+    runs = np.flatnonzero(sequence == found.first + k)
+    for number in range(len(runs) - 1, -1, -1):
+        tried = _staying(found, sequence, k, int(runs[number]), is_first=number == 0)
+        if step_bytes(tables, tried).max(initial=0) <= cap:
+            sequence = tried
     return sequence
 
 

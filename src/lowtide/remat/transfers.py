@@ -18,7 +18,7 @@ import numpy as np
 
 from lowtide.records import dataclass
 from lowtide.remat.measure import step_bytes
-from lowtide.remat.returns import ReturnGraph, Stay, stays
+from lowtide.remat.returns import ReturnGraph, Stay, staying, stays
 from lowtide.remat.tables import Float64Array, Int64Array, RematTables
 
 
@@ -41,20 +41,38 @@ class Transferred:
     steps: tuple[Step, ...]
     peak_bytes: int
     seconds: float
+    waits: tuple[Wait, ...]
 
 
-def run_seconds(steps: Iterable[Step], seconds: Float64Array, copies: Mapping[int, float]) -> float:
-    """Return how long a sequence takes; `copies` has the seconds of a copy of each value."""
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A transfer at which the device waits for so many seconds."""
+
+    seconds: float
+    transfer: Transfer
+
+
+def run_seconds(
+    steps: Iterable[Step], seconds: Float64Array, copies: Mapping[int, float]
+) -> tuple[float, list[Wait]]:
+    """Return how long a sequence takes, and where it waits.
+
+    `copies` has the seconds of a copy of each value.
+    """
     now, free, ends = 0.0, [0.0, 0.0], dict[tuple[int, bool], float]()
+    waits: list[Wait] = []
     for step in steps:
         if not isinstance(step, Transfer):
             now += float(seconds[step])
-        elif step.is_end:
-            now = max(now, ends[step.value, step.is_back])
-        else:
-            end = max(now, free[step.is_back]) + copies[step.value]
-            ends[step.value, step.is_back] = free[step.is_back] = end
-    return now
+            continue
+        key = step.value, step.is_back
+        if not step.is_end:
+            free[step.is_back] = max(now, free[step.is_back]) + copies[step.value]
+            ends[key] = free[step.is_back]
+        elif ends[key] > now:
+            waits.append(Wait(ends[key] - now, step))
+            now = ends[key]
+    return now, waits
 
 
 def transferred(
@@ -74,8 +92,37 @@ def transferred(
     placing.returns()
     steps = tuple(placing.written(sequence))
     by_value = dict(zip(found.values, copies.tolist(), strict=True))
-    seconds = run_seconds(steps, found.graph.seconds, by_value)
-    return Transferred(steps, int(placing.bytes.max(initial=0)), seconds)
+    seconds, waits = run_seconds(steps, found.graph.seconds, by_value)
+    return Transferred(steps, int(placing.bytes.max(initial=0)), seconds, tuple(waits))
+
+
+def with_fewer_waits(
+    found: ReturnGraph,
+    tables: RematTables,
+    sequence: Int64Array,
+    cap: int,
+    copies: Float64Array,
+) -> Transferred:
+    """Return a sequence as `transferred` does, in which values stay that are waited for.
+
+    That is tried from the longest wait on, and kept where it takes less time.
+    """
+    best = transferred(found, tables, sequence, cap, copies)
+    tried: set[int] = set()
+    for _ in range(_TRIES):
+        waits = sorted(best.waits, key=lambda x: (-x.seconds, x.transfer.value))
+        left = [x.transfer.value for x in waits if x.transfer.value not in tried]
+        if not left:
+            break
+        tried.add(left[0])
+        shorter = staying(found, tables, sequence, found.values.index(left[0]), cap)
+        made = transferred(found, tables, shorter, cap, copies)
+        if made.seconds < best.seconds:
+            best, sequence = made, shorter
+    return best
+
+
+_TRIES: Final = 30
 
 
 _OUT_BEGINS, _OUT_ENDS, _BACK_BEGINS, _BACK_ENDS = range(4)
