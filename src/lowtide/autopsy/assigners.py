@@ -14,6 +14,7 @@ from lowtide.autopsy.autopsy import plan_memory
 from lowtide.autopsy.plan_profile import plan_profile
 from lowtide.buffers.copy_insertion import insert_copies
 from lowtide.buffers.packing import DEFAULT_SEARCH
+from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
 from lowtide.ir import LowtideError, Module, Schedule
 from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.clone import clone_module
@@ -58,6 +59,7 @@ def plan_with(
     packing: str = compiler.DEFAULT_PACKING,
     search: SearchOptions = DEFAULT_SEARCH,
     stage: str = DEFAULT_STAGE,
+    target: TargetRecord = CPU_TARGET,
 ) -> AssignedPlan:
     """Return the plan that an assigner makes of a module, which is not changed.
 
@@ -69,7 +71,8 @@ def plan_with(
     if assigner != ARENA and assigner not in ASSIGNERS:
         names = ", ".join([ARENA, *ASSIGNERS])
         raise LowtideError(f"no assigner {assigner!r}; there are: {names}")
-    planned = compiler.plan(module, compiler.PlanOptions(stage, packing=packing, search=search))
+    options = compiler.PlanOptions(stage, packing=packing, search=search, target=target)
+    planned = compiler.plan(module, options)
     own_bytes = planned.report.ladder.arena_bytes
     if assigner == ARENA:
         module, assignment, report = planned.module, planned.assignment, planned.report

@@ -17,6 +17,7 @@ from lowtide.fusion.conflicts import (
     write_out_fusions,
     write_out_nested_fusions,
 )
+from lowtide.fusion.target_record import TargetRecord
 from lowtide.ir import Instruction, Module
 from lowtide.ir.attributes import Constant
 from lowtide.ir.buffer import AllocationKind
@@ -66,7 +67,7 @@ def build(
     """
     kernels = backend.kernels()
     module = _prepared(module, kernels)
-    options = replace(options.begun(), target=backend.record)
+    options = replace(options.begun(), target=_record(backend))
     kernels, made = _planned(module, options, kernels, backend, memory)
     if memory is None:
         return Build(kernels.program(made, progress), made)
@@ -90,8 +91,18 @@ def budget_planner(
 
     kernels = backend.kernels()
     module = _prepared(module, kernels)
-    options = replace(options.begun(), scratch_bytes=kernels.scratch_bytes, target=backend.record)
+    options = replace(
+        options.begun(), scratch_bytes=kernels.scratch_bytes, target=_record(backend)
+    )
     return BudgetPlanner(module, plan(module, options), options), kernels
+
+
+def _record(backend: Backend[ProgramT]) -> TargetRecord:
+    """The record by which programs are planned: none of them stores values with the host by itself.
+
+    Streams carry no such copies. Where a module has them itself, they are made as copies.
+    """
+    return replace(backend.record, host_link=None)
 
 
 def _planned(
@@ -120,7 +131,7 @@ def _within(
     fit = planner.within(memory)
     if fit.point is None:
         raise OverMemoryError(refusal(planner.own.plain.plan.report, fit))
-    is_bounded = fit.bound is not None and not fit.point.variant
+    is_bounded = fit.bound is not None and fit.point.only_runs_again
     base = planner.own.plain.plan.module if is_bounded else None
     return planner.with_remarks(fit.point.plan), fit.document(), base
 

@@ -1,6 +1,7 @@
 """The least extra time of a scheduled module within a budget, whatever runs again, proved.
 
-Bounds are for this module: its instructions and sizes, any order, and recomputation only.
+Bounds are for this module: its instructions and sizes, any order, and recomputation only; on a
+target with a link to its host, also with values of the entry stored there.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from functools import cached_property
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.budgeting.graphs import BudgetGraphs
 from lowtide.certificate.orders import Boundary
+from lowtide.cost.machine import HostLink
 from lowtide.ir import Instruction
 from lowtide.records import dataclass
 from lowtide.remat.bound import BoundSearch
@@ -45,15 +47,21 @@ class ModuleBounds:
     The least that callees need counts in their callers. Extra times of different computations add
     up, each times its runs: the entry has to be within the budget, and a callee within what the
     least step of its caller leaves. Of modules with calls or conditionals, whose callees may end
-    with less than their graphs say where something runs again, only results are counted.
+    with less than their graphs say where something runs again, only results are counted. With a
+    `link`, values of the entry may also be stored in the host's memory.
     """
 
     def __init__(
-        self, graphs: BudgetGraphs, effort: Effort, deadline: Deadline | None = None
+        self,
+        graphs: BudgetGraphs,
+        effort: Effort,
+        deadline: Deadline | None = None,
+        link: HostLink | None = None,
     ) -> None:
         self._graphs = graphs
         self._effort = effort
         self._deadline = deadline
+        self._link = link
         self._least: list[int] = []
         self._tables: list[RematTables] = []
         self._searches: dict[int, BoundSearch] = {}
@@ -81,8 +89,15 @@ class ModuleBounds:
             return ModuleBound(budget, seconds, None, 0)
         caps = self._caps(budget)
         for number, graph in enumerate(self._graphs.graphs):
-            if graph.count and self._could_bind(number, caps[number]):
-                seconds += graph.count * self._search(number).at(caps[number]).extra_seconds
+            if not graph.count or not self._could_bind(number, caps[number]):
+                continue
+            search = self._search(number)
+            extra = graph.count * search.at(caps[number]).extra_seconds
+            if self._link is not None and graph is self._graphs.entry:
+                rate = self._link.bytes_per_second
+                seconds = search.beside_link(caps[number], rate, seconds)
+            else:
+                seconds += extra
         return ModuleBound(budget, seconds, None, 0)
 
     def boundaries(self, budget: int) -> list[Boundary]:

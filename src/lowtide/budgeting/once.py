@@ -15,18 +15,21 @@ _GIVEN: Final = frozenset({Opcode.PARAMETER, Opcode.CONSTANT})
 _INSIDE: Final = frozenset({Opcode.CALL, Opcode.CONDITIONAL})
 """What works on the values of its caller: how long these live is up to what it runs."""
 
-_IN_PARTS: Final = frozenset(
+ENDS: Final = frozenset(
     {
         Opcode.ALL_GATHER_DONE,
         Opcode.ALL_REDUCE_DONE,
         Opcode.ASYNC_DONE,
-        Opcode.ASYNC_START,
         Opcode.ASYNC_UPDATE,
         Opcode.COLLECTIVE_PERMUTE_DONE,
         Opcode.COPY_DONE,
-        Opcode.COPY_START,
+        Opcode.RECV_DONE,
+        Opcode.SEND_DONE,
     }
 )
+"""Operations that go on with what another one has begun: that has to be their operand."""
+
+_IN_PARTS: Final = ENDS | {Opcode.ASYNC_START, Opcode.COPY_START}
 """Operations that begin in one instruction and end in another one, once each."""
 
 Memo = dict[Computation, bool]

@@ -27,17 +27,27 @@ from lowtide.budgeting.rewriting import with_sequences
 from lowtide.budgeting.variants import MEMORY_VARIANTS, ProgramVariant, variant_of
 from lowtide.compiler import DEFAULT_PLAN, ModulePlan, PlanOptions
 from lowtide.compiler import plan as plan_module
+from lowtide.cost.machine import HostLink
 from lowtide.ir import Module
 from lowtide.records import dataclass
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PlannedPoint:
-    """A plan, its seconds beyond those of the plain one, and of which variant it is, if any."""
+    """A plan, its seconds beyond those of the plain one, and of which variant it is, if any.
+
+    With `has_transfers`, values of it are stored in the host's memory.
+    """
 
     plan: ModulePlan
     extra_seconds: float
     variant: str = ""
+    has_transfers: bool = False
+
+    @property
+    def only_runs_again(self) -> bool:
+        """Whether it is the module's own, and differs from its plain plan by recomputation only."""
+        return not self.variant and not self.has_transfers
 
     @property
     def arena_bytes(self) -> int:
@@ -88,7 +98,15 @@ class Fit:
             "extra_seconds_bound": proved,
             "smallest_feasible_bytes": None if least is None else least.arena_bytes,
             "variant": (point.variant or None) if point is not None else None,
+            **_host_field(point),
         }
+
+
+def _host_field(point: PlannedPoint | None) -> dict[str, Any]:
+    """What a plan takes of the host's memory, where it stores values there by itself."""
+    if point is None or not point.has_transfers:
+        return {}
+    return {"host_bytes": point.plan.assignment.host_arena_bytes}
 
 
 _MARGIN: Final = 1.25
@@ -125,7 +143,8 @@ class Family:
     @cached_property
     def choices(self) -> tuple[SequenceChoice, ...]:
         """What there is to choose from beside the plain plan, cheapest first."""
-        return choices(self.graphs, self._options.search.effort, self._deadline, self._progress)
+        effort, link = self._options.search.effort, self._options.target.host_link
+        return choices(self.graphs, effort, self._deadline, self._progress, link)
 
     def quick(self, budget: int) -> PlannedPoint | None:
         """Return a plan that fits a budget, the first that is found; None where a few tries fail.
@@ -209,7 +228,7 @@ class Family:
         module = with_sequences(self.graphs.module, self.graphs.flows, choice.sequences)
         plan = plan_module(module, self._options.at_stage("input"))
         extra = self.plain.extra_seconds + choice.extra_seconds
-        return PlannedPoint(plan, extra, self.plain.variant)
+        return PlannedPoint(plan, extra, self.plain.variant, choice.has_transfers)
 
     def least(self) -> PlannedPoint:
         """Return the plan of the smallest arena, the cheapest of equal ones.
@@ -251,6 +270,11 @@ class BudgetPlanner:
         self.own = Family(PlannedPoint(plain, 0.0), self._options, self._progress)
         self._variants: dict[int, Family | None] = {}
 
+    @property
+    def link(self) -> HostLink | None:
+        """The link to the host over which values may be stored there; None where there is none."""
+        return self._options.target.host_link
+
     @cached_property
     def base_seconds(self) -> float:
         """The seconds of one run of the module in the plain plan, by the model."""
@@ -259,7 +283,7 @@ class BudgetPlanner:
     @cached_property
     def bounds(self) -> ModuleBounds:
         """The bounds on the extra time of the module as it is."""
-        return ModuleBounds(self.own.graphs, self._options.search.effort, self.deadline)
+        return ModuleBounds(self.own.graphs, self._options.search.effort, self.deadline, self.link)
 
     def within(self, budget: int) -> Fit:
         """Return the cheapest plan within a budget of bytes beyond the arguments.

@@ -7,6 +7,7 @@ estimate of the bytes that it needs and the time that it takes beyond one run of
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -15,12 +16,15 @@ import numpy as np
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.analysis.memory_profile import peak_bytes
 from lowtide.budgeting.graphs import BudgetGraph, BudgetGraphs, Int64Array
+from lowtide.budgeting.offload import offloaded
+from lowtide.cost.machine import HostLink
 from lowtide.ir import Computation
 from lowtide.records import dataclass
 from lowtide.remat.frontier import Frontier, Point, frontier
 from lowtide.remat.measure import step_bytes
 from lowtide.remat.recompute import quick_sequence
 from lowtide.remat.tables import tables_of
+from lowtide.remat.transfers import Step, Transfer
 from lowtide.remat.xla import xla_sequence
 from lowtide.scheduling.module_scheduler import SCHEDULERS
 from lowtide.search.deadline import Deadline
@@ -33,6 +37,7 @@ _LEAST_SHARE: Final = 0.02
 """A computation that needs less than this share of the module's peak is left as it is."""
 
 Sequence = tuple[int, ...]
+Program = tuple[Step, ...]
 Progress = Callable[[str], None]
 
 
@@ -40,12 +45,19 @@ Progress = Callable[[str], None]
 class SequenceChoice:
     """Sequences of a module: what they need by its graphs, in bytes, and their extra seconds.
 
-    Sequences are of instructions, by number; computations that run as they did are not in them.
+    Sequences are of instructions, by number, and of transfers of values; computations that run as
+    they did are not in them.
     """
 
     nbytes: int
     extra_seconds: float
-    sequences: Mapping[Computation, Sequence]
+    sequences: Mapping[Computation, Program]
+
+    @property
+    def has_transfers(self) -> bool:
+        """Whether values are stored in the host's memory."""
+        steps = itertools.chain.from_iterable(self.sequences.values())
+        return any(isinstance(step, Transfer) for step in steps)
 
 
 def choices(
@@ -53,14 +65,15 @@ def choices(
     effort: Effort,
     deadline: Deadline | None = None,
     progress: Progress | None = None,
+    link: HostLink | None = None,
 ) -> tuple[SequenceChoice, ...]:
     """Return choices with ever more extra seconds and ever fewer bytes.
 
-    The deadline ends the search with what it has. The order of the schedule by itself is none of
-    them.
+    Where there is a `link`, values of the entry may also be stored in the host's memory. The
+    deadline ends the search with what it has. The order of the schedule by itself is none of them.
     """
     deadline = deadline or Deadline()
-    search = _Search(graphs, effort, deadline, progress or (lambda text: None))
+    search = _Search(graphs, effort, deadline, progress or (lambda text: None), link)
     with deadline.until_interrupted():
         search.run()
     return tuple(search.choices())
@@ -82,11 +95,13 @@ class _Search:
         effort: Effort,
         deadline: Deadline,
         progress: Progress,
+        link: HostLink | None = None,
     ) -> None:
         self.graphs = graphs
         self.effort = effort
         self.deadline = deadline
         self.progress = progress
+        self.link = link
         self.plain = _plain(graphs)
         self.peak = self.plain.peaks[-1] - graphs.entry.state_bytes
         self.found: list[SequenceChoice] = []
@@ -162,13 +177,26 @@ class _Search:
         memory = graph.holding(held.peaks, held.totals)
         found = self._frontier(len(held.peaks), graph, memory)
         self.found += [self._choice(held, memory, point) for point in found.points]
+        if self.link is not None:
+            self._add_offloaded(held, memory, self.link)
+
+    def _add_offloaded(self, held: _Held, memory: MemoryGraph, link: HostLink) -> None:
+        """Sequences of the entry with values in the host's memory."""
+        graph = self.graphs.entry
+        self.progress(f"values of {graph.computation.name} in the host's memory")
+        base = float(self.plain.totals[graph.computation])
+        peak = self.plain.peaks[-1]
+        for made in offloaded(graph, memory, peak, link, self.deadline):
+            sequences = {**held.sequences, graph.computation: made.steps}
+            nbytes = made.peak_bytes - graph.state_bytes
+            self.found.append(SequenceChoice(nbytes, max(0.0, made.seconds - base), sequences))
 
     def _choice(self, held: _Held, memory: MemoryGraph, point: Point) -> SequenceChoice:
         """A sequence of the entry, with those of what it runs."""
         graph = self.graphs.entry
         sequence, peak = _program(graph, memory, point)
         total = float(memory.seconds[list(sequence)].sum())
-        sequences = dict(held.sequences)
+        sequences: dict[Computation, Program] = dict(held.sequences)
         if point.sequence != graph.found.order:
             sequences[graph.computation] = sequence
         base = float(self.plain.totals[graph.computation])

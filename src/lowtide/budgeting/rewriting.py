@@ -1,31 +1,45 @@
-"""Recomputation in HLO: a scheduled module in which some instructions run again.
+"""Budgets in HLO: a scheduled module in which instructions run again, or values come back.
 
 Each further run is an instruction of its own, with the name and the metadata of the first one. A
-later reader reads the latest run.
+later reader reads the latest run. A value that is stored in the host's memory is copied there by
+`copy-start` and `copy-done`, and back by two more: later readers read that copy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from lowtide.analysis.dataflow import ComputationDataflow
-from lowtide.ir import Computation, Instruction, Module, Opcode, Schedule, Shape, ShapeIndex
-from lowtide.ir.attributes import GetTupleElement
+from lowtide.ir import (
+    Computation,
+    ElementType,
+    Instruction,
+    Module,
+    Opcode,
+    Schedule,
+    Shape,
+    ShapeIndex,
+)
+from lowtide.ir.attributes import NO_ATTRIBUTES, Attributes, CopyStart, GetTupleElement
 from lowtide.ir.clone import CloneMap, clone_module
+from lowtide.ir.shape import HOST_MEMORY, array_shape, major_to_minor, tuple_shape
 from lowtide.records import dataclass
+from lowtide.remat.transfers import Step, Transfer
 
 
 def with_sequences(
     module: Module,
     flows: Mapping[Computation, ComputationDataflow],
-    sequences: Mapping[Computation, Sequence[int]],
+    sequences: Mapping[Computation, Sequence[Step]],
 ) -> Module:
     """Return a copy of a scheduled module in which some computations run in other sequences.
 
     A sequence has the numbers of nodes, in order of creation; each node is in it, perhaps several
     times, after what it reads. Where nodes that only pass values on (tuples, their elements) stand
-    in it does not count: they come when their values are read. The rest keeps its order. Raises
+    in it does not count: they come when their values are read. The rest keeps its order. Transfers
+    are of values by number, behind what makes them: out before back, begin before end. Raises
     ValueError for a module without a schedule, and for a sequence that reads what is not there.
     """
     if module.schedule is None:
@@ -69,10 +83,16 @@ class _Runs:
         self.elements: dict[tuple[Instruction, int], Instruction] = {}
         self.used: set[Instruction] = set()
         self.order: list[Instruction] = []
+        self.copies: dict[tuple[int, bool], Instruction] = {}
+        """Per value and whether it comes back, the last part of its copy that there is."""
+        self.flow = flow
 
-    def run(self, sequence: Sequence[int]) -> tuple[Instruction, ...]:
+    def run(self, sequence: Sequence[Step]) -> tuple[Instruction, ...]:
         """Make the computation run in a sequence; return its order."""
         for node in sequence:
+            if isinstance(node, Transfer):
+                self._transfer(node)
+                continue
             x = self.nodes[node]
             if x in self.passing:
                 continue
@@ -85,6 +105,45 @@ class _Runs:
         self.computation.root = self._current(self._source(self.computation.root))
         self._remove_unused()
         return tuple(self.order)
+
+    def _transfer(self, transfer: Transfer) -> None:
+        """Begin or end a copy of a value; at the end of one back, readers read that."""
+        value, is_back = transfer.value, transfer.is_back
+        maker = self.nodes[self.flow.value_node[value]]
+        index = list(maker.shape.leaves())[self.flow.value_leaf[value]][0]
+        source = _Source(maker, index)
+        if transfer.is_end:
+            start = self.copies[value, is_back]
+            copy = self._added(Opcode.COPY_DONE, start.shape.tuple_shapes[0], start)
+            self.copies[value, is_back] = copy
+            if is_back:
+                self._replace(source, copy)
+            return
+        given = self.copies[value, False] if is_back else self._current(source)
+        parts = (_in_space(given.shape, 0 if is_back else HOST_MEMORY), given.shape, _CONTEXT)
+        start = self._added(Opcode.COPY_START, tuple_shape(parts), given, CopyStart())
+        self.copies[value, is_back] = start
+
+    def _added(
+        self,
+        opcode: Opcode,
+        shape: Shape,
+        operand: Instruction,
+        attributes: Attributes = NO_ATTRIBUTES,
+    ) -> Instruction:
+        made = self.computation.add(opcode, shape, (operand,), attributes)
+        made.set_metadata(operand.raw_metadata)
+        self.order.append(made)
+        return made
+
+    def _replace(self, source: _Source, copy: Instruction) -> None:
+        """Have those who read a value from now on read its copy."""
+        if source.index:
+            holder = self._element(_Source(source.maker, source.index[:-1]))
+            self.elements[holder, source.index[-1]] = copy
+        else:
+            self.latest[source.maker] = copy
+        self._forget_readers(source.maker)
 
     def _place(self, x: Instruction) -> None:
         """Run an instruction, for the first time or again."""
@@ -165,6 +224,15 @@ class _Runs:
             self.computation.remove(x)
             unused = [y for y in operands if y in self.passing and y not in self.used]
             stack += [y for y in unused if not y.users]
+
+
+_CONTEXT: Final = array_shape(ElementType.U32)
+"""What a copy that has begun is known by."""
+
+
+def _in_space(shape: Shape, space: int) -> Shape:
+    layout = shape.layout or major_to_minor(shape.rank)
+    return shape.with_layout(replace(layout, memory_space=space))
 
 
 @dataclass(frozen=True, slots=True)

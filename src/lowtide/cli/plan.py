@@ -115,7 +115,9 @@ class _PlanArguments:
     ] = 1
     target: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Of a .tflite: tflm, TFLite for devices."),
+        typer.Option(
+            metavar="NAME", help="cpu (default), cuda, cuda:sm_90, ...; of a .tflite: tflm."
+        ),
     ] = None
     bank: Annotated[
         list[str] | None,
@@ -140,8 +142,10 @@ def plan(given: _PlanArguments) -> None:
         given.effort, given.deadline, given.json, given.limit, given.output, given.svg, given.html
     )
     packed = PackingRequest(given.strategy, given.capacity, given.compare)
+    is_lite = bool(given.bank) or _plain(given.file).endswith(_LITE) or given.target == "tflm"
+    target = "cpu" if is_lite or given.target is None else given.target
     module = ModuleRequest(
-        given.stage, given.assigner, given.packing, given.reoptimize, given.whole
+        given.stage, given.assigner, given.packing, given.reoptimize, given.whole, target
     )
     is_plain = packed == PackingRequest() and module == ModuleRequest() and given.alignment == 1
     rules = given.variant is not None or given.match_range is not None or given.no_in_place
@@ -153,7 +157,7 @@ def plan(given: _PlanArguments) -> None:
         is_plain,
     ):
         return
-    if given.target is not None or given.bank or _plain(given.file).endswith(_LITE):
+    if is_lite:
         others = packed != PackingRequest() or module != ModuleRequest() or given.alignment != 1
         wanted = BudgetRequest(given.budget, given.remat, given.pareto)
         _plan_micro(
@@ -209,7 +213,7 @@ def _plan_micro(
     from lowtide.cli.plan_micro import plan_model
 
     if not _plain(file).endswith(_LITE):
-        raise UsageError(f"{file}: --target and --bank are for .tflite models")
+        raise UsageError(f"{file}: --target tflm and --bank are for .tflite models")
     if target != "tflm":
         found = "" if target is None else f"; there is no target {target!r}"
         raise UsageError(f"{file}: a .tflite model is planned with --target tflm{found}")
@@ -247,8 +251,8 @@ def _plan(
     if is_packing(file):
         if wanted != ModuleRequest():
             raise UsageError(
-                f"{file}: --stage, --reoptimize, --packing and --assigner are for modules; for a "
-                "packing there is --strategy"
+                f"{file}: --stage, --reoptimize, --packing, --assigner and --target are for "
+                "modules; for a packing there is --strategy"
             )
         found = read_packing(file, alignment)
         named = named_problem(found)
@@ -260,8 +264,8 @@ def _plan(
     if is_graph:
         if wanted != ModuleRequest() or alignment != 1:
             raise UsageError(
-                f"{file}: --stage, --reoptimize, --packing, --assigner and --alignment are not for "
-                "memory graphs"
+                f"{file}: --stage, --reoptimize, --packing, --assigner, --target and --alignment "
+                "are not for memory graphs"
             )
         if budget.is_wanted:
             plan_budget(file, request, budget)
@@ -300,7 +304,7 @@ def _plan_module(
             raise UsageError("--capacity is for packings; with a module, for --strategy only")
         plan_module(wanted.loaded(file), wanted, request)
         return
-    if wanted.assigner != "arena" or wanted.packing is not None:
+    if wanted.assigner != "arena" or wanted.packing is not None or wanted.target != "cpu":
         raise UsageError("--strategy and --compare pack live ranges; leave out the other options")
     from lowtide.packing.of_module import module_problem
 

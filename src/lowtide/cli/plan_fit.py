@@ -23,6 +23,10 @@ CAVEAT: Final = (
     "bounds on extra time are for this fused module, any order and recomputation only; times are "
     "those of a model"
 )
+_LINK_CAVEAT: Final = (
+    "bounds on extra time are for this fused module, any order, recomputation and values of the "
+    "entry in the host's memory; times and the link to the host are those of a model"
+)
 
 
 def plan_fit(
@@ -56,7 +60,7 @@ def plan_fit(
                 fit = planner.by_xla(budget.budget) if by_xla else planner.within(budget.budget)
             if budget.pareto:
                 curve = pareto(planner)
-        remarks = [CAVEAT, *time_caveats(module)]
+        remarks = [_LINK_CAVEAT if planner.link else CAVEAT, *time_caveats(module)]
         _deliver(planner, _shown(planner, fit), wanted, request, fit, curve, remarks)
     if deadline.was_interrupted:
         raise KeyboardInterrupt
@@ -79,7 +83,8 @@ def _planner(
     from lowtide.budgeting.planner import BudgetPlanner
 
     packing = wanted.packing or compiler.DEFAULT_PACKING
-    options = compiler.PlanOptions(wanted.stage, packing, search).begun()
+    record = wanted.record()
+    options = compiler.PlanOptions(wanted.stage, packing, search, target=record).begun()
     plain = compiler.plan(module, options)
     return plain, BudgetPlanner(module, plain, options, progress=tell)
 
@@ -128,7 +133,8 @@ def _deliver(
     lines += clock_lines(planner.deadline)
     lines += ["", *[paint("dim", f"{x[0].upper()}{x[1:]}.") for x in remarks]]
     certificate = None
-    if fit is not None and fit.bound is not None and not (fit.point and fit.point.variant):
+    only_runs_again = fit is not None and (fit.point is None or fit.point.only_runs_again)
+    if fit is not None and fit.bound is not None and only_runs_again:
         certificate = partial(of_fit, planner, fit)
     with_table = fit is not None or wanted.packing is not None
     deliver_plan(planned, request, fields, lines, certificate, with_table=with_table)
@@ -145,9 +151,13 @@ def _fit_lines(planner: BudgetPlanner, fit: Fit) -> list[str]:
     by = f" as {point.variant}" if point.variant else ""
     extra = _share(point.extra_seconds, planner)
     lines.append(f"needs  {point.arena_bytes:>20,} bytes{by}, {extra} more time")
+    if point.has_transfers:
+        stored = point.plan.assignment.host_arena_bytes
+        lines.append(f"host   {stored:>20,} bytes, copied there and back beside computation")
     if bound is not None and not point.variant:
         least = _share(bound.extra_seconds, planner)
-        lines.append(f"bound  {least:>20} more time: no recomputation within the budget has less")
+        what = "recomputation or copy to the host" if planner.link else "recomputation"
+        lines.append(f"bound  {least:>20} more time: no {what} within the budget has less")
     return lines
 
 

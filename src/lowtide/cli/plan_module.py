@@ -14,6 +14,7 @@ from lowtide.records import dataclass
 if TYPE_CHECKING:
     from lowtide.autopsy.assigners import AssignedPlan
     from lowtide.cli.plan_request import PlanRequest
+    from lowtide.fusion.target_record import TargetRecord
     from lowtide.ir import Module
     from lowtide.ir.buffer import AssignedValue, BufferAssignment
     from lowtide.report.drawing import Paint
@@ -29,6 +30,25 @@ class ModuleRequest:
     packing: str | None = None
     reoptimize: bool = False
     whole: bool = False
+    target: str = "cpu"
+
+    def record(self) -> TargetRecord:
+        """Return the record of the target, and say by which machine it is modelled.
+
+        Raises UsageError for a target that is not known.
+        """
+        from lowtide.cli import console
+        from lowtide.cli.targets import for_gpu, for_processor
+        from lowtide.compiler import PlanOptions
+        from lowtide.ir.gpu_names import is_gpu_target
+        from lowtide.options import Options
+
+        is_gpu = is_gpu_target(self.target)
+        named = for_gpu if is_gpu else for_processor
+        record = PlanOptions.of(named(Options(), self.target)).target
+        if is_gpu:
+            console.note(f"planned by figures of {record.machine.name}: nothing was measured")
+        return record
 
     def loaded(self, path: str) -> Module:
         """Return the module in a file, as one device has it where it has shardings."""
@@ -54,7 +74,8 @@ def plan_module(module: Module, wanted: ModuleRequest, request: PlanRequest) -> 
     with ending_at(request.deadline) as deadline, ExitStack() as rest:
         with progress(f"planning {module.name}"):
             search = request.search(deadline)
-            planned = plan_with(module, wanted.assigner, packing, search, wanted.stage)
+            stage, target = wanted.stage, wanted.record()
+            planned = plan_with(module, wanted.assigner, packing, search, stage, target)
             rest.enter_context(deadline.held())
             if wanted.packing is not None:
                 check_planned(planned)

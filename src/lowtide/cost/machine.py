@@ -7,6 +7,7 @@ figures come from this table, not from the host at hand.
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from lowtide.records import dataclass
@@ -58,6 +59,35 @@ class Machine:
     transcendental_seconds: float
     flop_seconds: float
 
+
+@dataclass(frozen=True, slots=True)
+class HostLink:
+    """The link between a device and the memory of its host, each way by itself.
+
+    One copy goes over it at a time, each way, beside what the device computes: it takes
+    `start_seconds` and the time of its bytes. Raises ValueError where bytes per second are not
+    a number above 0, or seconds not one from 0 on.
+    """
+
+    bytes_per_second: float
+    start_seconds: float
+
+    def __post_init__(self) -> None:
+        """Check both figures."""
+        if not 0 < self.bytes_per_second < math.inf:
+            raise ValueError(
+                f"a link moves a positive number of bytes per second, not {self.bytes_per_second}"
+            )
+        if not 0 <= self.start_seconds < math.inf:
+            raise ValueError(f"a copy starts in 0 seconds or more, not {self.start_seconds}")
+
+    def seconds(self, nbytes: float) -> float:
+        """Return the time of a copy of so many bytes."""
+        return self.start_seconds + nbytes / self.bytes_per_second
+
+
+PCI_EXPRESS: Final = HostLink(bytes_per_second=64e9, start_seconds=1e-5)
+"""16 lanes of the fifth generation, as specified: none was measured."""
 
 X86_SERVER: Final = Machine(
     name="one core of an x86-64 server",

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from lowtide.analysis.live_range import CACHE_LINE
-from lowtide.cost.machine import H100, X86_SERVER, Machine
+from lowtide.cost.machine import H100, PCI_EXPRESS, X86_SERVER, HostLink, Machine
 from lowtide.fusion.cluster import KernelKind
 from lowtide.records import dataclass
 
@@ -26,6 +26,9 @@ class TargetRecord:
 
     Offsets of buffers are multiples of `alignment` bytes, or of the largest power of two in their
     size where that is less.
+
+    Over `host_link` values may be stored in the host's memory and come back; None for a target that
+    has no other memory.
     """
 
     machine: Machine
@@ -39,6 +42,7 @@ class TargetRecord:
     most_rows: int
     most_key_bytes: int
     has_lapack: bool = False
+    host_link: HostLink | None = None
 
 
 CPU_TARGET: Final = TargetRecord(
@@ -76,6 +80,7 @@ GPU_TARGET: Final = TargetRecord(
     most_row_bytes=1 << 15,
     most_rows=16,
     most_key_bytes=1 << 25,
+    host_link=PCI_EXPRESS,
 )
 """A graphics processor of a data centre.
 

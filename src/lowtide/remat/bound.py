@@ -12,6 +12,7 @@ import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.records import dataclass
+from lowtide.remat.link_bound import LINK_PRICES, RunTimes, least_beside_link
 from lowtide.remat.measure import footprints, step_bytes
 from lowtide.remat.network import Flow, Networks, Price, RematCut, RematNetwork
 from lowtide.remat.tables import Int64Array, RematTables, tables_of
@@ -170,6 +171,27 @@ class BoundSearch:
             return RecomputeBound(budget, 0.0, 0, self.tables.tick_seconds, None, 0, None)
         fixed = self._lines[best].network.fixed_bytes
         return RecomputeBound(budget, seconds, ticks, self.tables.tick_seconds, best, fixed, price)
+
+    def beside_link(self, budget: int, bytes_per_second: float, others: float = 0.0) -> float:
+        """Return the least extra seconds where values may also be stored behind a link.
+
+        `others` are seconds proved to be lost inside of nodes. `link_bound.py` has the proof.
+        """
+        if budget < self.least_bytes:
+            return math.inf
+        tick, best = self.tables.tick_seconds, others
+        base = float(self.tables.graph.seconds.sum())
+        for lines in [self._lines_of(node) for node in self._chosen]:
+            network = lines.network
+            for part in () if self._late() else LINK_PRICES:
+                lines.cut(self._networks.price(part / (bytes_per_second * tick)))
+            for price in lines.cuts:
+                proved = lines.ticks(price, budget) * tick
+                share = price.value * tick * bytes_per_second
+                before, behind = network.seconds_before, network.seconds_behind
+                times = RunTimes(base, before, behind, others)
+                best = max(best, least_beside_link(proved, share, times))
+        return best
 
     def held_sets(self, budget: int) -> list[tuple[int, Int64Array]]:
         """Return what the best cuts for a budget hold, as (node, buffers): starts of a search.

@@ -167,13 +167,21 @@ class Flow:
 class RematNetwork:
     """The network of one node; arcs that no cut can have are left out.
 
-    `arcs` numbers those that are left among all: reads, then held buffers, then runs.
+    `arcs` numbers those that are left among all: reads, then held buffers, then runs. The node and
+    those that run before it take `seconds_before`, those that run behind it `seconds_behind`.
     """
 
     def __init__(
-        self, node: int, fixed_bytes: int, fixed_buffers: Int64Array, source: int, arcs: Arcs
+        self,
+        node: int,
+        fixed_bytes: int,
+        fixed_buffers: Int64Array,
+        source: int,
+        arcs: Arcs,
+        seconds: tuple[float, float],
     ) -> None:
         self.node = node
+        self.seconds_before, self.seconds_behind = seconds
         self.fixed_buffers = fixed_buffers
         self.fixed_bytes = fixed_bytes
         self._source = source
@@ -272,6 +280,10 @@ class Networks:
             fixed_buffers=np.flatnonzero(graph.producer == node),
             source=source,
             arcs=self._arcs(vertex, size, runs),
+            seconds=(
+                float(graph.seconds[kind == ANCESTOR].sum()),
+                float(graph.seconds[kind == DESCENDANT].sum()),
+            ),
         )
 
     def _arcs(self, vertex: Int64Array, size: Int64Array, runs: Int64Array) -> Arcs:
