@@ -13,6 +13,8 @@ import numpy as np
 
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import Constant
+from lowtide.ir.traversal import fused_computations
+from lowtide.passes.dead_code import remove_dead_code
 from lowtide.passes.interface import Pass
 from lowtide.transforms.constant_folding import ELEMENTWISE, MOVES, constant, evaluated
 
@@ -29,17 +31,18 @@ _COUNTED: Final = (ELEMENTWISE | MOVES | _KNOWN | {Opcode.BROADCAST}) - {Opcode.
 
 
 def fold_counted_indices(module: Module) -> int:
-    """Make constants of indices that depend on iotas and constants only; return how many.
+    """Make constants of indices that depend on iotas and constants only; return how many changes.
 
-    Arrays of more than `MOST_INDICES` elements stay, and so do iotas by themselves, which other
-    passes know.
+    What nobody reads any more goes, and counts too. Arrays of more than `MOST_INDICES` elements
+    stay, and so do iotas by themselves, which other passes know, and all in the bodies of fusions.
     """
+    fused = fused_computations(module)
     changes = 0
-    for computation in module.computations.values():
+    for computation in [x for x in module.computations.values() if x not in fused]:
         for x in list(computation.instructions.values()):
             if x.opcode in _INDEXED:
                 changes += _fold(x, len(x.operands) // 2)
-    return changes
+    return changes + remove_dead_code(module) if changes else 0
 
 
 _INDEXED: Final = frozenset({Opcode.GATHER, Opcode.SCATTER})
@@ -48,7 +51,9 @@ _INDEXED: Final = frozenset({Opcode.GATHER, Opcode.SCATTER})
 def _fold(x: Instruction, place: int) -> bool:
     """gather(x, f(iota)) => gather(x, constant), whose indices are operand number `place`."""
     indices = x.operands[place]
-    needed = () if indices.opcode in _KNOWN else _needed(indices)
+    needed = [] if indices.opcode in _KNOWN else _needed(indices)
+    if all(y.opcode is not Opcode.IOTA for y in needed):
+        return False
     found: dict[Instruction, Value] = {}
     for y in needed:
         if y.opcode is Opcode.CONSTANT:
@@ -58,8 +63,6 @@ def _fold(x: Instruction, place: int) -> bool:
         if value is None:
             return False
         found[y] = value
-    if not needed:
-        return False
     made = constant(indices, np.asarray(found[indices]))
     x.replace_operand(place, x.parent.add(Opcode.CONSTANT, indices.shape, attributes=made))
     return True
