@@ -30,7 +30,7 @@ from sections import replace_section
 from single_operations import TABLE, lines
 
 LARGE: Final = Path(__file__).with_suffix(".txt")
-SECTION: Final = "operations"
+SECTION: Final = "operation memory"
 STATUS: Final = Path("/proc/self/status")
 MALLOC: Final = "MALLOC_MMAP_THRESHOLD_"
 """A variable of glibc: what is at least as large goes back to the system as soon as it is freed."""

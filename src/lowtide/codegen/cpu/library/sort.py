@@ -1,7 +1,8 @@
 """Sort along a dimension, in place of the operands or beside them; it is always stable.
 
-Keys of up to 64 bits are sorted by their bytes in parts, and the parts merged. Any other
-comparator is compiled into a merge sort of places.
+Long rows with keys of up to 64 bits are sorted as `sort_digits.py` says. Where they do not lie in
+one piece, are short, or have many operands, records of keys and places are sorted by their bytes in
+parts, and the parts merged. Any other comparator is compiled into a merge sort of places.
 """
 
 from __future__ import annotations

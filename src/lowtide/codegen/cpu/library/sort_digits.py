@@ -119,7 +119,7 @@ _ROW: Final = parameters(
 class _Row(RowFunction):
     """A function that takes a step with a chunk of a row.
 
-    `operands`, `results` and `scratch` are where the row begins in the arrays of each operand.
+    `operands`, `into` and `scratch` are where the row begins in the arrays of each operand.
     """
 
     def __init__(self, form: SortDigits, target: Target, name: str) -> None:
