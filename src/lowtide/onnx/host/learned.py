@@ -16,7 +16,13 @@ _KINDS: Final = (("strings", object), ("int64s", np.int64), ("floats", np.float3
 
 @host("ai.onnx.ml.LabelEncoder")
 def label_encoder(call: NodeCall) -> Sequence[Value]:
-    """Give the value for each key, or the default."""
+    """Give the value for each key, or the default; of the first version texts for numbers from 0 on.
+
+    Or, there, numbers for texts.
+    """
+    classes = call.attribute("classes_strings", None)
+    if classes is not None:
+        return _renamed(call, classes, range(len(classes)))
     keys, _ = _table(call, "keys")
     values, dtype = _table(call, "values")
     default = _default(call, dtype)
@@ -80,7 +86,11 @@ def one_hot_encoder(call: NodeCall) -> Sequence[Value]:
 @host("ai.onnx.ml.CategoryMapper")
 def category_mapper(call: NodeCall) -> Sequence[Value]:
     """Give the number of each text, or the text of each number, or the default."""
-    texts, numbers = call.attribute("cats_strings"), call.attribute("cats_int64s")
+    return _renamed(call, call.attribute("cats_strings"), call.attribute("cats_int64s"))
+
+
+def _renamed(call: NodeCall, texts: Sequence[Any], numbers: Sequence[int]) -> Sequence[Value]:
+    """The number of each text, or the text of each number, or the default."""
     x = call.input(0)
     is_text = x.dtype == object
     pairs = zip(texts, numbers, strict=True) if is_text else zip(numbers, texts, strict=True)
