@@ -154,7 +154,8 @@ class GraphRunner:
                 continue
             if all(x in values for x in reads):
                 self._run_node(node, values)
-                no_tensors.update([x for x in node.outputs if x and not is_tensor(values[x])])
+                made = [x for x in node.outputs if x in values]
+                no_tensors.update([x for x in made if not is_tensor(values[x])])
                 done.append(node.name)
         if not done:
             return place
