@@ -261,6 +261,20 @@ def test_text_is_one_hot_on_the_host():
     np.testing.assert_array_equal(ours(model, feeds)[0], [[1, 0], [0, 0], [0, 1]])
 
 
+def test_the_first_version_of_labels_has_a_list_of_texts():
+    names = {"classes_strings": ["", "a", "b"]}
+    texts = np.array([["b", "x"], ["", "a"]], object)
+    model, feeds = one_node(
+        "LabelEncoder", [texts], [INT64], "ai.onnx.ml", default_int64=-7, **names
+    )
+    np.testing.assert_array_equal(ours(model, feeds)[0], [[2, -7], [0, 1]])
+    numbers = np.array([2, 0, 3, -1])
+    model, feeds = one_node(
+        "LabelEncoder", [numbers], [STRING], "ai.onnx.ml", default_string="?", **names
+    )
+    assert ours(model, feeds)[0].tolist() == ["b", "", "?", "?"]
+
+
 def test_not_a_number_is_a_key_like_others():
     x = np.array([0.5, np.nan, 3.0], np.float32)
     attributes = {

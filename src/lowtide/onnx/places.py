@@ -30,15 +30,17 @@ class PlannedStep:
 class Place:
     """A place in runs.
 
-    `reads` are the values that each of the `nodes` reads, `names` all of them, and `varying` those
-    that may differ between runs. `fixed` are the values that are constants of what is compiled
-    here; so are those in `cases`, as conditions need them: there each has the values that it had.
-    Those of more than a few are `free`, which no condition makes constant.
+    `reads` are the values that each of the `nodes` reads, `names` all of them, `same` those that
+    are equal in all runs, and `varying` the others, without what the nodes make. `fixed` are the
+    values that are constants of what is compiled here; so are those in `cases`, as conditions need
+    them: there each has the values that it had. Those of more than a few are `free`, which no
+    condition makes constant.
     """
 
     nodes: tuple[GraphNode, ...]
     reads: tuple[tuple[str, ...], ...]
     names: frozenset[str]
+    same: frozenset[str]
     varying: tuple[str, ...]
     fixed: set[str] = field(default_factory=set)
     cases: dict[str, set[bytes]] = field(default_factory=dict)
@@ -53,7 +55,7 @@ class Place:
             for node, reads in zip(self.nodes, self.reads, strict=True)
             if node.name not in gone
         ]
-        return _made(rest, frozenset(self.names) - frozenset(self.varying))
+        return _made(rest, self.same)
 
     def keep(self, key: tuple[Any, ...], step: PlannedStep, most: int) -> None:
         """Keep a step, and let go of the one that was not used for longest where there are more."""
@@ -69,11 +71,13 @@ def place_of(nodes: Sequence[GraphNode], same: Collection[str]) -> Place:
 
 def _made(rest: Sequence[tuple[GraphNode, tuple[str, ...]]], same: Collection[str]) -> Place:
     names = dict.fromkeys([x for _, reads in rest for x in reads])
+    made = {x for node, _ in rest for x in node.outputs}
     return Place(
         tuple([node for node, _ in rest]),
         tuple([reads for _, reads in rest]),
         frozenset(names),
-        tuple([x for x in names if x not in same]),
+        frozenset([x for x in names if x in same]),
+        tuple([x for x in names if x not in same and x not in made]),
     )
 
 

@@ -73,7 +73,8 @@ class GraphRunner:
         self._host = host_kernels()
         native = set(op_names(DOMAIN))
         self._on_host = {x.name for x in graph.nodes if x.op in self._host and x.op not in native}
-        self._has_only_tensors = all(map(is_tensor, self._constants.values()))
+        self._no_tensors = {x for x, y in self._constants.items() if not is_tensor(y)}
+        self._kept: dict[str, dict[str, Any]] = {}
         self.made = 0
         """How many steps were made so far."""
 
@@ -142,12 +143,19 @@ class GraphRunner:
     # -- nodes on the host -------------------------------------------------------------------------
 
     def _run_host(self, place: Place, values: dict[str, Value]) -> Place:
-        if not self._may_need_host(place, values):
+        no_tensors = self._no_tensors.union(
+            [x for x in place.varying if x in values and not is_tensor(values[x])]
+        )
+        own, done = self._on_host, list[str]()
+        if not own and not no_tensors:
             return place
-        done: list[str] = []
         for node, reads in zip(place.nodes, place.reads, strict=True):
-            if self._is_ready(node, reads, values):
+            if node.name not in own and (no_tensors.isdisjoint(reads) or node.op not in self._host):
+                continue
+            if all(x in values for x in reads):
                 self._run_node(node, values)
+                made = [x for x in node.outputs if x in values]
+                no_tensors.update([x for x in made if not is_tensor(values[x])])
                 done.append(node.name)
         if not done:
             return place
@@ -156,20 +164,6 @@ class GraphRunner:
             place.after_host[key] = place.without(frozenset(done))
         return place.after_host[key]
 
-    def _may_need_host(self, place: Place, values: Mapping[str, Value]) -> bool:
-        if not self._has_only_tensors:
-            return True
-        if any(x in values and not is_tensor(values[x]) for x in place.varying):
-            return True
-        return bool(self._on_host) and any(x.name in self._on_host for x in place.nodes)
-
-    def _is_ready(self, node: GraphNode, reads: Sequence[str], values: Mapping[str, Value]) -> bool:
-        """Whether the host has to compute a node, and can do so now."""
-        is_own = node.name in self._on_host
-        if (not is_own and node.op not in self._host) or not all(x in values for x in reads):
-            return False
-        return is_own or not all(is_tensor(values[x]) for x in reads)
-
     def _run_node(self, node: GraphNode, values: dict[str, Value]) -> None:
         inputs = [values[x] if x else None for x in node.inputs]
 
@@ -177,7 +171,8 @@ class GraphRunner:
             return self._run_inner(node, attribute, arguments, values)
 
         try:
-            results = self._host[node.op](NodeCall(node, inputs, run_graph))
+            kept = self._kept.setdefault(node.name, {})
+            results = self._host[node.op](NodeCall(node, inputs, run_graph, kept))
         except LowtideError:
             raise
         except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
@@ -269,13 +264,12 @@ class GraphRunner:
 
     def _available(self, place: Place, values: Mapping[str, Value]) -> dict[str, Shape | Array]:
         found: dict[str, Shape | Array] = {}
-        same = place.names.difference(place.varying)
         for name in dict.fromkeys([x for reads in place.reads for x in reads]):
             value: Any = values.get(name)
             if not is_tensor(value):
                 continue
             is_fixed = name in place.fixed or name in place.cases
-            if is_fixed or (name in same and value.nbytes <= _SMALL_BYTES):
+            if is_fixed or (name in place.same and value.nbytes <= _SMALL_BYTES):
                 found[name] = value
             else:
                 found[name] = array_shape(ELEMENT_TYPES[value.dtype], value.shape)

@@ -155,9 +155,8 @@ def _inputs(signature: ModelSignature, shapes: Mapping[str, Sequence[int]]) -> d
     known = [x.name for x in signature.inputs]
     for name in shapes:
         if name not in known:
-            raise InputError(
-                f"signature {signature.name!r} has no input {name!r}{nearest(name, known)}"
-            )
+            hint = nearest(name, known) or f"; it has {', '.join(known) or 'none'}"
+            raise InputError(f"signature {signature.name!r} has no input {name!r}{hint}")
     found, missing = {}, []
     for given in signature.inputs:
         if not isinstance(given.kind, ElementType):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -11,20 +11,48 @@ from lowtide.ir.literal import Array
 from lowtide.onnx.host.registry import NodeCall, host
 from lowtide.onnx.values import Value
 
+_Table: TypeAlias = tuple[Mapping[Any, Any], Any, Any]
+"""Values by their keys, the value of other keys, and the type of values."""
+
 _KINDS: Final = (("strings", object), ("int64s", np.int64), ("floats", np.float32))
 
 
 @host("ai.onnx.ml.LabelEncoder")
 def label_encoder(call: NodeCall) -> Sequence[Value]:
-    """Give the value for each key, or the default."""
+    """Give the value for each key, or the default.
+
+    The first version has a list of texts, whose places are the numbers for them, or the keys.
+    """
+    if call.node.attributes.get("classes_strings") is not None:
+        return _looked_up(call, _classes)
+    return _looked_up(call, _labels)
+
+
+def _looked_up(call: NodeCall, make: Callable[[NodeCall, bool], _Table]) -> Sequence[Value]:
+    """The value of each element in a table that is made once for a node and a kind of input."""
+    x = call.input(0)
+    is_text = x.dtype == object
+    kind = "of texts" if is_text else "of numbers"
+    if kind not in call.kept:
+        call.kept[kind] = make(call, is_text)
+    known, default, dtype = call.kept[kind]
+    given = x.reshape(-1).tolist()
+    keys = map(_key, given) if x.dtype.kind == "f" else given
+    found = np.empty(x.size, dtype)
+    found[:] = [known.get(key, default) for key in keys]
+    return [found.reshape(x.shape)]
+
+
+def _labels(call: NodeCall, is_text: bool) -> _Table:
     keys, _ = _table(call, "keys")
     values, dtype = _table(call, "values")
-    default = _default(call, dtype)
     known = dict(zip([_key(x) for x in keys], values, strict=True))
-    x = call.input(0)
-    found = np.empty(x.size, dtype)
-    found[:] = [known.get(_key(value), default) for value in x.reshape(-1).tolist()]
-    return [found.reshape(x.shape)]
+    return known, _default(call, dtype), dtype
+
+
+def _classes(call: NodeCall, is_text: bool) -> _Table:
+    classes = call.attribute("classes_strings")
+    return _renamed(call, is_text, classes, range(len(classes)))
 
 
 def _key(value: Any) -> Any:
@@ -80,19 +108,21 @@ def one_hot_encoder(call: NodeCall) -> Sequence[Value]:
 @host("ai.onnx.ml.CategoryMapper")
 def category_mapper(call: NodeCall) -> Sequence[Value]:
     """Give the number of each text, or the text of each number, or the default."""
+    return _looked_up(call, _categories)
+
+
+def _categories(call: NodeCall, is_text: bool) -> _Table:
     texts, numbers = call.attribute("cats_strings"), call.attribute("cats_int64s")
-    x = call.input(0)
-    is_text = x.dtype == object
-    pairs = zip(texts, numbers, strict=True) if is_text else zip(numbers, texts, strict=True)
-    default = (
-        call.attribute("default_int64", -1)
-        if is_text
-        else call.attribute("default_string", "_Unused")
-    )
-    known = dict(pairs)
-    found = np.empty(x.size, np.int64 if is_text else object)
-    found[:] = [known.get(value, default) for value in x.reshape(-1).tolist()]
-    return [found.reshape(x.shape)]
+    return _renamed(call, is_text, texts, numbers)
+
+
+def _renamed(call: NodeCall, is_text: bool, texts: Sequence[Any], numbers: Sequence[int]) -> _Table:
+    """The numbers of texts, or the texts of numbers."""
+    if is_text:
+        known = dict(zip(texts, numbers, strict=True))
+        return known, call.attribute("default_int64", -1), np.int64
+    names = dict(zip(numbers, texts, strict=True))
+    return names, call.attribute("default_string", "_Unused"), object
 
 
 @host("ai.onnx.ml.ArrayFeatureExtractor", text_only=True)

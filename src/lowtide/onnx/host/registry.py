@@ -16,11 +16,15 @@ RunGraph: TypeAlias = Callable[[str, Sequence[Value]], list[Value]]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class NodeCall:
-    """One run of a node: its inputs, None for those left out, and what runs graphs inside of it."""
+    """One run of a node: its inputs, None for those left out, and what runs graphs inside of it.
+
+    `kept` is what kernels made of the node's attributes in earlier runs, by a name.
+    """
 
     node: GraphNode
     inputs: Sequence[Value]
     run_graph: RunGraph
+    kept: dict[str, Any]
 
     def input(self, number: int) -> Value:
         """Return an input, None where it is left out."""
