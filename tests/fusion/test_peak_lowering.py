@@ -1,5 +1,7 @@
 """What lives at the peak is computed once more behind it, where that is cheap and saves memory."""
 
+from math import inf
+
 import pytest
 
 from lowtide import compiler
@@ -12,6 +14,8 @@ from lowtide.fusion.legality import joined_by_all
 from lowtide.fusion.live_memory import live_memory
 from lowtide.fusion.peak import Estimate, estimated
 from lowtide.fusion.priority_fusion import fuse_by_priority
+from lowtide.fusion.priority_queue import fused_clusters
+from lowtide.fusion.recomputing import recompute_behind
 from lowtide.fusion.refusal import FusionRefusal
 from lowtide.fusion.target_record import CPU_TARGET
 from lowtide.ir import Module
@@ -209,3 +213,21 @@ ENTRY main {{
 """)
     assert fused(module, with_peak=False) >= 3 * BYTES
     assert fused(module, with_peak=True) <= 2 * BYTES + BYTES // 16
+
+
+def members_at(graph: ClusterGraph, estimate: Estimate, price: float) -> tuple[float, object]:
+    """What is computed where at a price for a byte, and from which price on that is otherwise."""
+    trial = graph.copy()
+    found = recompute_behind(trial, estimate, price)
+    return found.next_price, {x: list(cluster.members) for x, cluster in trial.owner.items()}
+
+
+def test_below_the_next_price_the_same_is_computed_once_more() -> None:
+    module = training(*[f"{x}@ = {SHAPE} tan({y}@)" for x, y in ("tx", "kt", "yk", "ny", "an")])
+    flow = dataflow(module.entry)[module.entry]
+    graph = fused_clusters(module.entry, CPU_TARGET)
+    estimate = estimated(live_memory(graph, flow, (), {}), best_of)
+    next_price, members = members_at(graph, estimate, 1e-15)
+    assert 1e-15 < next_price < inf
+    assert members_at(graph, estimate, next_price * (1 - 1e-8)) == (next_price, members)
+    assert members_at(graph, estimate, next_price * (1 + 1e-8))[1] != members

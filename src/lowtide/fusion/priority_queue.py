@@ -7,12 +7,12 @@ instructions: what two of them both contain is computed once when they become on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
-from typing import Final, final
+from typing import Final, TypeAlias, final
 
 from lowtide.cost.kernels import move_seconds
-from lowtide.fusion.cluster import Cluster, KernelKind
+from lowtide.fusion.cluster import Cluster, ClusterRead, KernelKind
 from lowtide.fusion.cluster_graph import ClusterGraph, evaluations
 from lowtide.fusion.legality import Joint, joined_by_all
 from lowtide.fusion.live_memory import is_kept_by_caller
@@ -23,6 +23,8 @@ from lowtide.records import dataclass
 
 _FAR: Final = 16
 """Positions between a value and a reader from which on it matters what lives in between."""
+
+_Reads: TypeAlias = Mapping[Instruction, ClusterRead]
 
 _SMALL: Final = 1 << 16
 """Bytes of a value whose life never matters."""
@@ -74,6 +76,8 @@ class _Queue:
         self.queue: list[tuple[float, int, int]] = []
         self.postponed: dict[Instruction, None] = dict.fromkeys(graph.owner)
         """Producers that are looked at anew when the queue is empty."""
+        self.moves: dict[Cluster, tuple[_Reads, dict[Instruction, float], float]] = {}
+        """The seconds to move what a producer reads, each and all, for as long as it reads that."""
 
     def run(self) -> None:
         by_position = list(self.graph.order)
@@ -154,8 +158,7 @@ class _Queue:
         root = producer.root
         machine = self.graph.target.machine
         whole = root.shape.nbytes
-        moves = {x: move_seconds(read.nbytes, machine) for x, read in producer.inputs.items()}
-        saved = sum(moves.values())
+        moves, saved = self._moves(producer)
         if not _is_view(producer):
             saved += machine.launch_seconds + move_seconds(whole, machine)
         times = -1.0
@@ -164,8 +167,20 @@ class _Queue:
             saved += move_seconds(read.nbytes, machine)
             times += evaluations(reader, read, root)
             part = min(1.0, read.nbytes / whole) if whole else 1.0
-            saved -= part * sum([move for x, move in moves.items() if x not in reader.inputs])
+            known = reader.inputs
+            saved -= part * sum([move for x, move in moves.items() if x not in known])
         return saved - times * producer.seconds + _TIE
+
+    def _moves(self, producer: Cluster) -> tuple[dict[Instruction, float], float]:
+        """The seconds to move each value that a producer reads, and all of them."""
+        known = self.moves.get(producer)
+        if known is not None and known[0] is producer.inputs:  # A join gives it other reads.
+            return known[1], known[2]
+        machine = self.graph.target.machine
+        each = {x: move_seconds(read.nbytes, machine) for x, read in producer.inputs.items()}
+        whole = sum(each.values())
+        self.moves[producer] = producer.inputs, each, whole
+        return each, whole
 
     def _lengthened(self, producer: Cluster, readers: Sequence[Cluster]) -> Instruction | None:
         """The last reader, if without the value more bytes live for longer than with it, up to it.

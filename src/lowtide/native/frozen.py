@@ -29,7 +29,6 @@ _ARRAYS: Final[dict[Kind, tuple[str, type]]] = {
 }
 _INTS: Final = np.dtype(np.int64)
 _FLOATS: Final = np.dtype(np.float64)
-_Byte: Final = ctypes.c_char
 _NUMBERS: Final[dict[Kind, tuple[str, str, tuple[type, ...]]]] = {
     INT: ("int", "q", (int, np.integer)),
     FLOAT: ("float", "d", (int, float)),
@@ -74,7 +73,7 @@ def address_of_items(value: Any, kind: Kind, name: str) -> int:
         word, _ = _ARRAYS[kind]
         raise NativeError(f"{name} is no {word} but {type(value).__name__}")
     try:  # This looks whether it is as it has to be in a quarter of the time that flags take.
-        address = ctypes.addressof(_Byte.from_buffer(value))
+        address = ctypes.addressof(ctypes.c_char.from_buffer(value.data))
     except ValueError:  # There are no elements.
         return value.ctypes.data
     except TypeError:

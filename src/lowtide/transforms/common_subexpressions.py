@@ -27,6 +27,8 @@ def merge_common_subexpressions(module: Module) -> int:
     for computation in computation_post_order(module):
         found: dict[Instruction, int] = {}
         merged += _merge_in(computation, numbers, found)
+        if computation.is_entry:  # Nobody calls it.
+            continue
         if not any(x.has_control_edges or has_side_effect(x) for x in found):
             numbers.set_computation(computation, found)
     return merged
