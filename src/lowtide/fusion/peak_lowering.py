@@ -176,7 +176,7 @@ class PeakLowering:
         def change(graph: ClusterGraph, estimate: Estimate) -> int:
             left = most_seconds - total_seconds(found.graph)
             made[0] = recompute(graph, estimate, price, left)
-            return made[0].count
+            return made[0].shortened
 
         lowered = self._changed(found, change, most_seconds)
         if lowered is found:

@@ -34,7 +34,7 @@ class Recomputed(NamedTuple):
     At any price for a byte from the one given to below `next_price`, all is the same.
     """
 
-    count: int
+    shortened: int
     next_price: float
 
 
