@@ -134,6 +134,21 @@ ENTRY e {
 """
 
 
+GRADIENT = """
+ENTRY e {
+  w = f32[64,64] parameter(0)
+  x = f32[64,64] parameter(1)
+  y = f32[64,256] parameter(2)
+  g = f32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  a = f32[64,256] dot(g, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  s = f32[64,64] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  h = f32[64,64] add(g, s)
+  ROOT n = f32[64,64] subtract(w, h)
+}
+"""
+"""At the peak, s, the result's buffer holds what is made while the argument is still read."""
+
+
 def causes(text: str, stage: str = "input") -> dict[str, int]:
     report = explain(parse_hlo(HEAD + text), PlanOptions(stage))
     check_sums(report)
@@ -162,6 +177,8 @@ def test_results_that_could_overwrite_an_argument():
     assert found["not donated"] == 64 * 4
     assert found["outputs"] == 16 * 4
     assert found["arguments"] == 64 * 4 + 32 * 4
+    held = causes(GRADIENT)
+    assert "not donated" not in held and held["outputs"] == 64 * 64 * 4
     aliased = "HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }\n"
     report = explain(parse_hlo(aliased + LARGE_OUTPUT), PlanOptions("input"))
     check_sums(report)

@@ -14,6 +14,7 @@ from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.report.drawing import bar, elide, elide_qualified, elide_start, to_ascii
 from lowtide.report.grouping import GROUPINGS
 from lowtide.report.memory import DonationSaving, Ladder
+from lowtide.report.peak import CauseKind
 from lowtide.report.text import (
     LINES,
     _possible_gain,
@@ -165,8 +166,17 @@ def test_donations_of_one_argument_are_one():
         DonationSaving(1, "state.params['b']", 1, 3_000_000),
         DonationSaving(2, "ema['w']", 1, 4_000_000),
     )
-    text = str(replace(step_report(), donations=savings))
-    assert "donating state and ema saves up to 16.0 MB" in text
+    report = step_report()
+
+    def screen(nbytes: int, cause: CauseKind) -> str:
+        first = replace(report.peak.buffers[0], nbytes=nbytes, cause=cause)
+        peak = replace(report.peak, buffers=(first,))
+        return str(replace(report, donations=savings, peak=peak))
+
+    waits = CauseKind.NOT_DONATED
+    assert "donating state and ema saves up to 16.0 MB" in screen(17_000_000, waits)
+    assert "donating state and ema saves up to 8.0 MB" in screen(8_000_000, waits)
+    assert "donating" not in screen(17_000_000, CauseKind.OUTPUTS)
 
 
 def test_programs_that_do_nothing():

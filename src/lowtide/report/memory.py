@@ -10,6 +10,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Final
 
 from lowtide.analysis.donation import Donation
+from lowtide.analysis.flat_schedule import FlatSchedule
 from lowtide.analysis.live_range import LiveRanges
 from lowtide.ir import Instruction, Module
 from lowtide.ir.attributes import Parameter
@@ -19,7 +20,7 @@ from lowtide.report.constants import HeldConstant
 from lowtide.report.copies import Inserted, LoopCopies, NeededCopy, loop_copies, needed_copies
 from lowtide.report.donations import DonationOutcome, donation_outcomes
 from lowtide.report.peak import Peak
-from lowtide.report.peak_making import PeakContext, peak_in
+from lowtide.report.peak_making import Donor, PeakContext, peak_in
 from lowtide.report.schema import Json, TextReport
 
 if TYPE_CHECKING:
@@ -282,7 +283,7 @@ def memory_report(
     execution = _execution(module, inserted)
     context = PeakContext(
         {x.copy: x for x in execution.copies},
-        {x.output: _program_name(x.parameter) for x in donations},
+        _donors(ranges.flat, donations),
     )
     return MemoryReport(
         module=module.name,
@@ -311,6 +312,18 @@ def _execution(module: Module, inserted: Sequence[Inserted]) -> Execution:
 
 
 # -- donation ----------------------------------------------------------------------------------
+
+
+def _donors(flat: FlatSchedule, donations: Sequence[Donation]) -> dict[int, Donor]:
+    """Return the arguments that could be overwritten, by the number of the output leaf."""
+    values = flat.values
+    last = {(values.maker[x], values.leaf[x]): values.last[x] for x in flat.parameters}
+    found = {}
+    for donation in donations:
+        parameter = donation.parameter
+        leaf = [index for index, _ in parameter.shape.leaves()].index(donation.index)
+        found[donation.output] = Donor(_program_name(parameter), last[parameter, leaf])
+    return found
 
 
 def donation_savings(donations: Sequence[Donation]) -> tuple[DonationSaving, ...]:

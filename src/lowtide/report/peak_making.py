@@ -31,16 +31,22 @@ class HeldValue(NamedTuple):
     output: int = -1
 
 
+class Donor(NamedTuple):
+    """An argument that an output could overwrite if it were donated, and where it is read last."""
+
+    name: str
+    last_read: int
+
+
 @dataclass(frozen=True, slots=True)
 class PeakContext:
     """What is known of a program beside its schedule.
 
-    `copies` are those that were put in. `donors` name, by the number of an output leaf, the
-    argument that it could overwrite if that were donated.
+    `copies` are those that were put in. `donors` are told by the number of the output leaf.
     """
 
     copies: Mapping[Instruction, NeededCopy] = field(default_factory=dict)
-    donors: Mapping[int, str] = field(default_factory=dict)
+    donors: Mapping[int, Donor] = field(default_factory=dict)
 
 
 NO_CONTEXT: Final = PeakContext()
@@ -166,9 +172,11 @@ class _PeakMaker:
         if held.kind == "argument":
             return CauseKind.ARGUMENTS, ""
         if held.kind == "output":
-            donor = self.context.donors.get(held.output, "")
-            if donor:
-                return CauseKind.NOT_DONATED, f"{donor} could be overwritten"
+            donor = self.context.donors.get(held.output)
+            # What is made while the argument is still read, such as a gradient of the weights that
+            # an output overwrites later, could not lie there either.
+            if donor is not None and donor.last_read <= self.flat.values.first[held.value]:
+                return CauseKind.NOT_DONATED, f"{donor.name} could be overwritten"
             return CauseKind.OUTPUTS, ""
         maker = self.flat.values.maker[held.value]
         if maker.opcode is Opcode.COPY:

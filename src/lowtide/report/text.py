@@ -12,6 +12,7 @@ from lowtide.report.copies import NeededCopy
 from lowtide.report.donations import DonationOutcome, DonationVerdict
 from lowtide.report.drawing import Paint, bar, elide, in_lines, whole_or_short
 from lowtide.report.memory import ComputationMemory, Ladder, MemoryReport, SpaceMemory
+from lowtide.report.peak import CauseKind
 from lowtide.report.peak_table import TableForm, peak_table, place_text, step_text
 from lowtide.report.tree_text import tree_lines
 from lowtide.report.units import Unit, percentage, unit_for
@@ -237,12 +238,17 @@ class Screen:
         return lines
 
     def _donation(self) -> str:
-        """Which arguments to donate, those of one name in the user's program together."""
+        """Which arguments to donate, those of one name in the user's program together.
+
+        More than waits for that at the peak is not saved there.
+        """
         savings: dict[str, int] = {}
         for saving in self.report.donations:
             root = _argument_name(saving.name)
             savings[root] = savings.get(root, 0) + saving.nbytes
-        total = sum(savings.values())
+        buffers = self.report.peak.buffers
+        waiting = sum([x.nbytes for x in buffers if x.cause is CauseKind.NOT_DONATED])
+        total = min(waiting, sum(savings.values()))
         if total * 100 < self.report.ladder.arena_bytes or not self.unit.is_visible(total):
             return ""
         names = sorted(savings, key=lambda name: -savings[name])
