@@ -91,9 +91,7 @@ def budget_planner(
 
     kernels = backend.kernels()
     module = _prepared(module, kernels)
-    options = replace(
-        options.begun(), scratch_bytes=kernels.scratch_bytes, target=_record(backend)
-    )
+    options = replace(options.begun(), scratch_bytes=kernels.scratch_bytes, target=_record(backend))
     return BudgetPlanner(module, plan(module, options), options), kernels
 
 

@@ -175,10 +175,12 @@ class _Search:
     def _add_entry(self, held: _Held) -> None:
         graph = self.graphs.entry
         memory = graph.holding(held.peaks, held.totals)
+        if (
+            self.link is not None
+        ):  # First: parts run again there, too, if a deadline leaves no more.
+            self._add_offloaded(held, memory, self.link)
         found = self._frontier(len(held.peaks), graph, memory)
         self.found += [self._choice(held, memory, point) for point in found.points]
-        if self.link is not None:
-            self._add_offloaded(held, memory, self.link)
 
     def _add_offloaded(self, held: _Held, memory: MemoryGraph, link: HostLink) -> None:
         """Sequences of the entry with values in the host's memory."""
