@@ -44,11 +44,11 @@ class Transferred:
     steps: tuple[Step, ...]
     peak_bytes: int
     extra_seconds: float
-    waits: tuple[Wait, ...]
+    waits: tuple[LinkWait, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class LinkWait:
     """A transfer at which the device waits for so many seconds."""
 
     seconds: float
@@ -57,10 +57,10 @@ class Wait:
 
 def waits_of(
     steps: Iterable[Step], seconds: Float64Array, copies: Mapping[int, float]
-) -> list[Wait]:
+) -> list[LinkWait]:
     """Return where a sequence waits; `copies` has the seconds of a copy of each value."""
     now, free, ends = 0.0, [0.0, 0.0], dict[tuple[int, bool], float]()
-    waits: list[Wait] = []
+    waits: list[LinkWait] = []
     for step in steps:
         if not isinstance(step, Transfer):
             now += float(seconds[step])
@@ -70,7 +70,7 @@ def waits_of(
             free[step.is_back] = max(now, free[step.is_back]) + copies[step.value]
             ends[key] = free[step.is_back]
         elif ends[key] > now:
-            waits.append(Wait(ends[key] - now, step))
+            waits.append(LinkWait(ends[key] - now, step))
             now = ends[key]
     return waits
 
