@@ -185,3 +185,37 @@ def test_native_code_keeps_to_a_budget(lowtide, step, tmp_path, monkeypatch):
         api.compile(module, memory=1290, options=options)
     command = ("run", step, "--memory", budget, "--threads", 1, "--sanitize")
     assert lowtide(*command) == ExitCode.DONE
+
+
+def test_a_target_with_a_link_stores_values_with_its_host(lowtide, tmp_path):
+    path = tmp_path / "step.hlo"
+    path.write_text(str(training_step(12, 8192, 1024)))
+    options = ("--target", "cuda:sm_90", "--effort", "fast")
+    assert lowtide("plan", path, *options, "--json") == ExitCode.DONE
+    document = json.loads(lowtide.out)
+    budget = document["ladder"]["arena_bytes"] * 7 // 10
+    written = tmp_path / "plan.txt"
+    options = (*options, "--memory", budget)
+    assert lowtide("plan", path, *options, "--json") == ExitCode.DONE
+    document = json.loads(lowtide.out)
+    (space,) = document["memory_spaces"]
+    assert document["budget"]["host_bytes"] == space["arena_bytes"] > 0
+    assert document["ladder"]["arena_bytes"] <= budget
+    assert any("values of the entry in the host's memory" in x for x in document["caveats"])
+    assert lowtide("plan", path, *options, "-o", written) == ExitCode.DONE
+    assert "copied there and back beside computation" in lowtide.out
+
+
+@pytest.mark.parametrize("name", ["cuda:sm_1", "gpu"])
+def test_a_target_that_is_not_known(lowtide, step, name):
+    assert lowtide("plan", step, "--target", name) == ExitCode.BAD_INPUT
+    assert f"no target '{name}'" in lowtide.err or f"no '{name}'" in lowtide.err
+
+
+def test_a_target_is_of_modules(lowtide, tmp_path):
+    packing = tmp_path / "one.csv"
+    packing.write_text("id,lower,upper,size\n1,0,2,64\n")
+    assert lowtide("plan", packing, "--target", "cuda") == ExitCode.BAD_INPUT
+    assert "--target are for modules" in lowtide.err
+    assert lowtide("plan", packing, "--target", "tflm") == ExitCode.BAD_INPUT
+    assert "for .tflite models" in lowtide.err

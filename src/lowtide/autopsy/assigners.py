@@ -14,7 +14,6 @@ from lowtide.autopsy.autopsy import plan_memory
 from lowtide.autopsy.plan_profile import plan_profile
 from lowtide.buffers.copy_insertion import insert_copies
 from lowtide.buffers.packing import DEFAULT_SEARCH
-from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
 from lowtide.ir import LowtideError, Module, Schedule
 from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.clone import clone_module
@@ -59,19 +58,19 @@ def plan_with(
     packing: str = compiler.DEFAULT_PACKING,
     search: SearchOptions = DEFAULT_SEARCH,
     stage: str = DEFAULT_STAGE,
-    target: TargetRecord = CPU_TARGET,
+    base: compiler.PlanOptions = compiler.DEFAULT_PLAN,
 ) -> AssignedPlan:
     """Return the plan that an assigner makes of a module, which is not changed.
 
     A module that is not scheduled is taken to a stage first. `packing` is the strategy of our own
-    assigner, limited by `search`; XLA's have theirs. All assigners get the same copies and the same
-    order. Those of XLA get each call as code of its own. Raises LowtideError for an unknown
-    assigner, else as `compiler.plan` does.
+    assigner, limited by `search`; XLA's have theirs. `base` are all other options. All assigners
+    get the same copies and the same order. Those of XLA get each call as code of its own. Raises
+    LowtideError for an unknown assigner, else as `compiler.plan` does.
     """
     if assigner != ARENA and assigner not in ASSIGNERS:
         names = ", ".join([ARENA, *ASSIGNERS])
         raise LowtideError(f"no assigner {assigner!r}; there are: {names}")
-    options = compiler.PlanOptions(stage, packing=packing, search=search, target=target)
+    options = replace(base, stage=stage, packing=packing, search=search)
     planned = compiler.plan(module, options)
     own_bytes = planned.report.ladder.arena_bytes
     if assigner == ARENA:

@@ -8,7 +8,7 @@ worked out with its copies on the link (`transfers.py`), whatever it was searche
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -39,40 +39,48 @@ _LEAST_PART: Final = 500
 def offloaded(
     graph: BudgetGraph, memory: MemoryGraph, peak: int, link: HostLink, deadline: Deadline
 ) -> Iterator[Transferred]:
-    """Yield sequences of instructions and transfers, with their bytes and their seconds.
+    """Yield sequences of instructions and transfers, with their bytes and extra seconds.
 
     `memory` is the graph with what callees need, of which the schedule holds `peak` bytes.
     """
     order = graph.found.order
     values = [x for x in movable(memory, order, peak // _LEAST_PART) if may_move(graph, x)]
-    sizes = memory.buffer_bytes
-    seen: set[tuple[int, ...]] = set()
     for price in _PRICES:
-        # What runs again in less time than that is left to recomputation.
-        chosen = tuple(
-            [
-                x
-                for x in values
-                if memory.producer[x] in graph.once
-                or memory.seconds[memory.producer[x]] >= price * link.seconds(int(sizes[x]))
-            ]
-        )
+        chosen = _dear_values(graph, memory, values, link, price)
         if not chosen or deadline.passed:
             continue
-        copies = np.array([link.seconds(int(sizes[x])) for x in chosen])
+        copies = np.array([link.seconds(int(memory.buffer_bytes[x])) for x in chosen])
         found = with_returns(memory, chosen, copies * price)
         tables = tables_of(found.graph, graph.once)
         start = found.order(order)
-        points = frontier(found.graph, [start], Effort.FAST, deadline, None, graph.once).points
-        for point in points:
-            if deadline.passed or point.sequence in seen:
-                continue
+        curve = frontier(found.graph, [start], Effort.FAST, deadline, None, graph.once)
+        if curve.was_interrupted and not deadline.was_interrupted:
+            raise KeyboardInterrupt
+        for point in curve.points:
+            if deadline.passed:
+                return
             sequence = without_needless(found, tables, np.array(point.sequence, np.int64))
             for room in _ROOMS:
-                made = with_fewer_waits(
-                    found, tables, sequence, int(point.peak_bytes * room), copies
+                cap = int(point.peak_bytes * room)
+                yield _of_instructions(
+                    graph, with_fewer_waits(found, tables, sequence, cap, copies)
                 )
-                yield _of_instructions(graph, made)
+
+
+def _dear_values(
+    graph: BudgetGraph, memory: MemoryGraph, values: Sequence[int], link: HostLink, price: float
+) -> list[int]:
+    """The values that take no less time to make again than to copy, at a price of the copy.
+
+    The others are left to recomputation.
+    """
+    found = []
+    for value in values:
+        maker = int(memory.producer[value])
+        copy = price * link.seconds(int(memory.buffer_bytes[value]))
+        if maker in graph.once or memory.seconds[maker] >= copy:
+            found.append(value)
+    return found
 
 
 def _of_instructions(graph: BudgetGraph, made: Transferred) -> Transferred:

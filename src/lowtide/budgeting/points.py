@@ -175,21 +175,25 @@ class _Search:
     def _add_entry(self, held: _Held) -> None:
         graph = self.graphs.entry
         memory = graph.holding(held.peaks, held.totals)
-        found = self._frontier(len(held.peaks), graph, memory)
-        self.found += [self._choice(held, memory, point) for point in found.points]
         if self.link is not None:
             self._add_offloaded(held, memory, self.link)
+        found = self._frontier(len(held.peaks), graph, memory)
+        self.found += [self._choice(held, memory, point) for point in found.points]
 
     def _add_offloaded(self, held: _Held, memory: MemoryGraph, link: HostLink) -> None:
-        """Sequences of the entry with values in the host's memory."""
+        """Sequences of the entry with values in the host's memory.
+
+        Parts run again there, too, so these come first, in case a deadline leaves no time for more.
+        """
         graph = self.graphs.entry
         self.progress(f"values of {graph.computation.name} in the host's memory")
-        base = float(self.plain.totals[graph.computation])
+        inside = float(memory.seconds.sum()) - self.plain.totals[graph.computation]
         peak = self.plain.peaks[-1]
         for made in offloaded(graph, memory, peak, link, self.deadline):
             sequences = {**held.sequences, graph.computation: made.steps}
             nbytes = made.peak_bytes - graph.state_bytes
-            self.found.append(SequenceChoice(nbytes, max(0.0, made.seconds - base), sequences))
+            extra = max(0.0, made.extra_seconds + inside)
+            self.found.append(SequenceChoice(nbytes, extra, sequences))
 
     def _choice(self, held: _Held, memory: MemoryGraph, point: Point) -> SequenceChoice:
         """A sequence of the entry, with those of what it runs."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -83,8 +84,8 @@ def _planner(
     from lowtide.budgeting.planner import BudgetPlanner
 
     packing = wanted.packing or compiler.DEFAULT_PACKING
-    record = wanted.record()
-    options = compiler.PlanOptions(wanted.stage, packing, search, target=record).begun()
+    base = wanted.options()
+    options = replace(base, stage=wanted.stage, packing=packing, search=search).begun()
     plain = compiler.plan(module, options)
     return plain, BudgetPlanner(module, plain, options, progress=tell)
 

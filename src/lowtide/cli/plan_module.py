@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from lowtide.records import dataclass
 if TYPE_CHECKING:
     from lowtide.autopsy.assigners import AssignedPlan
     from lowtide.cli.plan_request import PlanRequest
-    from lowtide.fusion.target_record import TargetRecord
+    from lowtide.compiler import PlanOptions
     from lowtide.ir import Module
     from lowtide.ir.buffer import AssignedValue, BufferAssignment
     from lowtide.report.drawing import Paint
@@ -32,14 +33,14 @@ class ModuleRequest:
     whole: bool = False
     target: str = "cpu"
 
-    def record(self) -> TargetRecord:
-        """Return the record of the target, and say by which machine it is modelled.
+    def options(self) -> PlanOptions:
+        """Return options of a plan for the target, and say by which machine it is modelled.
 
         Raises UsageError for a target that is not known.
         """
         from lowtide.cli import console
         from lowtide.cli.targets import for_gpu, for_processor
-        from lowtide.compiler import PlanOptions
+        from lowtide.compiler import DEFAULT_PLAN, PlanOptions
         from lowtide.ir.gpu_names import is_gpu_target
         from lowtide.options import Options
 
@@ -48,7 +49,7 @@ class ModuleRequest:
         record = PlanOptions.of(named(Options(), self.target)).target
         if is_gpu:
             console.note(f"planned by figures of {record.machine.name}: nothing was measured")
-        return record
+        return replace(DEFAULT_PLAN, target=record)
 
     def loaded(self, path: str) -> Module:
         """Return the module in a file, as one device has it where it has shardings."""
@@ -74,8 +75,8 @@ def plan_module(module: Module, wanted: ModuleRequest, request: PlanRequest) -> 
     with ending_at(request.deadline) as deadline, ExitStack() as rest:
         with progress(f"planning {module.name}"):
             search = request.search(deadline)
-            stage, target = wanted.stage, wanted.record()
-            planned = plan_with(module, wanted.assigner, packing, search, stage, target)
+            stage, base = wanted.stage, wanted.options()
+            planned = plan_with(module, wanted.assigner, packing, search, stage, base)
             rest.enter_context(deadline.held())
             if wanted.packing is not None:
                 check_planned(planned)

@@ -1,4 +1,4 @@
-"""When copies to another memory and back begin and end, and the time of a run with them.
+"""When copies to another memory and back begin and end, and the time that they cost.
 
 device   [ p ][ store begins ][ ... ][ store ends, may wait ][ ... ][ return ends ][ reader ]
 out           [ v                 ]
@@ -36,31 +36,31 @@ Step: TypeAlias = "int | Transfer"
 
 @dataclass(frozen=True, slots=True)
 class Transferred:
-    """A sequence of nodes and transfers, the bytes of its largest step, and its seconds."""
+    """A sequence of nodes and transfers, the bytes of its largest step, and where it waits.
+
+    `extra_seconds` are those beyond one run of each node, waits among them.
+    """
 
     steps: tuple[Step, ...]
     peak_bytes: int
-    seconds: float
-    waits: tuple[Wait, ...]
+    extra_seconds: float
+    waits: tuple[LinkWait, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class LinkWait:
     """A transfer at which the device waits for so many seconds."""
 
     seconds: float
     transfer: Transfer
 
 
-def run_seconds(
+def waits_of(
     steps: Iterable[Step], seconds: Float64Array, copies: Mapping[int, float]
-) -> tuple[float, list[Wait]]:
-    """Return how long a sequence takes, and where it waits.
-
-    `copies` has the seconds of a copy of each value.
-    """
+) -> list[LinkWait]:
+    """Return where a sequence waits; `copies` has the seconds of a copy of each value."""
     now, free, ends = 0.0, [0.0, 0.0], dict[tuple[int, bool], float]()
-    waits: list[Wait] = []
+    waits: list[LinkWait] = []
     for step in steps:
         if not isinstance(step, Transfer):
             now += float(seconds[step])
@@ -70,9 +70,9 @@ def run_seconds(
             free[step.is_back] = max(now, free[step.is_back]) + copies[step.value]
             ends[key] = free[step.is_back]
         elif ends[key] > now:
-            waits.append(Wait(ends[key] - now, step))
+            waits.append(LinkWait(ends[key] - now, step))
             now = ends[key]
-    return now, waits
+    return waits
 
 
 def transferred(
@@ -92,8 +92,11 @@ def transferred(
     placing.returns()
     steps = tuple(placing.written(sequence))
     by_value = dict(zip(found.values, copies.tolist(), strict=True))
-    seconds, waits = run_seconds(steps, found.graph.seconds, by_value)
-    return Transferred(steps, int(placing.bytes.max(initial=0)), seconds, tuple(waits))
+    waits = tuple(waits_of(steps, found.graph.seconds, by_value))
+    again = np.bincount(sequence, minlength=found.first)[: found.first] - 1
+    extra = float(np.dot(again, found.graph.seconds[: found.first]))
+    extra += sum([wait.seconds for wait in waits])
+    return Transferred(steps, int(placing.bytes.max(initial=0)), extra, waits)
 
 
 def with_fewer_waits(
@@ -117,7 +120,7 @@ def with_fewer_waits(
         tried.add(left[0])
         shorter = staying(found, tables, sequence, found.values.index(left[0]), cap)
         made = transferred(found, tables, shorter, cap, copies)
-        if made.seconds < best.seconds:
+        if made.extra_seconds < best.extra_seconds:
             best, sequence = made, shorter
     return best
 
