@@ -6,6 +6,9 @@ import tempfile
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.support import HANG_SECONDS
+
+from lowtide import options
 
 _NO_CLOCK = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 """No test fails because a machine is slow."""
@@ -26,6 +29,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(folder.cleanup)
     is_slow = "slow" in (config.option.markexpr or "").replace("not slow", "")
     settings.load_profile("fresh" if is_slow else "repeatable")
+    # Which plan is found within a budget is up to the search, not to how fast a machine is.
+    options.BUDGET_SECONDS = HANG_SECONDS
     name = config.getoption("--target")
     if name != "native":
         from lowtide.llvm import target
