@@ -23,14 +23,14 @@ from tests.architecture import (
 )
 
 ROOMS: dict[str, list[str]] = {
-    "child": [],
+    "processes": [],
     "files": [],
     "ir": [],
     "native": [],
     "records": [],
     "search": ["native"],
     "host_calls": ["ir"],
-    "llvm": ["child", "files", "ir", "native"],
+    "llvm": ["processes", "files", "ir", "native"],
     "ops": ["ir"],
     "options": ["ir"],
     "planning": ["search"],
@@ -48,7 +48,16 @@ ROOMS: dict[str, list[str]] = {
     "least_memory": ["ir", "ops", "analysis", "search"],
     "certificate": ["files", "ir", "planning", "analysis", "scheduling", "least_memory"],
     "codegen": ["ir", "host_calls", "llvm", "ops", "cost"],
-    "frontend": ["child", "ir", "ops", "analysis", "builder", "evaluator", "verifier", "passes"],
+    "frontend": [
+        "processes",
+        "ir",
+        "ops",
+        "analysis",
+        "builder",
+        "evaluator",
+        "verifier",
+        "passes",
+    ],
     "fusion": ["ir", "ops", "analysis", "cost", "passes"],
     "runtime": ["ir", "native", "host_calls", "llvm", "cost"],
     "spmd": ["ir", "ops", "analysis", "cost", "passes"],
@@ -167,7 +176,7 @@ ROOMS: dict[str, list[str]] = {
         "overlap",
     ],
     "client": [
-        "child",
+        "processes",
         "files",
         "ir",
         "host_calls",

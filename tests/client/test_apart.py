@@ -10,7 +10,6 @@ import pytest
 from tests.support import HANG_SECONDS
 
 import lowtide
-from lowtide import child
 from lowtide.client.errors import OverMemoryError
 from lowtide.client.executable import apart
 from lowtide.client.executable.apart import compile_apart
@@ -21,6 +20,7 @@ from lowtide.llvm.isolated import CompilerEndedError
 from lowtide.llvm.target import Target
 from lowtide.onnx import read_module
 from lowtide.options import Options
+from lowtide.processes import child
 
 TEXT = """HloModule wave
 add { x = f32[] parameter(0) y = f32[] parameter(1) ROOT s = f32[] add(x, y) }
@@ -139,7 +139,7 @@ import os
 from lowtide.client.executable import apart
 from lowtide.client.executable.apart import compile_apart
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide import child
+from lowtide.processes import child
 from lowtide.llvm import target
 from lowtide.options import Options
 

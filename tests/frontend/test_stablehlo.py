@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import lowtide
-from lowtide import child
 from lowtide.frontend import stablehlo_conversion
 from lowtide.frontend.file_kinds import looks_like_stablehlo
 from lowtide.frontend.files import read_input
 from lowtide.ir import HloTextError, InputError
+from lowtide.processes import child
 
 jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import lowtide
-from lowtide import child
 from lowtide.llvm import objects
 from lowtide.llvm.isolated import CompilerEndedError, IsolatedCompiler
 from lowtide.llvm.machine import CodeError, KernelCompiler
 from lowtide.llvm.target import host_target
+from lowtide.processes import child
 
 TEXT = """define i64 @twice(i64 %x) {
   %y = add i64 %x, %x

@@ -6,13 +6,13 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from lowtide.child import Child, ChildEndedError, can_begin_children
 from lowtide.frontend import stablehlo_conversion
 from lowtide.frontend.file_kinds import BYTECODE
 from lowtide.frontend.hlo_proto import read_hlo_proto
 from lowtide.frontend.stablehlo_conversion import MADE, REFUSED, Shapes
 from lowtide.ir import HloTextError, InputError, Module
 from lowtide.ir.source_text import SourceText
+from lowtide.processes.child import Child, ChildEndedError, can_begin_children
 
 _DIAGNOSTIC: Final = re.compile(r"(?:^|[ \"])-\"?:(\d+):(\d+): (?:error: )?(.*)")
 """How MLIR reports an error in the text that it was given: line, column, message."""

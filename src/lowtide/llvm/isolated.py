@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import astuple
 from typing import Final, final
 
-from lowtide.child import Answer, Child, ChildEndedError
 from lowtide.ir.errors import LowtideError
 from lowtide.llvm.machine import CodeError, KernelCompiler
 from lowtide.llvm.target import Target
+from lowtide.processes.child import Answer, Child, ChildEndedError
 
 _SERVER: Final = "lowtide.llvm.isolated:answers_of"
 

@@ -1,4 +1,4 @@
-"""When copies to another memory and back begin and end, and the time that they cost.
+"""Copies to another memory and back: when they begin and end, and the time that they cost.
 
 device   [ p ][ store begins ][ ... ][ store ends, may wait ][ ... ][ return ends ][ reader ]
 out           [ v                 ]

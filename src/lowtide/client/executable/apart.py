@@ -15,7 +15,6 @@ from threading import Lock
 from time import perf_counter
 from typing import Any, Final, final
 
-from lowtide.child import Answer, Child, ChildEndedError, can_begin_children
 from lowtide.client.executable.compiling import compile_module, executable_of_bytes, known_program
 from lowtide.client.executable.executable import Executable, Making
 from lowtide.client.executable.keys import module_digest
@@ -24,6 +23,7 @@ from lowtide.ir.errors import LowtideError
 from lowtide.llvm.host import are_facts_kept
 from lowtide.llvm.target import Target, pretend_host, pretended_host
 from lowtide.options import Options, cache_folder, set_cache_folder
+from lowtide.processes.child import Answer, Child, ChildEndedError, can_begin_children
 
 _PATIENCE_SECONDS: Final = 5.0
 _SERVER: Final = "lowtide.client.executable.apart:answers"

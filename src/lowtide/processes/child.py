@@ -20,7 +20,7 @@ from weakref import finalize
 
 _CODE: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from lowtide.child import serve; serve(*sys.argv[2:])"
+    "from lowtide.processes.child import serve; serve(*sys.argv[2:])"
 )
 _LENGTH_BYTES: Final = 8
 

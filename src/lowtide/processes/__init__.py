@@ -1,0 +1,1 @@
+"""Other processes of Python that work for this one."""
