@@ -89,6 +89,26 @@ def test_standard_input(data, monkeypatch):
     assert str(read("-")) == str(parse_hlo(TEXT))
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"sizes": {"n": 2}}, "only ONNX models have named dimensions"),
+        ({"signature": "f"}, "only SavedModels have signatures"),
+        ({"shapes": {"x": (2,)}}, "only ONNX models, SavedModels, .* take shapes"),
+    ],
+)
+def test_what_a_module_does_not_take_is_an_error(given, message, monkeypatch, tmp_path):
+    folder = tmp_path / "saved"
+    folder.mkdir()
+    (folder / "saved_model.pb").write_bytes(b"")
+    (tmp_path / "m.hlo").write_text(TEXT)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
+    paths = ["-", tmp_path / "m.hlo", *([folder] if "sizes" in given else [])]
+    for path in paths:
+        with pytest.raises(InputError, match=message):
+            read(path, **given)
+
+
 def test_snapshot_arguments_are_leaves(tmp_path):
     path = tmp_path / "s.pb"
     path.write_bytes(snapshot())

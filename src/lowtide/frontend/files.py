@@ -91,8 +91,13 @@ def read_input(
     decompression.
     """
     name = os.fspath(path)
+    shown = "<stdin>" if name == STDIN else name
+    if sizes and not is_onnx(name):
+        raise InputError("only ONNX models have named dimensions", file=shown)
+    if signature is not None and not _is_saved_model(name):
+        raise InputError("only SavedModels have signatures", file=shown)
     if name == STDIN:
-        return _parse(read_bytes(sys.stdin.buffer, "<stdin>", limit_bytes), "<stdin>")
+        return _parse(read_bytes(sys.stdin.buffer, shown, limit_bytes), shown, shapes or {})
     if not name:
         raise InputError("expected a path, found an empty one")
     if "\n" in name.strip():
@@ -102,29 +107,25 @@ def read_input(
         )
     try:
         file, others = Path(name), ""
-        if (file / _SAVED_MODEL).is_file():
+        if _is_saved_model(name):
             return _read_saved_model(file, signature, shapes or {})
-        if signature is not None:
-            raise InputError("only SavedModels have signatures", file=name)
         if file.is_dir():
             file, others = find_module(file)
         if is_onnx(file):
             return _read_onnx(str(file), sizes or {}, shapes or {})
-        if sizes:
-            raise InputError("only ONNX models have named dimensions", file=name)
         with file.open("rb") as stream:
             data = read_bytes(stream, str(file), limit_bytes)
     except (OSError, ValueError) as error:
         raise InputError(_reason(error), file=name) from error
-    if looks_like_nnvm(data):
-        from lowtide.frontend.nnvm.document import read_nnvm
-        from lowtide.frontend.nnvm.module import module_of
+    return replace(_parse(data, str(file), shapes or {}), others=others)
 
-        return ModuleInput(module_of(read_nnvm(data, str(file)), shapes or {}), str(file))
-    if shapes and not looks_like_stablehlo(data):
-        known = "ONNX models, SavedModels, StableHLO and graphs of NNVM"
-        raise InputError(f"only {known} take shapes", file=name)
-    return replace(_parse(data, str(file), shapes), others=others)
+
+def _is_saved_model(name: str) -> bool:
+    """Whether a path is that of a SavedModel; of one that cannot be looked at, reading it tells."""
+    try:
+        return (Path(name) / _SAVED_MODEL).is_file()
+    except OSError:
+        return False
 
 
 def is_onnx(path: str | os.PathLike[str]) -> bool:
@@ -160,16 +161,22 @@ def _reason(error: OSError | ValueError) -> str:
     return f"cannot be read: {error}"
 
 
-def _parse(
-    data: bytes, file: str, shapes: Mapping[str, Sequence[int]] | None = None
-) -> ModuleInput:
+def _parse(data: bytes, file: str, shapes: Mapping[str, Sequence[int]]) -> ModuleInput:
     if not data or data.isspace():
         what = "nothing but white space" if data else "the input is empty"
         raise HloTextError(f"expected a module; {what}", line=1, column=1, file=file)
     if looks_like_stablehlo(data):
         from lowtide.frontend.stablehlo import read_stablehlo
 
-        return ModuleInput(read_stablehlo(data, file, shapes or {}), file)
+        return ModuleInput(read_stablehlo(data, file, shapes), file)
+    if looks_like_nnvm(data):
+        from lowtide.frontend.nnvm.document import read_nnvm
+        from lowtide.frontend.nnvm.module import module_of
+
+        return ModuleInput(module_of(read_nnvm(data, file), shapes), file)
+    if shapes:
+        known = "ONNX models, SavedModels, StableHLO and graphs of NNVM"
+        raise InputError(f"only {known} take shapes", file=file)
     if not _has_models(data):
         _refuse_foreign(data, file)
     if looks_like_tflite(data) or _has_models(data):
