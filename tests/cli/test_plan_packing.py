@@ -314,7 +314,7 @@ def test_compare_where_something_is_not_known_to_most(lowtide, tmp_path):
     [
         (["--effort", "most"], "no effort 'most'; there are: fast, default, proof"),
         (["-o", "plan.txt"], "a packing is written as .csv, its certificate as .json"),
-        (["--packing", "exact"], "--packing and --assigner are for modules"),
+        (["--packing", "exact"], "--packing, --assigner and --target are for modules"),
         (["--compare", "--svg", "x.svg"], "--compare writes a table only"),
         (["--alignment", "0"], "Invalid value for '--alignment'"),
     ],

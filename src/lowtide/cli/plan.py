@@ -115,9 +115,7 @@ class _PlanArguments:
     ] = 1
     target: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", help="cpu (default), cuda, cuda:sm_90, ...; of a .tflite: tflm."
-        ),
+        typer.Option(metavar="NAME", help="cpu, cuda, cuda:sm_90, ...; of a .tflite: tflm."),
     ] = None
     bank: Annotated[
         list[str] | None,
