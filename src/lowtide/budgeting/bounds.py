@@ -92,12 +92,11 @@ class ModuleBounds:
             if not graph.count or not self._could_bind(number, caps[number]):
                 continue
             search = self._search(number)
-            extra = graph.count * search.at(caps[number]).extra_seconds
             if self._link is not None and graph is self._graphs.entry:
                 rate = self._link.bytes_per_second
                 seconds = search.beside_link(caps[number], rate, seconds)
             else:
-                seconds += extra
+                seconds += graph.count * search.at(caps[number]).extra_seconds
         return ModuleBound(budget, seconds, None, 0)
 
     def boundaries(self, budget: int) -> list[Boundary]:

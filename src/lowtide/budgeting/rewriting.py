@@ -8,7 +8,6 @@ later reader reads the latest run. A value that is stored in the host's memory i
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from lowtide.analysis.dataflow import ComputationDataflow
@@ -24,7 +23,7 @@ from lowtide.ir import (
 )
 from lowtide.ir.attributes import NO_ATTRIBUTES, Attributes, CopyStart, GetTupleElement
 from lowtide.ir.clone import CloneMap, clone_module
-from lowtide.ir.shape import HOST_MEMORY, array_shape, major_to_minor, tuple_shape
+from lowtide.ir.shape import HOST_MEMORY, array_shape, tuple_shape
 from lowtide.records import dataclass
 from lowtide.remat.transfers import Step, Transfer
 
@@ -120,7 +119,8 @@ class _Runs:
                 self._replace(source, copy)
             return
         given = self.copies[value, False] if is_back else self._current(source)
-        parts = (_in_space(given.shape, 0 if is_back else HOST_MEMORY), given.shape, _CONTEXT)
+        copied = given.shape.with_memory_space(0 if is_back else HOST_MEMORY)
+        parts = (copied, given.shape, _CONTEXT)
         start = self._added(Opcode.COPY_START, tuple_shape(parts), given, CopyStart())
         self.copies[value, is_back] = start
 
@@ -228,11 +228,6 @@ class _Runs:
 
 _CONTEXT: Final = array_shape(ElementType.U32)
 """What a copy that has begun is known by."""
-
-
-def _in_space(shape: Shape, space: int) -> Shape:
-    layout = shape.layout or major_to_minor(shape.rank)
-    return shape.with_layout(replace(layout, memory_space=space))
 
 
 @dataclass(frozen=True, slots=True)

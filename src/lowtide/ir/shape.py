@@ -277,6 +277,11 @@ class Shape:
         """Return the array shape with another layout."""
         return _intern(self.element_type, self.dimensions, self.dynamic, layout, ())
 
+    def with_memory_space(self, space: int) -> Shape:
+        """Return the array shape in another memory, row-major where it has no layout."""
+        layout = self.layout or major_to_minor(self.rank)
+        return self.with_layout(replace(layout, memory_space=space))
+
     def with_element_type(self, element_type: ElementType) -> Shape:
         """Return the array shape with another element type and its natural element size."""
         layout = self.layout

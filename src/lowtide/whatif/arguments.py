@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Set
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -11,7 +10,7 @@ from lowtide import compiler
 from lowtide.autopsy.remedies import argument_name
 from lowtide.compiler import ModulePlan
 from lowtide.ir import ElementType, Instruction, Module, Opcode, Shape
-from lowtide.ir.shape import HOST_MEMORY, major_to_minor
+from lowtide.ir.shape import HOST_MEMORY
 from lowtide.whatif.baseline import Baseline
 from lowtide.whatif.change import ImpossibleChangeError, ProgramChange
 from lowtide.whatif.editing import read_instead, replace_output, set_parameter_shape
@@ -81,8 +80,7 @@ def _bf16(base: Baseline, name: str, *, is_mixed: bool) -> ProgramChange:
 def _on_host(shape: Shape) -> Shape | None:
     if not shape.is_array or shape.nbytes < _SMALL or shape.memory_space:
         return None
-    layout = shape.layout or major_to_minor(shape.rank)
-    return shape.with_layout(replace(layout, memory_space=HOST_MEMORY))
+    return shape.with_memory_space(HOST_MEMORY)
 
 
 def _narrow(shape: Shape) -> Shape | None:

@@ -34,7 +34,7 @@ class Binding:
         program: NativeProgram,
         compile_unit: Callable[[NativeUnit], bytes] | None,
         *,
-        keep_denormals: bool = True,
+        without_denormals: bool = False,
     ) -> None:
         self._stored: list[Any] = []
         self.program = program
@@ -49,9 +49,9 @@ class Binding:
         self.pool: Pool | None = pool_of(program.threads, self.native) if shares else None
         placed = {x.allocation for x in self.made if x.fill is Fill.PLACE}
         self.arena: ArenaPlan = arena_plan(self.interface.memories, placed)
-        self.frames = self._frame_plan(program, keep_denormals)
+        self.frames = self._frame_plan(program, without_denormals)
 
-    def _frame_plan(self, program: NativeProgram, keep_denormals: bool) -> FramePlan:
+    def _frame_plan(self, program: NativeProgram, without_denormals: bool) -> FramePlan:
         table = self.linked.table
         wake = program.threads - 1 if table.shared_seconds >= WAKE_SECONDS else 0
         team = 0 if self.pool is None else self.pool.block
@@ -67,7 +67,7 @@ class Binding:
         return FramePlan(
             self._bases(program.constants),
             self.arena,
-            (team, 0, 0, wake, *lock, 0, *_call_functions(), 0, int(not keep_denormals)),
+            (team, 0, 0, wake, *lock, 0, *_call_functions(), 0, int(without_denormals)),
             context(self.made),
             context(self.consuming),
             table.workspace,

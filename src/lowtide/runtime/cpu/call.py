@@ -73,8 +73,10 @@ class LinkedExecutable:
         options: CallOptions | None = None,
     ) -> None:
         self._options = options or CallOptions()
-        keep = not self._options.without_denormals
-        self._binding = binding = Binding(program, compile_unit, keep_denormals=keep)
+        without_denormals = self._options.without_denormals
+        self._binding = binding = Binding(
+            program, compile_unit, without_denormals=without_denormals
+        )
         self._pool = binding.pool
         self._entry = binding.native.entry
         arena = max(binding.arena.nbytes, 1)
