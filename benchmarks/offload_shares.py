@@ -7,7 +7,8 @@ A FILE is a module as HLO text or protobuf, planned as for `--target cuda`: the 
 what a kernel takes, `--rate` how many bytes the link carries each way in a second. Extra time and
 its bounds are parts of one run by that model: nothing is run. A budget is a share of what the plan
 without one needs beyond arguments. Other forms of a program (`budgeting/variants.py`) are left out.
-Each planner, with a link and without, stops after S seconds of CPU.
+Each planner, with a link and without, stops after S seconds of CPU; that is for all budgets of a
+module together.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import geometric_mean
 from time import process_time
 
 from lowtide.budgeting.planner import BudgetPlanner, Fit
@@ -43,26 +45,35 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A program within a budget, without a link and with one."""
+    """A program within a budget, without a link and with one.
+
+    `seconds` of CPU are those of the slower of the two planners, for all budgets.
+    """
 
     module: str
     share: int
     plain_bytes: int
     alone: Found
     beside: Found
+    seconds: float
 
 
 def measured(path: Path, shares: Sequence[int], rate: float, deadline: float) -> list[Row]:
     """Return the rows of a module, for shares of what it needs without a budget."""
     module = read(str(path))
     link = HostLink(rate, GPU_TARGET.host_link.start_seconds if GPU_TARGET.host_link else 0.0)
-    planners = [planner_of(module, x, deadline) for x in (None, link)]
-    needed = planners[0].own.plain.arena_bytes
-    rows = []
-    for share in shares:
-        found = [_found(x, x.within(needed * share // 100)) for x in planners]
-        rows.append(Row(path.name.split(".hlo")[0], share, needed, found[0], found[1]))
-    return rows
+    found, seconds, needed = [], [], 0
+    for way in (None, link):
+        begin = process_time()
+        planner = planner_of(module, way, deadline)
+        needed = planner.own.plain.arena_bytes
+        found.append([_found(planner, planner.within(needed * x // 100)) for x in shares])
+        seconds.append(process_time() - begin)
+    name = path.name.split(".hlo")[0]
+    return [
+        Row(name, share, needed, alone, beside, max(seconds))
+        for share, alone, beside in zip(shares, *found, strict=True)
+    ]
 
 
 def planner_of(module: Module, link: HostLink | None, deadline: float) -> BudgetPlanner:
@@ -98,6 +109,11 @@ def table(rows: Sequence[Row], rate: float, deadline: float) -> str:
         f"- {len(rows)} budgets of {len({x.module for x in rows})} programs: a plan by",
         f"  recomputation alone for {alone}, with copies for {beside}",
         f"- with copies it takes less time in {sum([_is_less(x) for x in rows])} of them",
+        "- a run takes "
+        f"{_over_bound([x.alone for x in rows]):.3f} of its bound in the geometric mean by",
+        f"  recomputation alone, {_over_bound([x.beside for x in rows]):.3f} with copies",
+        "- a planner is done with all budgets of a program after "
+        f"{max([x.seconds for x in rows]):.1f} s at most",
         "",
         "| program | MB | budget | alone | bound | with copies | bound | with the host, MB |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",
@@ -109,6 +125,12 @@ def table(rows: Sequence[Row], rate: float, deadline: float) -> str:
         for x in rows
     ]
     return "\n".join(lines)
+
+
+def _over_bound(found: Sequence[Found]) -> float:
+    """The time of a run within a budget over the least proved for it, where there is a plan."""
+    known = [x for x in found if x.extra is not None and x.bound is not None]
+    return geometric_mean([(1 + (x.extra or 0.0)) / (1 + (x.bound or 0.0)) for x in known] or [1.0])
 
 
 def _is_less(row: Row) -> bool:

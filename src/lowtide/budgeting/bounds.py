@@ -27,7 +27,7 @@ class ModuleBound:
     """No recomputation brings a module within `budget_bytes` in less extra time.
 
     `extra_seconds` is infinite where none does at all; then `binding` is the instruction whose step
-    takes `binding_bytes` whatever is held, None where that is what the entry returns.
+    takes `binding_bytes` whatever runs again, None where that is what the entry returns.
     """
 
     budget_bytes: int
@@ -96,7 +96,12 @@ class ModuleBounds:
                 rate = self._link.bytes_per_second
                 seconds = search.beside_link(caps[number], rate, seconds)
             else:
-                seconds += graph.count * search.at(caps[number]).extra_seconds
+                found = search.proved(caps[number])
+                if found.is_infeasible and found.node is not None:
+                    around = caps[-1] - self._graphs.entry.state_bytes - caps[number]
+                    binding = graph.found.flow.nodes[found.node]
+                    return ModuleBound(budget, math.inf, binding, around + found.fixed_bytes)
+                seconds += graph.count * found.extra_seconds
         return ModuleBound(budget, seconds, None, 0)
 
     def boundaries(self, budget: int) -> list[Boundary]:

@@ -220,10 +220,11 @@ class _Made:
         last = len(lines) - 1
         runs, room, least = {last: 1}, {last: self.room}, 0
         for number in range(last, -1, -1):
-            if lines[number].cut.own > room[number]:
-                return NONE, [line.document() for line in lines]
-            least += runs[number] * lines[number].ticks(room[number])
-            graph = self.graphs[number]
+            line, graph = lines[number], self.graphs[number]
+            lost = line.ticks(room[number])
+            if line.cut.own > room[number] or lost > sum(graph.ticks):
+                return NONE, [x.document() for x in lines]
+            least += runs[number] * lost
             for node, row in enumerate(graph.calls):
                 own = graph.scratch[node] + sum([graph.sizes[b] for b in graph.reads[node]])
                 for callee, less, times in row:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Collection
-from dataclasses import field
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.records import dataclass
+from lowtide.remat.first_large import FirstLarge
 from lowtide.remat.link_bound import LINK_PRICES, RunTimes, least_beside_link
 from lowtide.remat.measure import footprints, step_bytes
-from lowtide.remat.network import Flow, Networks, Price, RematCut, RematNetwork
+from lowtide.remat.network import Flow, Networks, Price
+from lowtide.remat.prices import Lines
 from lowtide.remat.tables import Int64Array, RematTables, tables_of
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import Effort
@@ -25,22 +27,19 @@ _BEST: Final = {Effort.FAST: 2, Effort.DEFAULT: 6, Effort.PROOF: 24}
 """For how many of them the best price is worked out."""
 _SHARES: Final = (0.75, 0.5, 0.3)
 """Budgets, as shares of the peak, for which nodes are chosen."""
-_ROUNDS: Final = 40
-_FIRST_SHARE: Final = 0.01
-"""The first price tried is that at which a full budget is worth this share of all times."""
-_FACTOR: Final = 8.0
-_TRIES: Final = 6
+_CUTS: Final = {Effort.FAST: 0, Effort.DEFAULT: 20_000, Effort.PROOF: 400_000}
+"""So many cuts are made for which of large steps runs first, for all budgets together."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RecomputeBound:
     """No sequence within `budget_bytes` has less extra time.
 
-    `extra_seconds` is infinite where none is within the budget. `extra_ticks` is the same in ticks
-    of `tick_seconds`, rounded down. The proof is a flow in the network of `node` at `price`
-    (`network.py`, `BoundSearch.flow`): its value less `price * (budget_bytes - fixed_bytes)`. Where
-    the bound is infinite there is no price: a step of `node` takes `fixed_bytes` whatever is held,
-    or all that lives to the end does if there is no node.
+    `extra_seconds` is infinite where none is within the budget. `extra_ticks` are ticks of
+    `tick_seconds`, rounded down, that a flow in the network of `node` at `price` proves
+    (`network.py`, `BoundSearch.flow`). Whatever runs again, the first step of `node` takes
+    `fixed_bytes`; if there is no node, all that lives to the end does. There is no price where that
+    is more than the budget without one.
     """
 
     budget_bytes: int
@@ -96,28 +95,6 @@ def topological_order(tables: RematTables) -> Int64Array:
     return np.array(order, np.int64)
 
 
-@dataclass(slots=True)
-class _Lines:
-    """Knowledge about a node's network: the value of least cuts by price."""
-
-    network: RematNetwork
-    cuts: dict[Price, RematCut] = field(default_factory=dict)
-
-    def cut(self, price: Price) -> RematCut:
-        """Return a least cut at a price, and remember it."""
-        if price not in self.cuts:
-            self.cuts[price] = self.network.cut(price)
-        return self.cuts[price]
-
-    def ticks(self, price: Price, budget: int) -> int:
-        """Return what a price proves for a budget."""
-        return self.cuts[price].value - price.of(budget - self.network.fixed_bytes)
-
-    def best(self, budget: int) -> Price:
-        """Return the price that proves most for a budget, of those tried."""
-        return max(self.cuts, key=lambda price: self.ticks(price, budget))
-
-
 class BoundSearch:
     """Bounds for many budgets of one graph, from cuts at the nodes that promise most.
 
@@ -139,8 +116,11 @@ class BoundSearch:
         self._live_out = int(tables.graph.buffer_bytes[tables.graph.live_out].sum())
         self._profile = step_bytes(tables, order)
         self._order = order
-        self._lines: dict[int, _Lines] = {}
+        self._lines: dict[int, Lines] = {}
         self._effort = effort
+        self._cuts_left = _CUTS[effort]
+        self._by_cases: dict[int, int] = {}
+        """Ticks proved by which of large steps runs first, per budget."""
         self._chosen = self._promising()
 
     @property
@@ -153,8 +133,26 @@ class BoundSearch:
         if budget < self.least_bytes:
             return self._infeasible(budget)
         for node in self._chosen:
-            self._refine(self._lines_of(node), budget)
+            self._lines_of(node).refine(self._networks, budget, self._late)
         return self.known(budget)
+
+    def proved(self, budget: int) -> RecomputeBound:
+        """Return the bound for a budget in bytes, also by which of large steps runs first.
+
+        It may be above what the flow of its price proves. It takes longer than `at`.
+        """
+        bound = self.at(budget)
+        if bound.node is None or bound.price is None or bound.is_infeasible:
+            return bound
+        if budget not in self._by_cases and self._cuts_left > 0:
+            cases = FirstLarge(self._networks, self._least, bound.node, self._late)
+            self._by_cases[budget], cuts = cases.proved(
+                budget, bound.extra_ticks, bound.price, self._cuts_left
+            )
+            self._cuts_left -= cuts
+        ticks = max([ticks for most, ticks in self._by_cases.items() if most >= budget], default=0)
+        seconds = max(bound.extra_seconds, ticks * self.tables.tick_seconds)
+        return replace(bound, extra_seconds=seconds)
 
     def known(self, budget: int) -> RecomputeBound:
         """Return the best bound for a budget among the cuts made so far."""
@@ -169,7 +167,10 @@ class BoundSearch:
         seconds = ticks * self.tables.tick_seconds
         if best is None or price is None:
             return RecomputeBound(budget, 0.0, 0, self.tables.tick_seconds, None, 0, None)
-        fixed = self._lines[best].network.fixed_bytes
+        lines, most = self._lines[best], int(self.tables.cost.sum())
+        fixed = lines.network.fixed_bytes
+        if ticks > most:
+            seconds, fixed = math.inf, max(budget + 1, lines.needed(price, most))
         return RecomputeBound(budget, seconds, ticks, self.tables.tick_seconds, best, fixed, price)
 
     def beside_link(self, budget: int, bytes_per_second: float, others: float = 0.0) -> float:
@@ -221,42 +222,10 @@ class BoundSearch:
         needed = int(self._least[node]) if binding is not None else self._live_out
         return RecomputeBound(budget, math.inf, 0, self.tables.tick_seconds, binding, needed, None)
 
-    def _lines_of(self, node: int) -> _Lines:
+    def _lines_of(self, node: int) -> Lines:
         if node not in self._lines:
-            self._lines[node] = _Lines(self._networks.of(node))
+            self._lines[node] = Lines(self._networks.of(node))
         return self._lines[node]
-
-    def _refine(self, lines: _Lines, budget: int) -> None:
-        """Find the best price for a budget (Eisner and Severance 1976).
-
-        The value of the least cut is concave in the price: where the lines of a cut that holds too
-        much and of one that fits meet is the next price, until no cut is below both.
-        """
-        room = budget - lines.network.fixed_bytes
-        low, high = self._bracket(lines, room)
-        for _ in range(_ROUNDS):
-            if low is None or high is None or low.held_bytes == high.held_bytes or self._late():
-                return
-            price = (high.ticks - low.ticks) / (low.held_bytes - high.held_bytes)
-            if price <= 0:
-                return
-            cut = lines.cut(self._networks.price(price))
-            if cut in (low, high) or cut.value >= low.ticks + price * low.held_bytes - 2:
-                return
-            low, high = (low, cut) if cut.held_bytes <= room else (cut, high)
-
-    def _bracket(self, lines: _Lines, room: int) -> tuple[RematCut | None, RematCut | None]:
-        """A cut that holds more than `room` bytes and one that does not, by prices tried."""
-        price = float(self.tables.cost.sum()) * _FIRST_SHARE / max(1, room)
-        low = lines.cut(self._networks.price(price * _FACTOR**-_TRIES))
-        if low.held_bytes <= room:
-            return None, low
-        for power in range(_TRIES):
-            cut = lines.cut(self._networks.price(price * _FACTOR**power))
-            if cut.held_bytes <= room:
-                return low, cut
-            low = cut
-        return low, None
 
     def _late(self) -> bool:
         return self._deadline is not None and self._deadline.passed
@@ -274,7 +243,7 @@ class BoundSearch:
         chosen = {first: None}
         for share in _SHARES:
             budget = max(self.least_bytes, int(peak * share))
-            self._refine(self._lines_of(first), budget)
+            self._lines_of(first).refine(self._networks, budget, self._late)
             price = self._lines[first].best(budget)
             proved = [(self._proved(int(v), price, budget), int(v)) for v in self._order[places]]
             proved.sort(key=lambda x: (-x[0], x[1]))

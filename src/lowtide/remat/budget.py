@@ -114,7 +114,7 @@ class Budgets:
         point = self.frontier.within(budget) if method == METHODS[0] else least
         if point is not None and point.peak_bytes > budget:
             point = None
-        bound = self._bounds.at(budget)
+        bound = self._bounds.proved(budget)
         node, taken = bound.node, bound.fixed_bytes
         if not bound.is_infeasible:
             node, taken = self._highest(least if point is None else point)

@@ -117,6 +117,12 @@ class Price:
         product = size * self.numerator
         return -(-product >> self.shift) if self.shift >= 0 else product << -self.shift
 
+    def bytes_for(self, ticks: int) -> int:
+        """Return the bytes that cost so many ticks, rounded down, at least 0."""
+        if ticks <= 0 or not self.numerator:
+            return 0
+        return (ticks << self.shift if self.shift >= 0 else ticks >> -self.shift) // self.numerator
+
 
 @dataclass(frozen=True, slots=True)
 class RematCut:
@@ -126,6 +132,8 @@ class RematCut:
     ticks: int
     held_bytes: int
 
+
+Flags = npt.NDArray[np.bool_]
 
 READ: Final = 0
 HELD: Final = 1
@@ -237,7 +245,6 @@ class Networks:
         self.position = np.empty(len(order), np.int64)
         self.position[order] = np.arange(len(order))
         graph = tables.graph
-        self._kind = np.zeros(tables.node_count, np.int64)
         self._source = tables.node_count + tables.buffer_count
         counted = np.flatnonzero(graph.buffer_bytes > 0)
         buffer, reader = graph.consumers.row_numbers(), graph.consumers.items
@@ -258,11 +265,31 @@ class Networks:
         mantissa, exponent = np.frexp(min(value, self._most))
         return Price(int(mantissa * (1 << self._bits)), int(self._bits - exponent))
 
+    def kinds(self, node: int) -> Int64Array:
+        """Return per node whether it is an `ANCESTOR` of a node, itself one, or a `DESCENDANT`."""
+        kind = np.zeros(self.tables.node_count, np.int64)
+        relations(self.tables.problem, self.order, int(self.position[node]), kind)
+        return kind
+
     def of(self, node: int) -> RematNetwork:
         """Return the network of a node."""
-        tables, kind = self.tables, self._kind
+        return self._network(node, self.kinds(node))
+
+    def case(self, node: int, ran: Flags, waiting: Flags) -> RematNetwork:
+        """Return the network of a node in sequences of which more is known.
+
+        When it runs first, the nodes in `ran` have run, and those in `waiting`, but for itself,
+        have not. No node that comes before it or is in `ran` may be in `waiting`.
+        """
+        kind = self.kinds(node)
+        kind[ran] = ANCESTOR
+        kind[waiting] = DESCENDANT
+        kind[node] = ANCESTOR
+        return self._network(node, kind)
+
+    def _network(self, node: int, kind: Int64Array) -> RematNetwork:
+        tables = self.tables
         graph = tables.graph
-        relations(tables.problem, self.order, int(self.position[node]), kind)
         source, sink = self._source, self._source + 1
         vertex = np.arange(sink + 1)
         vertex[: tables.node_count][kind == DESCENDANT] = source
@@ -314,10 +341,10 @@ class Networks:
         closed: Int64Array = np.concatenate([control.items[after].astype(np.int64), ran])
         return closed
 
-    def _fixed(self, node: int) -> npt.NDArray[np.bool_]:
+    def _fixed(self, node: int) -> Flags:
         """Which buffers are live in the step of a node whatever is held."""
         graph = self.tables.graph
-        fixed: npt.NDArray[np.bool_] = graph.producer == node
+        fixed: Flags = graph.producer == node
         reads = self.tables.problem.graph.reads
         fixed[reads.items[reads.starts[node] : reads.starts[node + 1]]] = True
         takers = graph.shares[graph.shares[:, 0] == node, 1]
