@@ -76,7 +76,8 @@ class FirstLarge:
         self._networks = networks
         self._least = least
         self._late = late
-        self._behind = networks.kinds(node) == DESCENDANT
+        self._known: dict[int, Link] = {}
+        self._behind = self._link(node).behind
         self._chain = self._links(node)
 
     def proved(self, budget: int, known: int, price: Price, most: int) -> tuple[int, int]:
@@ -134,8 +135,10 @@ class FirstLarge:
         return chain[::step]
 
     def _link(self, node: int) -> Link:
-        kinds = self._networks.kinds(node)
-        return Link(node, kinds == ANCESTOR, kinds == DESCENDANT)
+        if node not in self._known:
+            kinds = self._networks.kinds(node)
+            self._known[node] = Link(node, kinds == ANCESTOR, kinds == DESCENDANT)
+        return self._known[node]
 
     def _sets(self) -> Iterator[LargeSteps]:
         """Sets S, of ever smaller steps, as long as few of them are first."""
@@ -146,7 +149,7 @@ class FirstLarge:
         found = 0
         for size in sizes.tolist():
             steps = self._large(largest[self._least[largest] >= size])
-            if len(steps.first) > _MOST_LARGE or found == _SIZES:
+            if len(steps.first) > _MOST_LARGE or found == _SIZES or self._late():
                 return
             if steps.first != before:
                 before, found = steps.first, found + 1
@@ -159,7 +162,7 @@ class FirstLarge:
         for node in nodes[np.argsort(self._networks.position[nodes])].tolist():
             if not waiting[node]:
                 first.append(node)
-                waiting |= self._networks.kinds(node) == DESCENDANT
+                waiting |= self._link(node).behind
                 waiting[node] = True
         return LargeSteps(tuple(first), waiting)
 
@@ -173,7 +176,5 @@ class FirstLarge:
                 waiting[self._chain[number + 1].node] = True
                 waiting |= self._chain[number + 1].behind
             for node in steps.first:
-                before = self._networks.kinds(node) == ANCESTOR
-                before[node] = False
-                if not (before & waiting).any():
+                if np.count_nonzero(self._link(node).before & waiting) == 1:  # The node itself.
                     yield Case(node, link.before, waiting)
