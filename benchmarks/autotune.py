@@ -3,7 +3,7 @@
     python benchmarks/autotune.py --programs FILE [--scale medium] [--threads 2] [--only NAME,...]
                                   [--document docs/performance.md]
 
-FILE registers programs as `lowtide.testing.jax_programs` says. Both ways run in one process, calls
+FILE registers programs as `jax_programs.py` says. Both ways run in one process, calls
 in turn, and the time is the least of all slices. Measuring begins with nothing remembered. Seconds
 are those of compiling, with kernels in no cache. A program of which nothing changes is timed once.
 `--document` writes the section "autotune".

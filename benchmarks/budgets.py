@@ -9,7 +9,7 @@ budget grows, and that extra time is at least its proven bound. With --sanitize 
 thunk by thunk, and its results compared with the evaluator's. With --measure, N of the plans,
 spread evenly, are run by processes of their own, and the rise of the greatest resident set is
 compared with the budget: it may exceed it by 3% and 4 MB. FILE registers programs as
-`lowtide.testing.jax_programs` says. Times are of CPU. Exit status 1 where a rule is broken.
+`jax_programs.py` says. Times are of CPU. Exit status 1 where a rule is broken.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LEAST_MEASURED: Final = 64 * MEGABYTE
 
 def program_named(path: str, scale: str, name: str) -> Any:
     """Return a program of a file."""
-    from lowtide.testing.jax_programs import jax_programs
+    from jax_programs import jax_programs
 
     return next(x for x in jax_programs(Path(path), scale) if x.name == name)
 
@@ -171,7 +171,7 @@ def measured(given: argparse.Namespace, name: str, arenas: Sequence[int]) -> boo
 
 def names_of(given: argparse.Namespace) -> list[str]:
     """Return the names of the programs to plan."""
-    from lowtide.testing.jax_programs import jax_programs
+    from jax_programs import jax_programs
 
     if given.only:
         return list(given.only.split(","))

@@ -41,9 +41,11 @@ def seconds(module: Path, *options: str) -> float:
 
 def growth() -> None:
     """Print seconds of small and large generated modules, and how they grow."""
+    sys.path.insert(0, str(ROOT))
+    from tests.generated.layers import layered_module
+
     import lowtide
     from lowtide import compiler
-    from lowtide.testing.layers import layered_module
 
     compiler.explain(lowtide.read(ROOT / "examples" / "mlp.hlo.xz"))  # Loads what all need.
     print(

@@ -135,7 +135,7 @@ class Side:
 
     def ask(self, request: tuple[Any, ...]) -> dict[str, Any]:
         """Its answer, or {"error": why there is none}."""
-        from lowtide.testing.asked_process import NoAnswerError
+        from asked_process import NoAnswerError
 
         try:
             self.process.ask(request)
@@ -168,7 +168,7 @@ class Run:
     def __init__(self, given: argparse.Namespace) -> None:
         import gpu_ours
         import gpu_theirs
-        from lowtide.testing.asked_process import AskedProcess
+        from asked_process import AskedProcess
 
         self.given, self.begin = given, time.monotonic()
         self.is_toy = given.target == EMULATED

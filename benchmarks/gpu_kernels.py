@@ -21,6 +21,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from asked_process import AskedProcess, NoAnswerError
 from gpu_occupancy import occupancy
 from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
@@ -34,7 +35,6 @@ from lowtide.llvm.named_targets import gpu_target
 from lowtide.options import Options
 from lowtide.runtime.gpu.assembling import KernelResources, assembler_version
 from lowtide.runtime.gpu.program import GpuProgram
-from lowtide.testing.asked_process import AskedProcess, NoAnswerError
 from sections import replace_section
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

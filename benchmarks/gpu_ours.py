@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 
 from gpu_cases import SMALL_PROGRAMS, Case, cases
+from gpu_differences import apart, first_difference
 from gpu_profile import profile
+from jax_programs import jax_programs
 from lowtide.backends.build import Build
 from lowtide.cli.inputs import generated
 from lowtide.client.gpu import built_for_gpu
@@ -34,8 +36,6 @@ from lowtide.runtime.gpu.driver import Driver
 from lowtide.runtime.gpu.emulator.device import EmulatedDriver, on_emulated_device
 from lowtide.runtime.gpu.execution import LoadedGpuProgram
 from lowtide.runtime.gpu.program import GpuProgram
-from lowtide.testing.gpu_kernels import apart, first_difference
-from lowtide.testing.jax_programs import jax_programs
 
 Answer = dict[str, Any]
 

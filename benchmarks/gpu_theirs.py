@@ -174,7 +174,7 @@ def speed(file: str, scale: str, name: str, seconds: float) -> Answer:
 
     import jax
 
-    from lowtide.testing.jax_programs import jax_programs
+    from jax_programs import jax_programs
 
     place = jax_device()
     program = next(x for x in jax_programs(Path(file), scale) if x.name == name)

@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
 
-from lowtide.testing.asked_process import AskedProcess, NoAnswerError
+from asked_process import AskedProcess, NoAnswerError
 from sections import replace_section
 
 DEADLINE_SECONDS: Final = 240.0

@@ -4,7 +4,7 @@
                                     [--write PAGE]
 
 A FOLDER has modules as HLO text or protobuf; FILE registers programs in JAX, as
-`lowtide.testing.jax_programs` says, which have a table of their own. Each is planned as `lowtide
+`jax_programs.py` says, which have a table of their own. Each is planned as `lowtide
 explain` does. The bound is that of docs/optimality.md, arguments included.
 """
 
@@ -97,7 +97,7 @@ def of_folders(folders: Sequence[Path]) -> Iterator[tuple[str, Module]]:
 
 def of_programs(file: Path, scale: str) -> Iterator[tuple[str, Module]]:
     """Return the modules of programs in JAX, by name, before anything is optimized."""
-    from lowtide.testing.jax_programs import jax_programs
+    from jax_programs import jax_programs
 
     for program in jax_programs(file, scale):
         yield program.name, program.module()

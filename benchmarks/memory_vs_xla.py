@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Final
 
 import lowtide
+from jax_programs import MEMORY_SCHEDULER
 from lowtide import compiler
 from lowtide.frontend.hlo_proto import write_hlo_module_proto
 from lowtide.ir import Module, Opcode
 from lowtide.report.memory import MemoryReport
 from lowtide.report.peak import PeakBuffer
-from lowtide.testing.jax_programs import MEMORY_SCHEDULER
 
 SHARED: Final = Path(__file__).parents[2] / "shared"
 MOSTLY_OUTPUTS: Final = 0.9

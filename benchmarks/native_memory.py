@@ -7,7 +7,7 @@ For each program that plans at least so many megabytes beyond its arguments: the
 process's greatest resident set over the second call. Before it, memory kept from the first call is
 given back, the mark is set to what is resident (/proc/self/clear_refs), and huge pages are off.
 Arguments that may be overwritten are (consume=True). Each program runs in a process of its own.
-FILE registers programs as `lowtide.testing.jax_programs` says; --examples takes those of
+FILE registers programs as `jax_programs.py` says; --examples takes those of
 `examples/` instead. Exit status 1 where the two differ by more than 3% and 4 MB.
 """
 
@@ -62,7 +62,7 @@ def risen(call: Any) -> int:
 
 def program_named(path: str, name: str) -> tuple[Any, list[Any]]:
     """Return a module and arguments for it."""
-    from lowtide.testing.jax_programs import jax_programs
+    from jax_programs import jax_programs
 
     for program in jax_programs(Path(path), "medium"):
         if program.name == name:
@@ -116,7 +116,7 @@ def names_of(arguments: argparse.Namespace) -> list[str]:
     """Return the names of all programs."""
     if arguments.examples:
         return sorted(x.name.split(".")[0] for x in (ROOT / "examples").glob("*.hlo.xz"))
-    from lowtide.testing.jax_programs import jax_programs
+    from jax_programs import jax_programs
 
     return [x.name for x in jax_programs(Path(arguments.programs), "small")]
 

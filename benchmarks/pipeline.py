@@ -2,7 +2,7 @@
 
     python benchmarks/pipeline.py [--instructions N] [--stage NAME] [FILE ...]
 
-Two modules of repeated layers are generated (`lowtide.testing.layers`): a training step with
+Two modules of repeated layers are generated (`tests.generated.layers`): a training step with
 gradients and updates, all in the entry, and the same with each layer in computations of its own.
 Files, e.g. `shared/corpus/*.xz`, come after them. `parse` and `passes` are wall seconds on this
 machine, `out` is the number of instructions afterwards, those inside fusions included, and `rows`
@@ -12,7 +12,9 @@ the same without the parameters of fusions. Below 2 % of the time passes are not
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from time import perf_counter
 
 import lowtide
@@ -21,7 +23,10 @@ from lowtide.ir import Module, Opcode
 from lowtide.ir.printer import COMPLETE, to_text
 from lowtide.ir.traversal import fused_computations
 from lowtide.passes.instrumentation import Timing
-from lowtide.testing.layers import layered_module
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests.generated.layers import layered_module
 
 INSTRUCTIONS = 60_000
 

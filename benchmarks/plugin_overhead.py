@@ -5,7 +5,7 @@
 
 The first form times calls of tiny programs by `jax.jit` on both platforms in one process, in turns;
 the figure is the least time of a call over all slices, in microseconds, and the ratio to XLA:CPU.
-The second form runs the programs that FILE registers (see `lowtide.testing.jax_programs`), by
+The second form runs the programs that FILE registers (see `jax_programs.py`), by
 `jax.jit` on the plugin and by `lowtide.compile` of the same module, in turns, each until its
 results are there: milliseconds, and how much longer the plugin takes. Arguments that are donated
 are the results of the call before.

@@ -19,9 +19,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from asked_process import AskedProcess, NoAnswerError
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.literal import Array
-from lowtide.testing.asked_process import AskedProcess, NoAnswerError
 from lowtide.testing.conformance import run, run_emulated, run_native
 from sections import replace_section
 

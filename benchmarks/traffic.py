@@ -5,7 +5,7 @@
 
 Each program is compiled by jaxlib with default options, and optimized by lowtide from the same HLO
 before optimization. Bytes and kernels are counted in both texts by the rules of HloCostAnalysis
-(`lowtide.analysis.traffic`): nothing is run. With `--kept` what XLA made is kept in a folder, and
+(`module_traffic.py`): nothing is run. With `--kept` what XLA made is kept in a folder, and
 taken from there the next time.
 """
 
@@ -19,11 +19,11 @@ from math import exp, log
 from pathlib import Path
 from typing import Final
 
+from jax_programs import JaxProgram, jax_programs
 from lowtide import compiler
-from lowtide.analysis.traffic import Traffic, module_traffic
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Module
-from lowtide.testing.jax_programs import JaxProgram, jax_programs
+from module_traffic import Traffic, module_traffic
 
 PROGRAMS: Final = Path(__file__).parents[2] / "shared" / "benchmarks" / "jax_corpus.py"
 

@@ -3,7 +3,7 @@
     python benchmarks/vs_xla.py --programs FILE [--scale medium] [--threads 2] [--only NAME,...]
     python benchmarks/vs_xla.py --programs FILE --document docs/performance.md
 
-FILE registers programs as `lowtide.testing.jax_programs` says. With one thread the process is kept
+FILE registers programs as `jax_programs.py` says. With one thread the process is kept
 on one core before anything is imported. A call of either side is made with arrays that are where it
 wants them; arguments that are donated are the results of the call before. Both sides take turns
 in slices; the time is the least of all slices, per call. Compiling is timed once a first, tiny
@@ -212,7 +212,7 @@ def chosen_programs(given: argparse.Namespace) -> Iterator[Any]:
     """Yield the programs to measure; with one thread the process is kept on one core first."""
     if given.threads == 1:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-1:])
-    from lowtide.testing.jax_programs import jax_programs
+    from jax_programs import jax_programs
 
     wanted = given.only.split(",")
     for program in jax_programs(given.programs, given.scale):

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from jax_programs import MEMORY_SCHEDULER, jax_programs
 from lowtide import compiler
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.report.memory import MemoryReport
-from lowtide.testing.jax_programs import MEMORY_SCHEDULER, jax_programs
 
 PROGRAMS: Final = Path(__file__).parents[2] / "shared" / "benchmarks" / "jax_corpus.py"
 SCHEDULERS: Final = {"default": {}, "memory": MEMORY_SCHEDULER}

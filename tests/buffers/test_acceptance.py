@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from benchmarks.jax_programs import MEMORY_SCHEDULER, jax_programs
 from tests.support import CONFORMANCE, SHARED, needs_shared
 
 from lowtide import compiler
@@ -16,7 +17,6 @@ from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import UnsupportedOpError
 from lowtide.testing.check_pass import seeded_arguments
 from lowtide.testing.generation import MEMORY, SeededChoices, random_module, random_schedule
-from lowtide.testing.jax_programs import MEMORY_SCHEDULER, jax_programs
 from lowtide.verifier import verify
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.support import HANG_SECONDS
 
 import lowtide
-from lowtide.client.ahead import AheadRequest, compile_ahead, write_ahead
+from lowtide.client.aot import AotRequest, compile_aot, write_aot
 from lowtide.llvm.elf import undefined_symbols
 
 FLOATS = """HloModule net
@@ -85,9 +85,9 @@ SECTIONS {
 
 @pytest.mark.parametrize("cpu", BOARDS)
 def test_objects_need_nothing_from_outside_but_what_compilers_have(cpu: str) -> None:
-    made = compile_ahead(lowtide.parse_hlo(BYTES), AheadRequest(cpu, "net"))
+    made = compile_aot(lowtide.parse_hlo(BYTES), AotRequest(cpu, "net"))
     assert set(undefined_symbols(made.program.object)) <= {"memcpy", "__umoddi3", "__udivdi3"}
-    again = compile_ahead(lowtide.parse_hlo(BYTES), AheadRequest(cpu, "net"))
+    again = compile_aot(lowtide.parse_hlo(BYTES), AotRequest(cpu, "net"))
     assert made.program.object == again.program.object
 
 
@@ -105,7 +105,7 @@ def test_firmware_gives_what_the_module_means(cpu: str, text: str, tmp_path) -> 
         given = [rng.normal(size=x).astype(np.float32) for x in shapes]
     else:
         given = [rng.integers(-128, 128, x).astype(np.int8) for x in shapes]
-    write_ahead(compile_ahead(module, AheadRequest(cpu, "net")).program, tmp_path)
+    write_aot(compile_aot(module, AotRequest(cpu, "net")).program, tmp_path)
     listed = [", ".join(map(str, x.tobytes())) for x in given]
     source = START.replace("{X}", f"{{{listed[0]}}}").replace("{W}", f"{{{listed[1]}}}")
     (tmp_path / "main.c").write_text(source)

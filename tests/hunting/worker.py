@@ -6,10 +6,9 @@ import os
 from multiprocessing.connection import Connection
 from typing import Final, final
 
+from benchmarks.asked_process import AskedProcess, NoAnswerError
 from tests.hunting.family import HuntedCase, family
 from tests.hunting.findings import Finding, Judgement
-
-from lowtide.testing.asked_process import AskedProcess, NoAnswerError
 
 DEADLINE_SECONDS: Final = 60.0
 """How much processor time one case may take."""

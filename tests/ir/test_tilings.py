@@ -12,13 +12,12 @@ from lowtide.ir.sharding import Sharding
 from lowtide.ir.tilings.grid import DeviceGrid, grid_of, prime_factors
 from lowtide.ir.tilings.sharding_forms import check_sharding, sharding_of, tiling_of
 from lowtide.ir.tilings.shardy import (
-    manual_axes_text,
     meshes_text,
     per_value_text,
     sharding_text,
 )
 from lowtide.ir.tilings.shardy_reader import read_manual_axes, read_meshes, read_shardings
-from lowtide.ir.tilings.tiling import Tiling, dividing, replicated
+from lowtide.ir.tilings.tiling import Tiling, dividing
 
 
 def sharding(text: str, shape: str = "f32[8,8]", count: int = 8) -> Sharding:
@@ -103,15 +102,6 @@ def test_uneven_tiles_end_with_the_array() -> None:
     assert dividing(grid, tiling, (6,)) == Tiling(((0,),))
 
 
-def test_joining_and_refining() -> None:
-    rows, columns, both = Tiling(((0,), ())), Tiling(((), (1,))), Tiling(((0,), (1,)))
-    assert rows.joined(columns) == both
-    assert both.refines(rows) and not rows.refines(both)
-    assert rows.joined(Tiling(((), (0,)))) is None
-    assert rows.joined(Tiling(((1,), ()))) is None
-    assert replicated(2).joined(rows) == rows
-
-
 def test_groups_differ_along_their_axes() -> None:
     assert GRID.groups((1,)).as_lists() == ((0, 2), (1, 3), (4, 6), (5, 7))
     assert GRID.groups((2, 0)).as_lists() == ((0, 4, 1, 5), (2, 6, 3, 7))
@@ -152,7 +142,6 @@ def test_other_shardy_texts_come_back() -> None:
     assert meshes_text(read_meshes(text)) == text
     text = '#sdy<manual_axes{"x", "y"}>'
     assert read_manual_axes(text) == ("x", "y")
-    assert manual_axes_text(("x", "y")) == text
 
 
 @pytest.mark.parametrize(

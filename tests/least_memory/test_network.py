@@ -4,12 +4,12 @@ from random import Random
 
 import numpy as np
 import pytest
+from tests.generated.layers import layered_module
 
 from lowtide.compiler.stages import pipeline
 from lowtide.least_memory import least_memory, network
 from lowtide.least_memory.network import MomentNetwork
 from lowtide.passes import run_pipeline
-from lowtide.testing.layers import layered_module
 
 ENDLESS = 10**6
 

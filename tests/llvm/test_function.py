@@ -14,7 +14,6 @@ from lowtide.llvm.callee import (
     parameters,
     pointed,
     suffix,
-    variadic,
 )
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.library import Library
@@ -124,17 +123,14 @@ def test_functions_of_the_module_are_called_and_not_declared() -> None:
 def test_calls_declare_what_lies_outside_of_the_module() -> None:
     fn = Function("f", parameters(p="ptr", n="i64"), "i64")
     fn.call(COPY, ["%p", fn.gep("%p", 8), 8, "false"])
-    fn.call(variadic("printf", "i32", ("ptr",), ("i64",)), ["%p", 3])
     fn.prefetch("%p", 1)
     fn.ret("i64", fn.call(pointed(fn.load("ptr", "%p", 8), "i64", "i64"), ["%n"]))
     text = module_text([fn])
     declared = [x for x in text.splitlines() if x.startswith("declare")]
     assert declared == [
-        "declare i32 @printf(ptr, ...)",
         "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
         "declare void @llvm.prefetch.p0(ptr, i32 immarg, i32 immarg, i32 immarg)",
     ]
-    assert "call i32 (ptr, ...) @printf(ptr %p, i64 3)" in text
     assert "call void @llvm.prefetch.p0(ptr %p, i32 0, i32 3, i32 1)" in text
     KernelCompiler(host_target()).object_code(text)
 

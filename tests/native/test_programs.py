@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.jax_programs import JaxProgram, jax_programs
 from tests.native.comparing import compiled, flat, relative_error
 from tests.support import SHARED, needs_shared
-
-from lowtide.testing.jax_programs import JaxProgram, jax_programs
 
 PROGRAMS = SHARED / "benchmarks" / "jax_corpus.py"
 

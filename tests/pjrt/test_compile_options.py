@@ -25,7 +25,7 @@ def test_options_of_a_call_reach_the_compiler(tmp_path: Path) -> None:
         + """
 from lowtide.pjrt.compile_options import lowtide_options
 from lowtide.options import Options
-from lowtide.pjrt.program_options import read_options
+from lowtide.pjrt.device_assignment import read_options
 from jaxlib import _jax
 given = _jax.CompileOptions()
 given.env_option_overrides = [

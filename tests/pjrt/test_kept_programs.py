@@ -12,9 +12,9 @@ from lowtide.frontend.hlo_text import parse_hlo
 
 pytest.importorskip("jax")
 
+from lowtide.pjrt.device_assignment import CompileOptions
 from lowtide.pjrt.errors import PluginError
 from lowtide.pjrt.program_modules import module_of
-from lowtide.pjrt.program_options import CompileOptions
 
 ONE_DEVICE = CompileOptions(b"", (0,))
 

@@ -9,6 +9,7 @@ from tests.support import EXAMPLES
 
 import lowtide
 from lowtide.compiler import PlanOptions, plan
+from lowtide.cost.module_times import run_seconds
 from lowtide.ir import LowtideError, Opcode
 from lowtide.ir.literal import DTYPES
 from lowtide.report.drawing import Paint
@@ -16,7 +17,7 @@ from lowtide.report.what_if import what_if_lines
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import SearchOptions
 from lowtide.verifier import verify
-from lowtide.whatif.baseline import Baseline, run_seconds
+from lowtide.whatif.baseline import Baseline
 from lowtide.whatif.change import ImpossibleChangeError
 from lowtide.whatif.search import after_change, changes_of, what_if
 
@@ -77,7 +78,7 @@ def test_a_checkpoint_runs_kernels_again() -> None:
     again = found.module.instruction_count - base.module.instruction_count
     assert again >= 1
     machine = base.options.target.machine
-    assert run_seconds(found.module, machine) > run_seconds(base.module, machine)
+    assert run_seconds(found.module.entry, machine) > run_seconds(base.module.entry, machine)
 
 
 def test_a_donation_takes_the_output_from_the_arena() -> None:

@@ -136,17 +136,10 @@ def _is_whole(x: Instruction) -> bool:
     return x.shape.is_array and (element_type.is_integer or element_type is ElementType.PRED)
 
 
-def _bounds(element_type: ElementType) -> tuple[int, int]:
-    if element_type is ElementType.PRED:
-        return 0, 1
-    half = 1 << element_type.bits - 1
-    return (-half, half - 1) if element_type.is_signed else (0, 2 * half - 1)
-
-
 def _wrapped(value: int, element_type: ElementType) -> int:
     if element_type is ElementType.PRED:
         return int(bool(value))
-    low, _ = _bounds(element_type)
+    low, _ = element_type.bounds
     return (value - low) % (1 << element_type.bits) + low
 
 
@@ -187,7 +180,7 @@ def _compared(carries: _Carries) -> LoopCounter | None:
     index, limit = carries.element(counter), carries.constant(bound)
     if index is None or not carries.is_fixed(bound):
         return None
-    step, (low, high) = _step(carries, index), _bounds(counter.shape.element_type)
+    step, (low, high) = _step(carries, index), counter.shape.element_type.bounds
     if step is None:
         return None
     carried = carries.element(bound) if limit is None else None

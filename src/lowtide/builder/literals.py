@@ -61,8 +61,7 @@ def _check_kept(array: Array, element_type: ElementType) -> None:
         raise ValueError(f"{array.tolist()} has no place in {element_type.value}")
     if kind != "i" or not element_type.is_integer or not array.size:
         return
-    least = -(1 << element_type.bits - 1) if element_type.is_signed else 0
-    most = least + (1 << element_type.bits) - 1
+    least, most = element_type.bounds
     if not least <= int(array.min()) <= int(array.max()) <= most:
         raise ValueError(
             f"{array.tolist()} is out of range for {element_type.value}, {least} to {most}"

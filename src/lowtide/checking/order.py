@@ -7,7 +7,6 @@ from typing import Final
 
 from lowtide.checking.violation import PlanMismatchError
 from lowtide.ir import Computation, Instruction, Module, Opcode
-from lowtide.ir.attributes import Parameter
 
 _RUNS: Final = frozenset({Opcode.CALL, Opcode.WHILE, Opcode.CONDITIONAL, Opcode.ASYNC_START})
 
@@ -95,8 +94,3 @@ def _check_sequence(computation: Computation, sequence: Sequence[Instruction]) -
     if len(done) < len(computation.instructions):
         missing = next(x for x in computation.instructions.values() if x not in done)
         raise PlanMismatchError(f"the schedule of {computation.name} lacks {missing.name}")
-
-
-def parameter_number(instruction: Instruction) -> int:
-    """Return the number of a parameter."""
-    return instruction.attributes_as(Parameter).number

@@ -88,7 +88,7 @@ def compile(given: _CompileArguments) -> None:
     if given.aot is not None:
         if given.output is not None or given.dump_to is not None or given.threads is not None:
             raise typer.BadParameter("--aot goes with neither -o, --dump-to nor --threads")
-        _compile_ahead(
+        _compile_aot(
             given.module,
             given.aot,
             (given.target, given.name or "model", given.weights_file),
@@ -133,7 +133,7 @@ def compile(given: _CompileArguments) -> None:
     console.write("\n".join(account.lines(executable)))
 
 
-def _compile_ahead(
+def _compile_aot(
     module: str,
     folder: Path,
     wanted: tuple[str, str, bool],
@@ -143,11 +143,11 @@ def _compile_ahead(
 ) -> None:
     from lowtide.cli.compile_aot import compile_to_folder
     from lowtide.cli.modules import load
-    from lowtide.client.ahead import AheadRequest
+    from lowtide.client.aot import AotRequest
     from lowtide.options import Options
 
     target, name, weights_file = wanted
-    request = AheadRequest(target, name, weights_file)
+    request = AotRequest(target, name, weights_file)
     options = Options(memory=memory, deadline=deadline)
     compile_to_folder(load(module).module, folder, request, options, json=json)
 

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lowtide.client.ahead import AheadRequest, AheadResult
+    from lowtide.client.aot import AotRequest, AotResult
     from lowtide.ir import Module
     from lowtide.options import Options
 
 
 def compile_to_folder(
-    module: Module, folder: Path, request: AheadRequest, options: Options, *, json: bool
+    module: Module, folder: Path, request: AotRequest, options: Options, *, json: bool
 ) -> None:
     """Write the files of a program, and say what it came to.
 
@@ -20,17 +20,17 @@ def compile_to_folder(
     """
     from lowtide.cli import console
     from lowtide.cli.programs import while_compiling
-    from lowtide.client.ahead import compile_ahead, write_ahead
+    from lowtide.client.aot import compile_aot, write_aot
 
-    made = while_compiling(module, lambda told: compile_ahead(module, request, options))
-    paths = write_ahead(made.program, folder)
+    made = while_compiling(module, lambda told: compile_aot(module, request, options))
+    paths = write_aot(made.program, folder)
     if json:
         console.write_json(_document(made, paths))
         return
     console.write("\n".join(_lines(made, paths)))
 
 
-def _document(made: AheadResult, paths: list[Path]) -> dict[str, Any]:
+def _document(made: AotResult, paths: list[Path]) -> dict[str, Any]:
     program = made.program
     return {
         "schema": "lowtide.aot/1",
@@ -45,7 +45,7 @@ def _document(made: AheadResult, paths: list[Path]) -> dict[str, Any]:
     }
 
 
-def _lines(made: AheadResult, paths: list[Path]) -> list[str]:
+def _lines(made: AotResult, paths: list[Path]) -> list[str]:
     program = made.program
     interface = program.interface
     return [

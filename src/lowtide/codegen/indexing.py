@@ -43,11 +43,6 @@ class Affine:
     high: int
 
     @property
-    def is_constant(self) -> bool:
-        """Whether it is one number."""
-        return not self.terms
-
-    @property
     def level(self) -> int:
         """The depth of loops in which it is known."""
         return max([variable.level for variable, _ in self.terms], default=0)

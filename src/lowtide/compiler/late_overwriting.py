@@ -14,7 +14,6 @@ from typing import Final, NamedTuple, TypeAlias, final
 
 import numpy as np
 
-from lowtide.analysis.dataflow import dataflow
 from lowtide.analysis.memory_graph import MemoryGraph, lists
 from lowtide.analysis.memory_profile import Int64Array, peak_bytes
 from lowtide.analysis.module_graphs import ComputationGraph, module_graphs
@@ -22,8 +21,7 @@ from lowtide.analysis.topological_order import Edge
 from lowtide.buffers.copy_insertion import CopyInsertion, InsertedCopy, insert_copies
 from lowtide.compiler.stages import order_of_kernels
 from lowtide.compiler.state import OrderedModule
-from lowtide.cost.machine import Machine
-from lowtide.cost.module_times import module_times, total_seconds
+from lowtide.cost.module_times import run_seconds
 from lowtide.ir import Computation, Instruction, Module, Schedule
 from lowtide.ir.clone import CloneMap, clone_module
 
@@ -67,7 +65,7 @@ def with_late_overwriting(ordered: OrderedModule) -> tuple[Module, CopyInsertion
     further = insert_copies(module).copies
     module.schedule = None
     machine = options.target.machine
-    before, after = _seconds(ordered.module, machine), _seconds(module, machine)
+    before, after = [run_seconds(x.entry, machine) for x in (ordered.module, module)]
     if after - before > max(_BRIEF, _LONGER * before):
         return None
     known = [InsertedCopy(copies.instructions[x.copy], x.reason) for x in ordered.copies.copies]
@@ -82,12 +80,6 @@ def _edges(ordered: OrderedModule) -> list[Edge]:
         for x, y in ordered.copies.control_edges
         if x in flows[y.parent].number and y in flows[y.parent].number
     ]
-
-
-def _seconds(module: Module, machine: Machine) -> float:
-    flows = dataflow(module.entry)
-    sequences = {computation: range(len(flow.nodes)) for computation, flow in flows.items()}
-    return total_seconds(sequences, module_times(flows, machine))[module.entry]
 
 
 class _Found(NamedTuple):

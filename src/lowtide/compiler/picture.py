@@ -7,18 +7,14 @@ from dataclasses import replace
 from lowtide.analysis.live_range import LiveRanges
 from lowtide.compiler.pipeline import ModulePlan
 from lowtide.planning import ARENA
-from lowtide.report.memory import MemoryReport
 from lowtide.report.peak import PeakBuffer
 from lowtide.report.peak_making import HeldValue, PeakContext, held_buffers
 from lowtide.report.plan_page import PictureBuffer, PlanPicture
 
 
-def picture_of(plan: ModulePlan, report: MemoryReport | None = None) -> PlanPicture:
-    """Return the picture of a plan; each buffer is named after the first value in it.
-
-    `report` takes the place of the plan's own.
-    """
-    report = report or plan.report
+def picture_of(plan: ModulePlan) -> PlanPicture:
+    """Return the picture of a plan; each buffer is named after the first value in it."""
+    report = plan.report
     ranges, packed = plan.ranges, plan.packed
     held = _held(ranges)
     copies = {} if report.execution is None else {x.copy: x for x in report.execution.copies}

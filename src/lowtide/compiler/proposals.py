@@ -29,7 +29,7 @@ from lowtide.compiler.stages import (
     pipeline,
 )
 from lowtide.cost.machine import Machine
-from lowtide.cost.module_times import module_times, total_seconds
+from lowtide.cost.module_times import run_seconds
 from lowtide.fusion.kernel_choices import Choice, KernelChoices
 from lowtide.fusion.peak_lowering import Allowance
 from lowtide.fusion.target_record import CPU_TARGET
@@ -262,6 +262,4 @@ def needs(module: Module, machine: Machine) -> tuple[int, float]:
     for row in module_graphs(module, flows):
         graph = row.holding(peaks)
         peaks.append(peak_bytes(graph, order_of_kernels(graph)))
-    sequences = {computation: range(len(flow.nodes)) for computation, flow in flows.items()}
-    seconds = total_seconds(sequences, module_times(flows, machine))
-    return peaks[-1], seconds[module.entry]
+    return peaks[-1], run_seconds(module.entry, machine)

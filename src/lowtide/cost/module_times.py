@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.analysis.call_graph import CallRole, call_sites
-from lowtide.analysis.dataflow import ComputationDataflow, Dataflow
+from lowtide.analysis.dataflow import ComputationDataflow, Dataflow, dataflow
 from lowtide.analysis.loop_trip_count import trip_count
 from lowtide.cost.kernels import compute_seconds, move_seconds
 from lowtide.cost.machine import Machine
@@ -121,6 +121,13 @@ def total_seconds(
         seconds = times[computation].with_callees(totals)
         totals[computation] = float(seconds[list(sequence)].sum())
     return totals
+
+
+def run_seconds(root: Computation, machine: Machine) -> float:
+    """Return the seconds of one run of a computation that runs each instruction once."""
+    flows = dataflow(root)
+    sequences = {computation: range(len(flow.nodes)) for computation, flow in flows.items()}
+    return total_seconds(sequences, module_times(flows, machine))[root]
 
 
 # -- one instruction -----------------------------------------------------------------------------

@@ -89,6 +89,13 @@ class ElementType(StrEnum):
         """Whether the type is an integer; `pred` is not."""
         return self in SIGNED or self in UNSIGNED
 
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The least and the greatest value of an integer type, or of `pred`."""
+        if self in SIGNED:
+            return -(1 << self.bits - 1), (1 << self.bits - 1) - 1
+        return 0, 1 if self is ElementType.PRED else (1 << self.bits) - 1
+
 
 SIGNED: Final = frozenset(
     {

@@ -37,19 +37,18 @@ class Callee:
     """What is called, if it is no `Function`: one outside of the module, or behind a pointer.
 
     `symbol` is "@name", or the value of a pointer. `declaration` is the line that the module needs,
-    "" for a pointer. `kind` is written between result and symbol: the type of a variadic function.
+    "" for a pointer.
     """
 
     symbol: str
     returns: str
     types: tuple[str, ...]
     declaration: str = ""
-    kind: str = ""
     template: str = field(init=False)
 
     def __post_init__(self) -> None:
-        what = f"{self.kind} {self.symbol}" if self.kind else self.symbol
-        object.__setattr__(self, "template", call_template(self.returns, what, self.types))
+        template = call_template(self.returns, self.symbol, self.types)
+        object.__setattr__(self, "template", template)
 
 
 def call_template(returns: str, what: str, types: tuple[str, ...]) -> str:
@@ -76,14 +75,6 @@ def external(name: str, returns: str, *types: str) -> Callee:
     declaration = f"declare {returns} @{name}({', '.join(types)})"
     given = tuple([x.removesuffix(_IMMEDIATE) for x in types])
     return Callee(f"@{name}", returns, given, declaration)
-
-
-@cache
-def variadic(name: str, returns: str, fixed: tuple[str, ...], others: tuple[str, ...]) -> Callee:
-    """Return an external function of `fixed` parameters and any others, here of these types."""
-    kind = f"({', '.join(fixed)}, ...)"
-    declaration = f"declare {returns} @{name}{kind}"
-    return Callee(f"@{name}", returns, (*fixed, *others), declaration, kind)
 
 
 @cache

@@ -16,7 +16,6 @@ from lowtide.llvm.merging import take_lines
 from lowtide.llvm.target import Target
 from lowtide.llvm.warpgroup import with_assembly
 
-_NUMBER: Final = r"(?:v\d+)?(?:i1|i8|i16|i32|i64|f32|f64)"
 _FLOAT: Final = r"(?:v\d+)?f(?:32|64)"
 _INTEGER: Final = r"(?:v\d+)?i(?:8|16|32|64)"
 _PREDICATE: Final = r"(?:v\d+)?i(?:1|8|16|32|64)"

@@ -244,15 +244,13 @@ def number_kinds(*names: str) -> tuple[Predicate, str]:
     return lambda x: any(test(x) for test in chosen), " or ".join(names)
 
 
-def parameters_match(
-    operands: Sequence[Shape], called: ProgramShape, role: str, *, exact: bool = True
-) -> None:
+def parameters_match(operands: Sequence[Shape], called: ProgramShape, role: str) -> None:
     """Check that the parameters of a called computation have the shapes of `operands`."""
     if len(called.parameters) != len(operands):
         found = len(called.parameters)
         raise ShapeError(f"{role} must take {len(operands)} parameters, but takes {found}")
     for number, (operand, parameter) in enumerate(zip(operands, called.parameters, strict=True)):
-        if not agree(operand, parameter, exact=exact):
+        if not agree(operand, parameter, exact=True):
             raise ShapeError(
                 f"{role} has parameter {number} of shape {plain(parameter)}, "
                 f"but the operand is {plain(operand)}"

@@ -87,12 +87,6 @@ class OpDefinition:
             return count == len(self.calls)
         return fits(self.calls_arity, count)
 
-    def role(self, index: int) -> str:
-        """Return the role of called computation number `index`; raises IndexError for none."""
-        if not self.calls or index < 0:
-            raise IndexError(f"{self.opcode} calls no computation number {index}")
-        return self.calls[min(index, len(self.calls) - 1)]
-
 
 def fits(arity: Arity, count: int) -> bool:
     """Whether `count` lies within `arity`."""

@@ -157,7 +157,7 @@ def identity_of(opcode: Opcode, element_type: ElementType) -> Any:
     if opcode is Opcode.MULTIPLY:
         return dtype.type(1)
     if opcode is Opcode.AND:
-        low, high = integer_bounds(element_type)
+        low, high = element_type.bounds
         return _integer(-1 if low else high, dtype)
     return _extreme(element_type, least=opcode is Opcode.MAXIMUM)
 
@@ -170,7 +170,7 @@ def _extreme(element_type: ElementType, *, least: bool) -> Any:
             return infinite
         limits = _TYPES.finfo(dtype)  # A type without infinities.
         return dtype.type(limits.min if least else limits.max)
-    low, high = integer_bounds(element_type)
+    low, high = element_type.bounds
     return _integer(low if least else high, dtype)
 
 
@@ -179,11 +179,3 @@ _TYPES: Final[Any] = ml_dtypes
 
 def _integer(value: int, dtype: np.dtype[Any]) -> Any:
     return np.asarray(value, np.int64 if value < 0 else np.uint64).astype(dtype)[()]
-
-
-def integer_bounds(element_type: ElementType) -> tuple[int, int]:
-    """Return the least and the greatest value of an integer type or of pred."""
-    if element_type is ElementType.PRED:
-        return 0, 1
-    half = 1 << element_type.bits - 1
-    return (-half, half - 1) if element_type.is_signed else (0, 2 * half - 1)

@@ -12,11 +12,11 @@ from lowtide.client.errors import UntrustedProgramError
 from lowtide.ir.errors import InputError
 from lowtide.options import Options
 from lowtide.pjrt.compile_options import lowtide_options
+from lowtide.pjrt.device_assignment import read_options
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
 from lowtide.pjrt.getters import HELD_TEXT, TEXT, reads
 from lowtide.pjrt.handles import handle, kept_text
 from lowtide.pjrt.program_answers import KEEP
-from lowtide.pjrt.program_options import read_options
 from lowtide.pjrt.programs import AnyExecutable, PluginProgram
 from lowtide.pjrt.signatures import signature_of
 from lowtide.pjrt.table import serves

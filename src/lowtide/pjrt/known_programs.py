@@ -13,7 +13,7 @@ from lowtide.backends.kept import environment_of, kept
 from lowtide.client.executable.code_version import code_version
 from lowtide.client.executable.executable import Executable, kept_executable
 from lowtide.options import Options
-from lowtide.pjrt.program_options import CompileOptions
+from lowtide.pjrt.device_assignment import CompileOptions
 from lowtide.pjrt.signatures import ProgramSignature, read, written
 from lowtide.pjrt.stablehlo import MOST_BYTES, without_locations
 

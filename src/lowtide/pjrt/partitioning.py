@@ -8,8 +8,8 @@ from typing import Final
 from lowtide.frontend.hlo_proto import write_sharding_proto
 from lowtide.ir import Module
 from lowtide.ir.sharding import Sharding
+from lowtide.pjrt.device_assignment import CompileOptions
 from lowtide.pjrt.inspections import tell_inspections
-from lowtide.pjrt.program_options import CompileOptions
 
 _ATTRIBUTES: Final = ("lowtide.argument_shardings", "lowtide.result_shardings")
 _SEPARATOR: Final = ";"

@@ -6,12 +6,12 @@ from lowtide.client.jit.lowering import refuse_callbacks
 from lowtide.files.object_cache import ObjectCache
 from lowtide.frontend.hlo_proto import read_hlo_proto
 from lowtide.ir import Module
+from lowtide.pjrt.device_assignment import CompileOptions
 from lowtide.pjrt.donation import tie_donors
 from lowtide.pjrt.element_types import NUMBERS
-from lowtide.pjrt.entry_marks import entry_marks, mark_entry
+from lowtide.pjrt.entry_attributes import apply_entry_attributes, entry_attributes
 from lowtide.pjrt.errors import UNIMPLEMENTED, PluginError
 from lowtide.pjrt.partitioning import program_of_each
-from lowtide.pjrt.program_options import CompileOptions
 from lowtide.pjrt.stablehlo import kept_hlo_of
 
 
@@ -21,8 +21,8 @@ def module_of(
     """Return a program in one of the forms "mlir", which is portable StableHLO, and "hlo".
 
     The HLO of StableHLO is taken from `cached`, where it is there.
-    It is that of each device. Of StableHLO the entry has the layouts that its marks ask for. Raises
-    PluginError for another form, and for what lowtide cannot call or pass on.
+    It is that of each device. Of StableHLO the entry has the layouts that its attributes ask for.
+    Raises PluginError for another form, and for what lowtide cannot call or pass on.
     """
     if form not in ("mlir", "hlo"):
         raise PluginError(UNIMPLEMENTED, f"programs come as 'mlir' or 'hlo', not as {form!r}")
@@ -32,7 +32,7 @@ def module_of(
     refuse_callbacks(module)
     module = program_of_each(module, options)
     if form == "mlir":
-        mark_entry(module, entry_marks(code))
+        apply_entry_attributes(module, entry_attributes(code))
     tie_donors(module)
     _refuse_others(module)
     return module

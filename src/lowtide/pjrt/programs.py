@@ -15,12 +15,12 @@ from lowtide.native import make
 from lowtide.options import Options
 from lowtide.pjrt.blocks import HandleCell
 from lowtide.pjrt.compile_options import lowtide_options
+from lowtide.pjrt.device_assignment import CompileOptions, read_options
 from lowtide.pjrt.devices import MEMORY_KIND, PluginDevice, card, client
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
 from lowtide.pjrt.handles import KeptLists, handle
 from lowtide.pjrt.known_programs import keep_program, keys_of, known_program
 from lowtide.pjrt.layouts import layout_at
-from lowtide.pjrt.program_options import CompileOptions, read_options
 from lowtide.pjrt.queues import all_queues
 from lowtide.pjrt.signatures import ProgramSignature, signature_of
 from lowtide.pjrt.table import serves

@@ -91,7 +91,7 @@ class ProgramSignature:
 
 def signature_of(module: Module) -> ProgramSignature:
     """Return the signature of the program of each device."""
-    from lowtide.pjrt.entry_marks import memories_of
+    from lowtide.pjrt.entry_attributes import memories_of
     from lowtide.pjrt.partitioning import shardings_of
 
     program = module.entry_layout or module.entry.program_shape

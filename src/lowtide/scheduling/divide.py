@@ -27,11 +27,10 @@ DROPS: Final = 40
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Divided:
-    """An order, its peak in bytes, and whether no order has a smaller one."""
+    """An order and its peak in bytes."""
 
     order: Array
     peak: int
-    is_least: bool
 
 
 class Workbench:
@@ -74,7 +73,7 @@ def divide(
         rounds -= 1
         if passed() or not search.step():
             break
-    return Divided(search.best, search.best_peak, search.is_least)
+    return Divided(search.best, search.best_peak)
 
 
 class _Division:
@@ -85,7 +84,6 @@ class _Division:
         self.part = np.zeros(len(start), np.int64)
         self.profile = bench.stretches.profile(start)
         self.best, self.best_peak = start, int(self.profile.max(initial=0))
-        self.is_least = False
         self.failures = self.drops = 0
 
     def step(self) -> bool:
@@ -96,7 +94,6 @@ class _Division:
         if value >= peak and self.part.any():
             value = self._undivided(node, peak)
         if value >= peak:
-            self.is_least = peak == self.best_peak
             return False
         if self.drops > DROPS:
             return False

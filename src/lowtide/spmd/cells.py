@@ -85,10 +85,6 @@ class ArrayCells:
         """Return the cells of the leaves of an instruction."""
         return [self.cells[number] for number in self.numbers[x]]
 
-    def tilings(self, x: Instruction) -> list[Tiling]:
-        """Return the tilings of the leaves of an instruction."""
-        return [cell.tiling for cell in self.of(x)]
-
     def new(self, shapes: Sequence[Shape]) -> tuple[int, ...]:
         """Return the numbers of new cells, which nothing splits yet."""
         first = len(self.cells)

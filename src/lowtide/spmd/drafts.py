@@ -30,8 +30,8 @@ from lowtide.spmd.walk import (
 from lowtide.spmd.wire import wire_traffic
 
 _POLICIES: Final = (
-    Policy(gathers=True),
-    Policy(gathers=False),
+    Policy(replicates_unknown=True),
+    Policy(replicates_unknown=False),
     Policy(True, Follows.RESULTS),
     Policy(True, Follows.EVERYWHERE),
 )

@@ -80,12 +80,12 @@ class Follows(StrEnum):
 class Policy:
     """How values lie of which little is known.
 
-    With `gathers`, one of which nothing is known is wanted whole by those that make it. With
-    `follows`, one that nobody asked a sharding of is wanted as all its readers took it last time:
-    everywhere, or only what leads to nothing but results.
+    With `replicates_unknown`, one of which nothing is known is wanted whole by those that make it.
+    With `follows`, one that nobody asked a sharding of is wanted as all its readers took it last
+    time: everywhere, or only what leads to nothing but results.
     """
 
-    gathers: bool
+    replicates_unknown: bool
     follows: Follows = Follows.NOWHERE
 
     @property
@@ -195,7 +195,7 @@ class ProgramWalk:
 
         What a loop does not change stays as it is in `start`, unless values are gathered early.
         """
-        kept = unchanged(x) if start and not self._policy.gathers else frozenset()
+        kept = unchanged(x) if start and not self._policy.replicates_unknown else frozenset()
         found = []
         for place, number in enumerate(self.cells.numbers[x]):
             cell = self.cells.cells[number]
@@ -224,7 +224,7 @@ class ProgramWalk:
         if self._follows(number) and asked is not None and not cell.is_given:
             return asked
         known = cell.wanted or asked
-        return cell.tiling if known is None and self._policy.gathers else known
+        return cell.tiling if known is None and self._policy.replicates_unknown else known
 
     def run(
         self, emitter: Emitter, computation: Computation, given: Sequence[Sequence[PlacedArray]]

@@ -108,10 +108,8 @@ def special_values(element_type: ElementType) -> Array:
     """Return the numbers of an element type at which implementations go wrong; none for pred."""
     dtype = DTYPES[element_type]
     if element_type.is_integer:
-        half = 1 << element_type.bits - 1
-        bounds = (-half, half - 1) if element_type.is_signed else (0, 2 * half - 1)
         wide = np.int64 if element_type.is_signed else np.uint64
-        return np.array([*bounds, 0], wide).astype(dtype)
+        return np.array([*element_type.bounds, 0], wide).astype(dtype)
     if element_type.is_floating or element_type.is_complex:
         numbers = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 0.5, 1e30]
         with np.errstate(all="ignore"):

@@ -9,8 +9,7 @@ from lowtide import compiler
 from lowtide.analysis.dataflow import ComputationDataflow, dataflow
 from lowtide.budgeting.planner import BudgetPlanner
 from lowtide.compiler import ModulePlan, PlanOptions
-from lowtide.cost.machine import Machine
-from lowtide.cost.module_times import module_times, total_seconds
+from lowtide.cost.module_times import run_seconds
 from lowtide.fitting.batch import BatchFinding, batch_of
 from lowtide.ir import Instruction, Module, SourceLocation
 from lowtide.ir.clone import CloneMap, clone_module
@@ -66,7 +65,7 @@ class Baseline:
     @cached_property
     def seconds(self) -> float:
         """The seconds of a run, by the model."""
-        return run_seconds(self.module, self.options.target.machine)
+        return run_seconds(self.module.entry, self.options.target.machine)
 
     @cached_property
     def position_of(self) -> dict[Instruction, int]:
@@ -153,10 +152,3 @@ class Baseline:
         given = self.has_given_order
         report = replace(plan.report, caveats=self.report.caveats, has_given_order=given)
         return replace(plan, report=report)
-
-
-def run_seconds(module: Module, machine: Machine) -> float:
-    """Return the seconds of one run of a module by the model."""
-    flows = dataflow(module.entry)
-    sequences = {computation: range(len(flow.nodes)) for computation, flow in flows.items()}
-    return total_seconds(sequences, module_times(flows, machine))[module.entry]

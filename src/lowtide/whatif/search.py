@@ -10,11 +10,12 @@ from typing import Final
 
 from lowtide import compiler
 from lowtide.compiler import DEFAULT_PLAN, ModulePlan, PlanOptions
+from lowtide.cost.module_times import run_seconds
 from lowtide.ir import LowtideError, Module
 from lowtide.ir.suggestions import nearest
 from lowtide.report.what_if import ChangeOutcome, LeftOut, WhatIf
 from lowtide.whatif.arguments import argument_changes
-from lowtide.whatif.baseline import Baseline, run_seconds
+from lowtide.whatif.baseline import Baseline
 from lowtide.whatif.batching import batch_changes, batch_question, named_batch
 from lowtide.whatif.change import ImpossibleChangeError, ProgramChange, Weight
 from lowtide.whatif.checkpointing import checkpoint_changes
@@ -204,7 +205,7 @@ class _Search:
 
 def _outcome(base: Baseline, change: ProgramChange, plan: ModulePlan) -> ChangeOutcome:
     before, after = base.report, plan.report
-    seconds = change.runs * run_seconds(plan.module, base.options.target.machine)
+    seconds = change.runs * run_seconds(plan.module.entry, base.options.target.machine)
     ladder = after.ladder
     return ChangeOutcome(
         change.name,

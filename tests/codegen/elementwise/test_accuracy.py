@@ -5,9 +5,9 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
+from tests.codegen.elementwise.accuracy import DOUBLE, SINGLE
 from tests.codegen.elementwise.kernels import TARGETS, Case, compiled
 
-from lowtide.codegen.elementwise.accuracy import DOUBLE, SINGLE
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.opcode import Opcode
 

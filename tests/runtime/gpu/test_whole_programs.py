@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+from benchmarks.gpu_differences import apart
 from tests.evaluator.test_conformance import recorded
 from tests.native.test_programs import PROGRAMS
 from tests.support import needs_shared
@@ -13,7 +14,6 @@ from tests.support import needs_shared
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.printer import to_text
 from lowtide.testing.conformance import run, run_emulated
-from lowtide.testing.gpu_kernels import apart
 
 FEW = ("cond_switch", "dtype_mix", "scatter_gather_batched")
 """Programs of JAX that take little time."""
@@ -33,7 +33,7 @@ OTHERS_CHOICE = (
 @cache
 def programs() -> dict[str, Any]:
     pytest.importorskip("jax")
-    from lowtide.testing.jax_programs import jax_programs
+    from benchmarks.jax_programs import jax_programs
 
     return {x.name: x for x in jax_programs(PROGRAMS, "small")}
 

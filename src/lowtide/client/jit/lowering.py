@@ -36,7 +36,6 @@ class LoweredProgram:
     out_tree: Any
     arguments: tuple[Any, ...]
     names: tuple[str, ...]
-    weak_types: tuple[bool, ...]
     results: tuple[Any, ...]
     functions: tuple[HostFunction, ...] = ()
 
@@ -81,7 +80,6 @@ def program_of(traced: Any, devices: int = 1) -> LoweredProgram:
         lowered.out_tree,
         arguments,
         tuple([jax.tree_util.keystr(path) for path, _ in paths]),
-        tuple([bool(x.weak_type) for x in _leaves(lowered.in_avals)]),
         tuple(_leaves(traced.out_info)),
         held_functions(module),
     )

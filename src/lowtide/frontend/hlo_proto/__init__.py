@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from lowtide.frontend.hlo_proto.buffer_assignment_writer import (
         write_hlo_proto_plan as write_hlo_proto_plan,
     )
-    from lowtide.frontend.hlo_proto.buffer_assignment_writer import (
-        write_memory_usage_report as write_memory_usage_report,
-    )
     from lowtide.frontend.hlo_proto.hlo_proto_plan import holds_plan as holds_plan
     from lowtide.frontend.hlo_proto.hlo_proto_plan import (
         read_hlo_proto_plan as read_hlo_proto_plan,
@@ -49,7 +46,6 @@ __all__ = [
     "write_hlo_proto",
     "write_hlo_proto_plan",
     "write_hlo_proto_with_ids",
-    "write_memory_usage_report",
     "write_sharding_proto",
 ]
 
@@ -60,7 +56,6 @@ _HOME: Final = {
     "read_plan_of_hlo_proto": "hlo_proto_plan",
     "write_buffer_assignment": "buffer_assignment_writer",
     "write_hlo_proto_plan": "buffer_assignment_writer",
-    "write_memory_usage_report": "buffer_assignment_writer",
 }
 """The module that defines each name that is loaded when first used."""
 

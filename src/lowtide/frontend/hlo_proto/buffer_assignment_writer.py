@@ -52,14 +52,6 @@ def write_hlo_proto_plan(module: Module, assignment: BufferAssignment) -> bytes:
     return serialize(message)
 
 
-def write_memory_usage_report(fields: Mapping[str, object]) -> bytes:
-    """Return a MemoryUsageReportProto with these fields, messages in it as mappings too."""
-    from google.protobuf import json_format
-
-    document = dict(fields)
-    return serialize(json_format.ParseDict(document, new_message("MemoryUsageReportProto")))
-
-
 class _Writer:
     def __init__(
         self, module: Module, assignment: BufferAssignment, ids: Mapping[Instruction, int]

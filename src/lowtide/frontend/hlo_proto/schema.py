@@ -273,13 +273,5 @@ MESSAGES: Final[dict[str, str]] = {
         "share_with_canonical_id=5:int64"
     ),
     "PeakBuffers": "index=1:int64 logical_buffer_ids=2:int64*",
-    "MemoryUsageReportProto": "memory_space_allocation_entries=1:MemorySpaceAllocations*",
-    "MemorySpaceAllocations": (
-        "total_bytes=1:int64 memory_space_color=2:int64 allocation_entries=3:AllocationUsage*"
-    ),
-    "AllocationUsage": (
-        "index=1:int64 size=2:int64 cumulative_size=3:int64 cumulative_percentage=4:double "
-        "defining_positions=5:string* hlo_text=6:string"
-    ),
 }
 """The fields of every message, by name."""

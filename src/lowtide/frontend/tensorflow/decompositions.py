@@ -18,9 +18,9 @@ from lowtide.ir import array_shape
 from lowtide.ir.element_type import ElementType
 
 
-def _matrices(context: OpKernelContext, number: int = 0) -> Op:
-    """An input [..., m, n] for which there are routines; raises GraphError for others."""
-    x = context.input(number)
+def _matrices(context: OpKernelContext) -> Op:
+    """The first input [..., m, n] for which there are routines; raises GraphError for others."""
+    x = context.input(0)
     if x.rank < 2 or not factorizations.has_routines(x.element_type):
         raise context.error(f"expected matrices of f32, f64, c64 or c128, found {x.shape}")
     return x

@@ -71,12 +71,6 @@ def per_value_text(shardings: tuple[ShardySharding, ...]) -> str:
     return f"#sdy.sharding_per_value<[{', '.join(map(str, shardings))}]>"
 
 
-def manual_axes_text(names: tuple[str, ...]) -> str:
-    """Return the attribute that lists the manual axes of a computation."""
-    quoted = ", ".join([f'"{name}"' for name in names])
-    return f"#sdy<manual_axes{{{quoted}}}>"
-
-
 def meshes_text(meshes: dict[str, Mesh]) -> str:
     """Return the attribute of a module that defines its meshes."""
     return "{" + ", ".join([f"{name} = #sdy.{mesh_text(m)}" for name, m in meshes.items()]) + "}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.tilings.grid import DeviceGrid
@@ -58,25 +57,6 @@ class Tiling:
     def whole(self) -> Tiling:
         """Return the tiling with all terms reduced."""
         return replace(self, partial=(), reduction=Opcode.ADD) if self.partial else self
-
-    def refines(self, other: Tiling) -> bool:
-        """Whether each tile lies within one tile of `other`, in the same order of devices."""
-        if self.partial != other.partial or self.reduction is not other.reduction:
-            return False
-        pairs = zip(self.axes, other.axes, strict=True)
-        return all(mine[: len(theirs)] == theirs for mine, theirs in pairs)
-
-    def joined(self, other: Tiling) -> Tiling | None:
-        """Return the coarsest tiling that refines both, None where there is none."""
-        axes = [
-            mine if len(mine) >= len(theirs) else theirs
-            for mine, theirs in zip(self.axes, other.axes, strict=True)
-        ]
-        joined = replace(self, axes=tuple(axes))
-        flat = sorted([*self.partial, *[axis for one in axes for axis in one]])
-        if any(a == b for a, b in pairwise(flat)):
-            return None
-        return joined if joined.refines(self) and joined.refines(other) else None
 
 
 def replicated(rank: int) -> Tiling:

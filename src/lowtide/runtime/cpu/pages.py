@@ -24,7 +24,6 @@ _FIXED: Final = 0x10
 _MAY_MOVE: Final = 1
 _MOVE_FIXED: Final = 2
 _KEEP: Final = 4
-_NOT_NEEDED: Final = 4
 _HUGE: Final = 14
 
 
@@ -107,11 +106,6 @@ def can_move() -> bool:
 def give(address: int, nbytes: int) -> None:
     """Give memory back to the system."""
     _libc().munmap(address, nbytes)
-
-
-def drop(address: int, nbytes: int) -> None:
-    """Give pages back to the system; the addresses stay, and have zeros or what is in the file."""
-    _libc().madvise(address, nbytes, _NOT_NEEDED)
 
 
 def resident(address: int, nbytes: int) -> int:

@@ -137,11 +137,6 @@ class CudaCalls:
         return int(self("cuDriverGetVersion"))
 
     @property
-    def version(self) -> str:
-        """The version of CUDA that the driver is for, "13.0"."""
-        return cuda_version(self.number)
-
-    @property
     def architecture(self) -> str:
         """The newest architecture that code can be made for and the device runs.
 

@@ -137,9 +137,7 @@ def _extreme(element_type: ElementType, sign: int) -> Array:
     if element_type is E.PRED:
         return np.array(sign > 0)
     if element_type.is_integer:
-        half = 1 << element_type.bits - 1
-        limits = (-half, half - 1) if element_type.is_signed else (0, 2 * half - 1)
-        return np.array(limits[sign > 0]).astype(dtype)
+        return np.array(element_type.bounds[sign > 0]).astype(dtype)
     infinite = np.array(sign * np.inf).astype(dtype)
     if np.isinf(infinite):
         return infinite

@@ -50,14 +50,10 @@ def result_type(opcode: Opcode, element_type: ElementType, count: int) -> Elemen
 
 def small_numbers(element_type: ElementType) -> tuple[int, int]:
     """Return the least and the greatest of a few integers which an element type can hold."""
-    if element_type is ElementType.PRED:
-        return 0, 1
-    if not element_type.is_integer:
+    if element_type.is_floating or element_type.is_complex:
         return -3, 3
-    half = 1 << element_type.bits - 1
-    if element_type.is_signed:
-        return max(-2, -half), min(3, half - 1)
-    return 0, min(3, 2 * half - 1)
+    least, most = element_type.bounds
+    return max(-2, least), min(3, most)
 
 
 _COMMON_SHAPES: Final = 3

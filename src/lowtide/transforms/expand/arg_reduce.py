@@ -14,7 +14,7 @@ from lowtide.ir import Computation, Instruction, Module, Opcode, array_shape
 from lowtide.ir.attributes import Compare, Dimensions, Iota, Parameter
 from lowtide.ir.traversal import post_order
 from lowtide.passes.interface import Pass
-from lowtide.passes.matching import identity_of, integer_bounds, scalar_value
+from lowtide.passes.matching import identity_of, scalar_value
 from lowtide.passes.rewriting import Rewriter
 from lowtide.records import dataclass
 from lowtide.transforms.expand.support import expand, expander
@@ -44,7 +44,7 @@ def arg_reduce(x: Instruction, at: Rewriter) -> Made:
         return None
     if 0 in values.shape.dimensions or not _is_number(values) or scalar_value(place) != 0:
         return None
-    if values.shape.dimensions[reduced[0]] > integer_bounds(places.shape.element_type)[1]:
+    if values.shape.dimensions[reduced[0]] > places.shape.element_type.bounds[1]:
         return None  # The places wrap around.
     choice = _choice(choose, is_floating=values.shape.element_type.is_floating)
     if choice is None or scalar_value(value) != identity_of(choice.by, values.shape.element_type):
@@ -86,7 +86,7 @@ def _first_place(at: Rewriter, best: Op, x: Instruction, choice: _PlaceChoice) -
     if operand.element_type.is_floating and not choice.is_behind_nan:
         is_best = is_best | operand.ne(operand)
     kind = x.operands[1].shape.element_type
-    most = integer_bounds(kind)[1]
+    most = kind.bounds[1]
     last = build.constant(most, kind)
     # All elements differ from NaN: what is left then is the last place.
     other = build.constant(sizes[reduced] - 1, kind) if choice.is_behind_nan else last

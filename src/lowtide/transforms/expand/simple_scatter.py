@@ -9,7 +9,6 @@ from lowtide.builder.values import Op
 from lowtide.ir import ElementType, Instruction, Module, Opcode, array_shape
 from lowtide.ir.attributes import Constant, Scatter
 from lowtide.passes.interface import Pass
-from lowtide.passes.matching import integer_bounds
 from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.expand.support import applied, expand, expander, is_elementwise
 from lowtide.transforms.simplify.bounds import Bounds, bounds_of
@@ -189,7 +188,7 @@ def _is_at(at: Rewriter, x: Instruction, number: int) -> Op:
     index = at.build.slice(indices, [*[0] * (indices.rank - 1), number], ends)
     index = at.build.reshape(index, indices.dimensions[:-1])
     dimension = x.attributes_as(Scatter).scatter_dims_to_operand_dims[number]
-    if integer_bounds(index.element_type)[1] < x.shape.dimensions[dimension]:
+    if index.element_type.bounds[1] < x.shape.dimensions[dimension]:
         index = at.build.convert(index, ElementType.S64)
     places = at.build.iota(array_shape(index.element_type, x.shape.dimensions), dimension)
     return places.eq(_spread(index, _places_of_rows(x), x.shape.dimensions))

@@ -8,7 +8,7 @@ import numpy as np
 
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ir.attributes import Iota
-from lowtide.passes.matching import integer_bounds, scalar_value
+from lowtide.passes.matching import scalar_value
 from lowtide.transforms.simplify.support import FLOATS, WHOLE
 
 Bounds = tuple[int, int]
@@ -35,7 +35,7 @@ REARRANGING: Final = frozenset(
 def bounds_of(x: Instruction, depth: int = _DEPTH) -> Bounds:
     """Return bounds of the elements of an array of integers or truth values."""
     element_type = x.shape.element_type
-    widest = integer_bounds(element_type)
+    widest = element_type.bounds
     value = scalar_value(x)
     if value is not None:
         return int(value), int(value)

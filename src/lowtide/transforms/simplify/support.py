@@ -121,11 +121,9 @@ def exact_on_integers(
     return _pair(_elementwise_guard(INTEGERS, of), _elementwise_guard(inexact, of), opcodes)
 
 
-def exact_on_integer_arrays(
-    *opcodes: Opcode, inexact: Kinds = INEXACT, of: tuple[Opcode, ...] = ()
-) -> Callable[[Apply], tuple[Rule, Rule]]:
+def exact_on_integer_arrays(*opcodes: Opcode) -> Callable[[Apply], tuple[Rule, Rule]]:
     """As `exact_on_integers`, with shapes as for `arrays`."""
-    return _pair(_array_guard(INTEGERS, of), _array_guard(inexact, of), opcodes)
+    return _pair(_array_guard(INTEGERS, ()), _array_guard(INEXACT, ()), opcodes)
 
 
 def _pair(

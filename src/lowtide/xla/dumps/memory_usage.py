@@ -1,4 +1,4 @@
-"""`...-memory-usage-report.txt` and its twin in protobuf: what fills each allocation."""
+"""`...-memory-usage-report.txt`: what fills each allocation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from lowtide.ir.buffer import Allocation, AssignedValue, BufferAssignment
-from lowtide.ir.shape import index_text
 from lowtide.records import dataclass
 from lowtide.xla.dumps.buffer_assignment import bytes_text, values_by_allocation
 
@@ -22,27 +21,15 @@ _TAIL: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class AllocationUsage:
-    """What fills one allocation: the names of the values in it, and a table of places by size.
-
-    `cumulative_bytes` counts the allocations of its memory space up to this one, largest first.
-    """
-
-    index: int
-    nbytes: int
-    cumulative_bytes: int
-    cumulative_share: float
-    values: tuple[str, ...]
-    table: str
-
-
-@dataclass(frozen=True, slots=True)
 class MemorySpaceUsage:
-    """The allocations of one memory space, largest first; small ones may be left out."""
+    """The allocations of one memory space, largest first; small ones may be left out.
+
+    Of each there is a table of the places in it, by size.
+    """
 
     colour: int
     nbytes: int
-    allocations: tuple[AllocationUsage, ...]
+    allocations: tuple[str, ...]
 
 
 def memory_usage(assignment: BufferAssignment) -> tuple[MemorySpaceUsage, ...]:
@@ -55,20 +42,13 @@ def memory_usage(assignment: BufferAssignment) -> tuple[MemorySpaceUsage, ...]:
     for colour, allocations in sorted(by_colour.items()):
         total = sum([x.nbytes for x in allocations])
         so_far = 0
-        usages = []
+        tables = []
         for allocation in sorted(allocations, key=lambda x: (-x.nbytes, x.index)):
             so_far += allocation.nbytes
-            values = members[allocation.index]
-            share = so_far / total if total else 1.0
-            names = tuple([_position(x) for x in values])
-            usages.append(
-                AllocationUsage(
-                    allocation.index, allocation.nbytes, so_far, share, names, _table(values)
-                )
-            )
-            if _is_enough(len(usages), share):
+            tables.append(_table(members[allocation.index]))
+            if _is_enough(len(tables), so_far / total if total else 1.0):
                 break
-        spaces.append(MemorySpaceUsage(colour, total, tuple(usages)))
+        spaces.append(MemorySpaceUsage(colour, total, tuple(tables)))
     return tuple(spaces)
 
 
@@ -79,39 +59,9 @@ def memory_usage_text(spaces: Sequence[MemorySpaceUsage]) -> str:
         name = _SPACES.get(space.colour, str(space.colour))
         parts.append(f"Memory Space: {name} (color={space.colour})\n")
         parts.append(f"Total bytes: {space.nbytes} ({bytes_text(space.nbytes)})\n")
-        parts += [f"{x.table}\n" for x in space.allocations]
+        parts += [f"{table}\n" for table in space.allocations]
         parts.append("\n")
     return "".join(parts)
-
-
-def memory_usage_fields(spaces: Sequence[MemorySpaceUsage]) -> dict[str, object]:
-    """Return the fields of a MemoryUsageReportProto, by their names."""
-    return {
-        "memory_space_allocation_entries": [
-            {
-                "total_bytes": space.nbytes,
-                "memory_space_color": space.colour,
-                "allocation_entries": [
-                    {
-                        "index": x.index,
-                        "size": x.nbytes,
-                        "cumulative_size": x.cumulative_bytes,
-                        "cumulative_percentage": x.cumulative_share,
-                        "defining_positions": list(x.values),
-                        "hlo_text": x.table,
-                    }
-                    for x in space.allocations
-                ],
-            }
-            for space in spaces
-        ]
-    }
-
-
-def _position(value: AssignedValue) -> str:
-    if value.instruction.shape.is_tuple:
-        return f"{value.instruction.name} {index_text(value.index)}"
-    return value.instruction.name
 
 
 def _table(values: Sequence[AssignedValue]) -> str:

@@ -10,7 +10,6 @@ from lowtide.ir import Computation, Instruction, Opcode, Shape
 from lowtide.ir.attributes import Constant
 from lowtide.ir.traversal import post_order
 from lowtide.passes.editing import TupleElements, element_index, is_element, make
-from lowtide.passes.matching import integer_bounds
 from lowtide.records import dataclass
 from lowtide.transforms.control_flow.loops import WhileLoop
 
@@ -57,7 +56,7 @@ def affine_values(loop: WhileLoop, steps: int) -> Affines:
             value = _counter(loop, starts, element_index(x))
         else:
             value = _computed(x, found)
-        if value is not None and value.stays_within(*integer_bounds(shape.element_type), steps):
+        if value is not None and value.stays_within(*shape.element_type.bounds, steps):
             found[x] = value
     return found
 
@@ -163,7 +162,7 @@ def _sum(x: Instruction, offset: int, sign: int) -> Instruction:
 
 def constant(parent: Computation, value: int, like: Instruction) -> Instruction:
     """Return a new constant of the type of a scalar, to which `value` wraps around."""
-    low, high = integer_bounds(like.shape.element_type)
+    low, high = like.shape.element_type.bounds
     wrapped = (value - low) % (high - low + 1) + low
     attributes = Constant(literal_of(wrapped, like.shape.element_type))
     return make(parent, Opcode.CONSTANT, like.shape, (), like, attributes)

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from tests.generated.gradients import Tape
 
 from lowtide.builder import Builder, Op
 from lowtide.evaluator import evaluate
 from lowtide.ir import ElementType, array_shape
 from lowtide.ir.attributes import DotDimensions
-from lowtide.testing.gradients import Tape
 
 SIZES = (2, 3, 4)
 Function = Callable[[Tape, Op, Op], Op]

@@ -8,7 +8,7 @@ from typing import Final, final
 from lowtide.backends.build import constant_bytes
 from lowtide.backends.cpu import CpuKernels
 from lowtide.backends.interface import Progress
-from lowtide.codegen.ahead.walk import AheadMemory, AllocationHome, Home, walk_text
+from lowtide.codegen.aot.walk import AllocationHome, AotMemory, Home, walk_text
 from lowtide.codegen.cpu.kernels import Kernels
 from lowtide.codegen.program import thunks_of
 from lowtide.compiler import ModulePlan
@@ -31,7 +31,7 @@ _INSTEAD: Final = "`lowtide run` and `lowtide.compile` run it"
 
 
 @dataclass(frozen=True, slots=True)
-class AheadProgram:
+class AotProgram:
     """A program in an object file, which C calls.
 
     `arena_bytes` is what the caller provides, in memory that begins at a multiple of 64. With
@@ -58,7 +58,7 @@ class AheadProgram:
 
 
 @final
-class AheadBackend:
+class AotBackend:
     """A processor for which an object is made, on which one thread runs it.
 
     `name` is the prefix of the symbols. With `weights_apart` constants are not in the object.
@@ -74,20 +74,20 @@ class AheadBackend:
         """The same as for programs of this process, but that no library is there."""
         return CPU_ALONE
 
-    def kernels(self) -> AheadKernels:
+    def kernels(self) -> AotKernels:
         """Return the kernels for one module."""
-        return AheadKernels(self)
+        return AotKernels(self)
 
-    def tuned_kernels(self) -> Iterator[AheadKernels]:
+    def tuned_kernels(self) -> Iterator[AotKernels]:
         """Yield none: the processor is elsewhere."""
         yield from ()
 
 
 @final
-class AheadKernels:
+class AotKernels:
     """The kernels of a module for an object; see `interface.KernelSet`."""
 
-    def __init__(self, backend: AheadBackend) -> None:
+    def __init__(self, backend: AotBackend) -> None:
         self._backend = backend
         self._kernels = Kernels(backend.target, 1)
         self._plain = CpuKernels(self._kernels, ObjectCache(None))
@@ -100,7 +100,7 @@ class AheadKernels:
         """Return the bytes that an instruction needs while it runs."""
         return self._plain.scratch_bytes(instruction)
 
-    def program(self, plan: ModulePlan, progress: Progress | None = None) -> AheadProgram:
+    def program(self, plan: ModulePlan, progress: Progress | None = None) -> AotProgram:
         """Return the object of a plan that has the scratch of these kernels.
 
         Raises UnsupportedOpError where the program calls functions of this process.
@@ -119,10 +119,10 @@ class AheadKernels:
             weights = _laid_out(constants, homes, len(interface.arguments))
         placed = whole_allocations(interface)
         copied = {i: x.place for i, x in enumerate(interface.results) if i not in placed}
-        memory = AheadMemory(homes, constants, copied)
+        memory = AotMemory(homes, constants, copied)
         name = f"{backend.name}_run"
         text = walk_text(name, thunks, written.entries, written.texts, memory)
-        return AheadProgram(
+        return AotProgram(
             backend.name,
             plan.module.name,
             backend.target,

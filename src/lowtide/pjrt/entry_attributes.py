@@ -1,4 +1,4 @@
-"""Marks on the arguments and results of a program in StableHLO that HLO has no place for."""
+"""Attributes of the arguments and results of a program in StableHLO that HLO has no place for."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _USUAL: Final = frozenset({"", "default", _AUTO})
 
 
 @dataclass(frozen=True, slots=True)
-class EntryMarks:
+class EntryAttributes:
     """Layouts by their text and kinds of memory, of each argument and of each result; "" for none.
 
-    Where a program has no marks at all, the four are empty.
+    Where a program has no such attributes, the four are empty.
     """
 
     argument_layouts: tuple[str, ...] = ()
@@ -37,11 +37,11 @@ class EntryMarks:
     result_memories: tuple[str, ...] = ()
 
 
-def entry_marks(code: bytes) -> EntryMarks:
-    """Return the marks of a program as JAX hands it in; nothing is parsed where it has none."""
+def entry_attributes(code: bytes) -> EntryAttributes:
+    """Return those of a program as JAX hands it in; nothing is parsed where it has none."""
     # The names of attributes stand in the bytes as they are.
     if _LAYOUT.encode() not in code and _MEMORY.encode() not in code:
-        return EntryMarks()
+        return EntryAttributes()
     from jaxlib.mlir import ir
 
     library: Any = ir
@@ -50,7 +50,7 @@ def entry_marks(code: bytes) -> EntryMarks:
         (main,) = [x for x in module.body.operations if _name(x) == "main"]
         arguments = _attributes(library, main, "arg_attrs")
         results = _attributes(library, main, "res_attrs")
-        return EntryMarks(
+        return EntryAttributes(
             _texts(arguments, _LAYOUT),
             _texts(results, _LAYOUT),
             _texts(arguments, _MEMORY),
@@ -74,8 +74,8 @@ def _texts(dictionaries: Sequence[Any], name: str) -> tuple[str, ...]:
     return tuple([str(x[name].value) if name in x else "" for x in dictionaries])
 
 
-def mark_entry(module: Module, marks: EntryMarks) -> None:
-    """Give a module the layouts that its marks ask for, row-major where they ask for none.
+def apply_entry_attributes(module: Module, asked: EntryAttributes) -> None:
+    """Give a module the layouts that are asked for, row-major where none are.
 
     Those of results that are left to the compiler follow from the arguments'.
 
@@ -84,12 +84,12 @@ def mark_entry(module: Module, marks: EntryMarks) -> None:
     """
     program = module.entry_layout or module.entry.program_shape
     parameters = [
-        _laid_out(shape, _at(marks.argument_layouts, i))
+        _laid_out(shape, _at(asked.argument_layouts, i))
         for i, shape in enumerate(program.parameters)
     ]
     given, names, result = tuple(parameters), program.parameter_names, program.result
     module.entry_layout = ProgramShape(given, result, names)
-    modes = list(marks.result_layouts)
+    modes = list(asked.result_layouts)
     if _AUTO in modes:
         pairs = zip(modes, chosen_layouts(module), strict=True)
         modes = [str(layout) if mode == _AUTO else mode for mode, layout in pairs]
@@ -98,8 +98,8 @@ def mark_entry(module: Module, marks: EntryMarks) -> None:
     result = tuple_shape(leaves) if result.is_tuple else leaves[0]
     module.entry_layout = ProgramShape(given, result, names)
     kept = [
-        (_ATTRIBUTES[0], marks.argument_memories),
-        (_ATTRIBUTES[1], marks.result_memories),
+        (_ATTRIBUTES[0], asked.argument_memories),
+        (_ATTRIBUTES[1], asked.result_memories),
     ]
     added = [(name, ",".join(kinds)) for name, kinds in kept if any(kinds)]
     module.frontend_attributes = (*module.frontend_attributes, *added)

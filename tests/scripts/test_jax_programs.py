@@ -2,9 +2,9 @@ import sys
 
 import numpy as np
 import pytest
+from benchmarks.jax_programs import MEMORY_SCHEDULER, jax_programs
 
 from lowtide.evaluator import evaluate
-from lowtide.testing.jax_programs import MEMORY_SCHEDULER, jax_programs
 
 FILE = """
 import argparse

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from lowtide.backends.ahead.backend import AheadProgram
+from lowtide.backends.aot.backend import AotProgram
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.shape import Shape
 from lowtide.runtime.cpu.arena import LINE
@@ -14,7 +14,7 @@ from lowtide.runtime.cpu.arguments import alignment
 _OF_LIBC: Final = frozenset({"memcpy", "memmove", "memset"})
 
 
-def ahead_files(program: AheadProgram) -> Mapping[str, bytes]:
+def aot_files(program: AotProgram) -> Mapping[str, bytes]:
     """Return the contents of a program's files by name: what a C or C++ program needs to use it."""
     name = program.name
     files = {
@@ -28,7 +28,7 @@ def ahead_files(program: AheadProgram) -> Mapping[str, bytes]:
     return files
 
 
-def _c_header(program: AheadProgram) -> str:
+def _c_header(program: AotProgram) -> str:
     name, upper = program.name, program.name.upper()
     arguments, results = program.interface.arguments, program.interface.results
     count = len(arguments) + (program.weights is not None)
@@ -104,7 +104,7 @@ def _nbytes(shape: Shape) -> int:
     return DTYPES[shape.element_type].itemsize * shape.element_count
 
 
-def _cpp_header(program: AheadProgram) -> str:
+def _cpp_header(program: AotProgram) -> str:
     name, upper = program.name, program.name.upper()
     return f"""/* {program.module} as a class of C++ that holds the arena. */
 #ifndef LOWTIDE_{upper}_HPP
@@ -136,7 +136,7 @@ private:
 """
 
 
-def _cmake(program: AheadProgram) -> str:
+def _cmake(program: AotProgram) -> str:
     name = program.name
     libraries = [x for x in program.needs if x not in _OF_LIBC]
     lines = [

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+from tests.generated.gradients import Tape
+
 from lowtide.builder import Builder
 from lowtide.builder.values import Op
 from lowtide.ir import ElementType, Module, array_shape
 from lowtide.ir.attributes import DotDimensions
-from lowtide.testing.gradients import Tape
 
 BATCH, LENGTH, WIDTH, HEADS, INNER = 4, 64, 128, 4, 512
 """Sequences, positions, features of a position, heads, features inside the second half."""

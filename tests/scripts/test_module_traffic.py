@@ -1,6 +1,7 @@
 """Bytes moved and kernels started by a program."""
 
-from lowtide.analysis.traffic import Traffic, module_traffic
+from benchmarks.module_traffic import Traffic, module_traffic
+
 from lowtide.frontend.hlo_text import parse_hlo
 
 SCALE = """

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from lowtide.backends.ahead.backend import AheadBackend, AheadProgram
-from lowtide.backends.ahead.files import ahead_files
+from lowtide.backends.aot.backend import AotBackend, AotProgram
+from lowtide.backends.aot.files import aot_files
 from lowtide.backends.build import build
 from lowtide.compiler import PlanOptions
 from lowtide.files.writing import write_file
@@ -23,7 +23,7 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
-class AheadRequest:
+class AotRequest:
     """What an object is to be: its processor, the prefix of its names, where its constants are.
 
     With `weights_apart` they are in a file of their own. Raises InputError for a name that is no
@@ -40,27 +40,25 @@ class AheadRequest:
             raise InputError(f"the name {self.name!r} is to be letters, digits and underscores")
         self.backend()
 
-    def backend(self) -> AheadBackend:
+    def backend(self) -> AotBackend:
         """Return the backend that makes the object."""
         try:
             target = named_target(self.target)
         except ValueError as error:
             raise InputError(str(error)) from None
-        return AheadBackend(target, self.name, weights_apart=self.weights_apart)
+        return AotBackend(target, self.name, weights_apart=self.weights_apart)
 
 
 @dataclass(frozen=True, slots=True)
-class AheadResult:
+class AotResult:
     """A program in an object, and the memory report of its plan."""
 
-    program: AheadProgram
+    program: AotProgram
     memory: dict[str, Any]
 
 
 @without_collection()
-def compile_ahead(
-    module: Module, request: AheadRequest, options: Options | None = None
-) -> AheadResult:
+def compile_aot(module: Module, request: AotRequest, options: Options | None = None) -> AotResult:
     """Return the object of a module, which is not changed.
 
     Raises UnsupportedOpError for an operation without native code, and for one that needs the
@@ -71,14 +69,14 @@ def compile_ahead(
         raise InputError(f"{module.name} runs on several devices; an object runs on one")
     options = options or Options()
     found = build(module, request.backend(), PlanOptions.of(options), options.memory)
-    return AheadResult(found.program, dict(found.plan.report.to_json()))
+    return AotResult(found.program, dict(found.plan.report.to_json()))
 
 
-def write_ahead(program: AheadProgram, folder: Path) -> list[Path]:
+def write_aot(program: AotProgram, folder: Path) -> list[Path]:
     """Write a program's files into a folder, which is made; return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
-    for name, content in ahead_files(program).items():
+    for name, content in aot_files(program).items():
         paths.append(folder / name)
         write_file(paths[-1], partial(_write, content))
     return paths

@@ -18,8 +18,8 @@ POLL_SECONDS = 0.01
 ASKING = """
 import sys, time
 sys.path[:0] = {path!r}
-from lowtide.testing.asked_process import AskedProcess
-from tests.testing.test_asked_process import compute_for_ever
+from benchmarks.asked_process import AskedProcess
+from tests.scripts.test_asked_process import compute_for_ever
 
 if __name__ == "__main__":
     asked = AskedProcess(compute_for_ever, 1e9)

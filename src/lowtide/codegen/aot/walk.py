@@ -42,7 +42,7 @@ class AllocationHome:
 
 
 @dataclass(frozen=True, slots=True)
-class AheadMemory:
+class AotMemory:
     """The memory of a program: of each allocation its home, and the bytes of constants.
 
     `results` are slices that are copied to the arrays of results at the end, by their numbers.
@@ -58,7 +58,7 @@ def walk_text(
     thunks: Sequence[Thunk],
     kernels: Sequence[KernelEntry],
     kernel_texts: Sequence[str],
-    memory: AheadMemory,
+    memory: AotMemory,
 ) -> str:
     """Return a module with `i32 name(ptr arena, ptr args, ptr results)` and all that it calls.
 
@@ -88,7 +88,7 @@ class _Walk(ThunkWriter):
         self._table = f.stack("ptr", max(calls, default=1) or 1, 8)
         self._bases: dict[int, str] = {}
 
-    def find(self, thunks: Sequence[Thunk], memory: AheadMemory) -> None:
+    def find(self, thunks: Sequence[Thunk], memory: AotMemory) -> None:
         """Find the address of each slice, and copy arguments that results overwrite."""
         f = self.f
         for x in (*slices_touched(thunks), *memory.results.values()):
@@ -96,7 +96,7 @@ class _Walk(ThunkWriter):
                 base = self._base(x.allocation, memory)
                 self.addresses[x] = f.gep(base, x.offset)
 
-    def hand_out(self, memory: AheadMemory) -> None:
+    def hand_out(self, memory: AotMemory) -> None:
         """Copy results to the arrays that the caller gives for them."""
         for number, place in memory.results.items():
             if place.nbytes:
@@ -114,13 +114,13 @@ class _Walk(ThunkWriter):
     def after_trip(self, thunk: WhileThunk) -> None:
         """Nobody ends a run."""
 
-    def _base(self, allocation: int, memory: AheadMemory) -> str:
+    def _base(self, allocation: int, memory: AotMemory) -> str:
         found = self._bases.get(allocation)
         if found is None:
             found = self._bases[allocation] = self._begun(allocation, memory)
         return found
 
-    def _begun(self, allocation: int, memory: AheadMemory) -> str:
+    def _begun(self, allocation: int, memory: AotMemory) -> str:
         """The address at which an allocation begins."""
         f, where = self.f, memory.homes[allocation]
         if where.home is Home.ARENA:

@@ -10,9 +10,9 @@ import pytest
 from tests.frontend.tflite.making import Graph, model_bytes
 
 import lowtide
-from lowtide.backends.ahead.files import _c_string
+from lowtide.backends.aot.files import _c_string
 from lowtide.cli.main import main
-from lowtide.client.ahead import AheadRequest, compile_ahead, write_ahead
+from lowtide.client.aot import AotRequest, compile_aot, write_aot
 from lowtide.ir.errors import InputError, UnsupportedOpError
 from lowtide.llvm.named_targets import NAMED_TARGETS
 
@@ -160,8 +160,8 @@ def arrays_of(value):
 
 def run_in_c(module, folder, request, arguments, wanted, *, around=()):
     """Results of a C program that links the object, beside the list of what it is given."""
-    made = compile_ahead(module, request).program
-    write_ahead(made, folder)
+    made = compile_aot(module, request).program
+    write_aot(made, folder)
     name = request.name
     given = [np.asarray(x) for x in arguments]
     if made.weights is not None:
@@ -196,8 +196,8 @@ def test_a_c_program_computes_what_the_evaluator_does(name, tmp_path):
     arguments = arguments_of(module)
     wanted = arrays_of(lowtide.evaluate(module, arguments))
     for target in ("cpu", "x86-64"):
-        if target == "cpu" or "x86" in AheadRequest().backend().target.triple:
-            request = AheadRequest(target, "thing")
+        if target == "cpu" or "x86" in AotRequest().backend().target.triple:
+            request = AotRequest(target, "thing")
             assert_close(run_in_c(module, tmp_path, request, arguments, wanted), wanted)
 
 
@@ -208,7 +208,7 @@ def test_no_byte_outside_is_touched(tmp_path):
     arguments = arguments_of(module)
     wanted = arrays_of(lowtide.evaluate(module, arguments))
     around = ("valgrind", "--quiet", "--error-exitcode=9", "--leak-check=no")
-    request = AheadRequest("x86-64-v2")
+    request = AotRequest("x86-64-v2")
     assert_close(run_in_c(module, tmp_path, request, arguments, wanted, around=around), wanted)
 
 
@@ -217,7 +217,7 @@ def test_weights_lie_in_a_file_of_their_own(tmp_path):
     module = lowtide.parse_hlo(PERCEPTRON)
     arguments = arguments_of(module)
     wanted = arrays_of(lowtide.evaluate(module, arguments))
-    request = AheadRequest(weights_apart=True)
+    request = AotRequest(weights_apart=True)
     assert_close(run_in_c(module, tmp_path, request, arguments, wanted), wanted)
     assert "#define MODEL_WEIGHTS 2" in (tmp_path / "model.h").read_text()
     damaged = np.zeros((tmp_path / "model.weights").stat().st_size, np.uint8)
@@ -230,7 +230,7 @@ def test_weights_lie_in_a_file_of_their_own(tmp_path):
 @pytest.mark.parametrize("target", NAMED_TARGETS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_objects_need_nothing_but_copies(name, target):
-    made = compile_ahead(lowtide.parse_hlo(PROGRAMS[name]), AheadRequest(target)).program
+    made = compile_aot(lowtide.parse_hlo(PROGRAMS[name]), AotRequest(target)).program
     allowed = {"memcpy", "memmove", "memset"}
     if target in ("x86-64", "x86-64-v2"):
         allowed |= {"fma", "fmaf"}
@@ -239,7 +239,7 @@ def test_objects_need_nothing_but_copies(name, target):
 
 @pytest.mark.skipif(shutil.which("nm") is None, reason="no nm")
 def test_the_symbols_are_those_that_nm_finds(tmp_path):
-    made = compile_ahead(lowtide.parse_hlo(RECURRENCE), AheadRequest("x86-64")).program
+    made = compile_aot(lowtide.parse_hlo(RECURRENCE), AotRequest("x86-64")).program
     path = tmp_path / "model.o"
     path.write_bytes(made.object)
     listed = subprocess.run(["nm", path], check=True, capture_output=True, text=True).stdout
@@ -251,8 +251,8 @@ def test_the_symbols_are_those_that_nm_finds(tmp_path):
 @needs_c
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="no cmake")
 def test_cmake_and_the_wrapper_of_cpp(tmp_path):
-    made = compile_ahead(lowtide.parse_hlo(PERCEPTRON), AheadRequest("cpu", "net")).program
-    write_ahead(made, tmp_path / "net")
+    made = compile_aot(lowtide.parse_hlo(PERCEPTRON), AotRequest("cpu", "net")).program
+    write_aot(made, tmp_path / "net")
     (tmp_path / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.15)\nproject(p LANGUAGES C CXX)\n"
         "set(CMAKE_CXX_STANDARD 17)\nadd_subdirectory(net)\nadd_executable(p main.cpp)\n"
@@ -273,8 +273,7 @@ def test_cmake_and_the_wrapper_of_cpp(tmp_path):
 
 def test_equal_modules_give_equal_bytes():
     first, second = [
-        compile_ahead(lowtide.parse_hlo(CONVOLUTION), AheadRequest("aarch64")).program
-        for _ in range(2)
+        compile_aot(lowtide.parse_hlo(CONVOLUTION), AotRequest("aarch64")).program for _ in range(2)
     ]
     assert first.object == second.object
 
@@ -285,14 +284,14 @@ def test_what_needs_the_process_is_refused_by_name():
         'custom-call(x), custom_call_target="outside", api_version=API_VERSION_STATUS_RETURNING }'
     )
     with pytest.raises(UnsupportedOpError, match="%bad"):
-        compile_ahead(lowtide.parse_hlo(factor), AheadRequest())
+        compile_aot(lowtide.parse_hlo(factor), AotRequest())
 
 
 def test_wrong_requests():
     with pytest.raises(InputError, match=r"no processor 'z80'.* x86-64-v3"):
-        AheadRequest("z80")
+        AotRequest("z80")
     with pytest.raises(InputError, match="letters, digits"):
-        AheadRequest("cpu", "1 2")
+        AotRequest("cpu", "1 2")
 
 
 def test_the_command(lowtide_command, tmp_path):

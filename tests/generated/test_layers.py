@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from tests.generated.layers import layered_module
 
 from lowtide import compiler
 from lowtide.evaluator import evaluate
 from lowtide.testing.check_pass import seeded_arguments
-from lowtide.testing.layers import layered_module
 from lowtide.verifier import verify
 
 
