@@ -79,9 +79,7 @@ TABLE: Final[Mapping[str, ListedPass]] = {
     "conditional-to-select": ListedPass("transforms.control_flow.conditional_to_select", _CHOICE),
     "constant-folding": ListedPass("transforms.constant_folding", needs([Opcode.CONSTANT])),
     "copy-sinking": ListedPass("transforms.layout.copy_sinking", needs([Opcode.COPY])),
-    "counted-indices": ListedPass(
-        "transforms.counted_indices", needs([Opcode.GATHER, Opcode.SCATTER], [Opcode.IOTA])
-    ),
+    "counted-values": ListedPass("transforms.counted_values", needs([Opcode.IOTA])),
     "cse": ListedPass("transforms.common_subexpressions"),
     "dce": ListedPass("passes.dead_code"),
     "dot-dimension-splitter": ListedPass(
