@@ -43,7 +43,7 @@ _BATCH_NORM: Final = (
 _OUTSIDE_CORE: Final = needs(
     [
         *_BATCH_NORM,
-        *(Opcode.GATHER, Opcode.LOGISTIC, Opcode.MAP, Opcode.REDUCE_WINDOW, Opcode.RNG),
+        *(Opcode.FFT, Opcode.GATHER, Opcode.LOGISTIC, Opcode.MAP, Opcode.REDUCE_WINDOW, Opcode.RNG),
         *(Opcode.SCALED_DOT, Opcode.SCAN, Opcode.SCATTER),
         *(Trait.MIXED, Trait.SEVERAL_RESULTS, Trait.TOTAL_ORDER),
     ]
