@@ -8,7 +8,13 @@ from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Opcode
 from lowtide.ir.attributes import Fft
 from lowtide.transforms.expand.legalize import legalize
-from lowtide.transforms.expand.rough_fft import LEAST_LENGTH, MOST_IN_CACHES, smooth_length
+from lowtide.transforms.expand.rough_fft import (
+    FEW_LINES,
+    LEAST_LENGTH,
+    MOST_IN_CACHES,
+    MOST_LINES,
+    smooth_length,
+)
 
 PRIME = 67
 LONG_PRIME = 2053
@@ -62,8 +68,11 @@ def test_rough_lengths_are_convolutions(kind, lines, n, wide):
 
 @pytest.mark.parametrize(
     ("lines", "n"),
-    [(1, 61), (1, 17 * 19 * 23), (5, PRIME), (1, 4096), (1, 0)],
-    ids=["short", "small factors", "many lines", "a power of two", "nothing"],
+    [
+        *((1, 61), (1, 17 * 19 * 23), (1, 4096), (1, 0)),
+        *((FEW_LINES + 1, PRIME), (MOST_LINES + 1, LONG_PRIME), (0, PRIME)),
+    ],
+    ids=["short", "small factors", "a power of two", "nothing", "many", "many long", "none"],
 )
 def test_other_lengths_stay(lines, n):
     module = _module("FFT", lines, n)

@@ -1,4 +1,4 @@
-"""Fourier transforms of a few lines, or long ones, whose length has a large prime factor.
+"""Fourier transforms of a few lines whose length has a large prime factor.
 
 Such a transform is a convolution, which transforms of another length compute. Kernels that
 transform as many lines at a time as a vector has lanes do the same within, where there are as many
@@ -27,6 +27,9 @@ LEAST_LENGTH: Final = 64
 FEW_LINES: Final = 4
 """So many fill at most half of a vector."""
 
+MOST_LINES: Final = 16
+"""So many take no more memory, each by itself, than a vector of them."""
+
 MOST_IN_CACHES: Final = 2048
 """The longest lines of which a vector's worth is convolved in the caches."""
 
@@ -37,7 +40,7 @@ _RADICES: Final = (2, 3, 5, 7, 11, 13, 17, 19, 23)
 def write_rough_fft(x: Instruction, at: Rewriter) -> Made:
     """fft(x) => chirp * ifft(fft(pad(x * chirp)) * filter)
 
-    Those of several dimensions stay, and those of many short lines.
+    Those of several dimensions stay, and those of many lines.
     """
     attributes = x.attributes_as(Fft)
     if len(attributes.length) != 1 or not _is_worth_it(x, attributes.length[0]):
@@ -54,8 +57,8 @@ def write_rough_fft(x: Instruction, at: Rewriter) -> Made:
 
 def _is_worth_it(x: Instruction, n: int) -> bool:
     lines = prod(x.shape.dimensions[:-1])
-    is_wanted = lines > 0 and n >= LEAST_LENGTH and (lines <= FEW_LINES or n > MOST_IN_CACHES)
-    return is_wanted and _rest(n) > 1
+    most = MOST_LINES if n > MOST_IN_CACHES else FEW_LINES
+    return 0 < lines <= most and n >= LEAST_LENGTH and _rest(n) > 1
 
 
 def _rest(n: int) -> int:
