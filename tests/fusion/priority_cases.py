@@ -302,6 +302,12 @@ CASES: list[tuple[str, str, str]] = [
         "loop(x): i j m z a | loop(x): i j m z b",
     ),
     (
+        "an expensive function of an iota is not computed for each row",
+        "x: f32[256,256]; i = f32[256] iota(), iota_dimension=0; p = f32[256] sine(i); "
+        "w = f32[256,256] broadcast(p), dimensions={1}; a = f32[256,256] add(x, w)",
+        "loop(): i p | loop(p, x): w a",
+    ),
+    (
         "an iota that is also a result",
         "x: f32[64]; i = s32[64] iota(), iota_dimension=0; c = f32[64] convert(i); "
         "a = f32[64] add(c, x); t = (s32[64], f32[64]) tuple(i, a)",

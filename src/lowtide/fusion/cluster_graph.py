@@ -82,10 +82,13 @@ class ClusterGraph:
     # -- changes -------------------------------------------------------------------------------
 
     def spread_free_values(self) -> None:
-        """Compute constants, iotas and what is made of them wherever they are read."""
+        """Compute constants, iotas and what is cheaply made of them wherever they are read."""
+        dear = self.target.machine.transcendental_seconds
         for root in self.order:
             cluster = self.owner.get(root)
-            if cluster is not None and cluster.is_free and cluster.kind is KernelKind.LOOP:
+            if cluster is None or not cluster.is_free or cluster.kind is not KernelKind.LOOP:
+                continue
+            if cluster.seconds < dear * root.shape.element_count:
                 joints = [(x, joined(cluster, x, self.target)) for x in self.reading(root)]
                 self.absorb(
                     cluster, [(x, joint) for x, joint in joints if isinstance(joint, Joint)]

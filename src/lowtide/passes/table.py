@@ -43,7 +43,7 @@ _BATCH_NORM: Final = (
 _OUTSIDE_CORE: Final = needs(
     [
         *_BATCH_NORM,
-        *(Opcode.GATHER, Opcode.LOGISTIC, Opcode.MAP, Opcode.REDUCE_WINDOW, Opcode.RNG),
+        *(Opcode.FFT, Opcode.GATHER, Opcode.LOGISTIC, Opcode.MAP, Opcode.REDUCE_WINDOW, Opcode.RNG),
         *(Opcode.SCALED_DOT, Opcode.SCAN, Opcode.SCATTER),
         *(Trait.MIXED, Trait.SEVERAL_RESULTS, Trait.TOTAL_ORDER),
     ]
@@ -79,9 +79,7 @@ TABLE: Final[Mapping[str, ListedPass]] = {
     "conditional-to-select": ListedPass("transforms.control_flow.conditional_to_select", _CHOICE),
     "constant-folding": ListedPass("transforms.constant_folding", needs([Opcode.CONSTANT])),
     "copy-sinking": ListedPass("transforms.layout.copy_sinking", needs([Opcode.COPY])),
-    "counted-indices": ListedPass(
-        "transforms.counted_indices", needs([Opcode.GATHER, Opcode.SCATTER], [Opcode.IOTA])
-    ),
+    "counted-values": ListedPass("transforms.counted_values", needs([Opcode.IOTA])),
     "cse": ListedPass("transforms.common_subexpressions"),
     "dce": ListedPass("passes.dead_code"),
     "dot-dimension-splitter": ListedPass(

@@ -122,7 +122,12 @@ CASES = (
         "x: f32[4]; c: f32[4] = 2; a = f32[4] power(x, c)",
         "x: f32[4]; a = f32[4] multiply(x, x)",
     ),
-    ("power of 1/2 stays", "x: f32[4]; c: f32[4] = 0.5; a = f32[4] power(x, c)", None),
+    (
+        "power of 1/2",
+        "x: f32[4]; c: f32[4] = 0.5; a = f32[4] power(x, c)",
+        "x: f32[4]; d: f32[4] = -inf; p = pred[4] compare(x, d), direction=EQ; e: f32[4] = inf; "
+        "r = f32[4] sqrt(x); z: f32[4] = 0; s = f32[4] add(r, z); a = f32[4] select(p, e, s)",
+    ),
     (
         "power of -1",
         "x: f32[4]; c: f32[4] = -1; a = f32[4] power(x, c)",

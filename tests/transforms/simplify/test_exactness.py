@@ -23,6 +23,7 @@ EXACT = [
 ]
 OPEN = {
     "power-two": "no accuracy is asked of powers, and a product is rounded once",
+    "power-half": "no accuracy is asked of powers, and a root is rounded once",
     "power-minus-one": "no accuracy is asked of powers, and a quotient is rounded once",
     "reduce-of-concatenate": "no order is asked of reductions",
 }

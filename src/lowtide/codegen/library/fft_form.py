@@ -16,7 +16,7 @@ from lowtide.ir import Instruction
 from lowtide.ir.attributes import Fft
 from lowtide.records import dataclass
 
-RADICES: Final = (4, 2, 3, 5, 7, 11, 13)
+RADICES: Final = (4, 2, 3, 5, 7, 11, 13, 17, 19, 23)
 """The lengths of transforms that are written out; greater primes go by convolution."""
 
 LEAST_FOLDED: Final = 1024

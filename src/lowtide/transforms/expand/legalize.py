@@ -16,6 +16,7 @@ from lowtide.transforms.expand import (
     logistic,
     map,
     mixed_types,
+    rough_fft,
     scaled_dot,
     scan,
     simple_scatter,
@@ -36,8 +37,9 @@ CORE: Final = frozenset(Opcode) - EXPANDED
 """The operations that code has to be generated for.
 
 After `legalize`, gathers and scatters among them have their index vectors last, no window of a
-reduce-window is cumulative, no reduction looks for a place, scans are chains of elements, and
-element-wise operations compute in one floating point type.
+reduce-window is cumulative, no reduction looks for a place, scans are chains of elements, no few
+lines are transformed whose length has a large prime factor, and element-wise operations compute in
+one floating point type.
 
 Operations stay in the core where one kernel moves less memory than what can be written in their
 place: select-and-scatter (no places in memory), topk (no sorted rows), rng-bit-generator (no words
@@ -85,6 +87,7 @@ _RULES: Final = (
     *logistic.RULES,
     *map.RULES,
     *mixed_types.RULES,
+    *rough_fft.RULES,
     *scaled_dot.RULES,
     *scan.RULES,
     *simple_scatter.RULES,

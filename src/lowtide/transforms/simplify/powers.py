@@ -84,15 +84,24 @@ def power_minus_small(power: Instruction, at: Rewriter) -> Made:
     return _one_over(at, x * x if exponent == -2 else x * x * x)
 
 
-@elementwise(Opcode.POWER, on=FLOATS, exact=False)
+@elementwise(Opcode.POWER, on=FLOATS)
 def power_half(power: Instruction, at: Rewriter) -> Made:
-    """x ** 0.5 => sqrt(x), x ** 1.5 => x * sqrt(x); not so for -0 and -inf"""
-    exponent = _constant_exponent(power)
-    if exponent not in (0.5, 1.5):
+    """x ** 0.5 => sqrt(x) + 0, the power correctly rounded, of -0 too; infinity where x is -inf"""
+    if _constant_exponent(power) != 0.5:
+        return None
+    x, shape = at(power.operands[0]), power.shape
+    root = at.build.sqrt(x) + splat(at, 0, shape)
+    is_lowest = at.build.compare(x, splat(at, -np.inf, shape), "EQ")
+    return at.build.select(is_lowest, splat(at, np.inf, shape), root)
+
+
+@elementwise(Opcode.POWER, on=FLOATS, exact=False)
+def power_three_halves(power: Instruction, at: Rewriter) -> Made:
+    """x ** 1.5 => x * sqrt(x); not so for -inf"""
+    if _constant_exponent(power) != 1.5:
         return None
     x = at(power.operands[0])
-    root = at.build.sqrt(x)
-    return root if exponent == 0.5 else x * root
+    return x * at.build.sqrt(x)
 
 
 @elementwise(Opcode.POWER, on=FLOATS, exact=False)
@@ -296,6 +305,7 @@ RULES: Final = (
     power_minus_one,
     power_minus_small,
     power_half,
+    power_three_halves,
     power_minus_half,
     power_of_one,
     power_of_power,

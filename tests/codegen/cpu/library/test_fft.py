@@ -20,7 +20,10 @@ CASES = [
     ((5,), 1),
     ((3, 8), 1),
     ((40, 37), 1),  # a prime, by convolution
+    ((2, 67), 1),  # the same by other transforms
     ((7, 143), 1),
+    ((5, 17 * 19), 1),
+    ((3, 23 * 4), 1),
     ((40, 48), 1),
     ((1, 1000), 1),  # two shorter transforms
     ((2, 5000), 1),
@@ -105,9 +108,9 @@ ENTRY main {
 
 def test_factors():
     assert factors_of(360) == [4, 2, 3, 3, 5]
-    assert factors_of(34) is None
+    assert factors_of(2 * 29) is None
     assert halves_of(1000) == (25, 40)
-    assert halves_of(17 * 17) is None
+    assert halves_of(29 * 29) is None
 
 
 @pytest.mark.parametrize("size", [48, 35])

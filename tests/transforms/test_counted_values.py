@@ -1,10 +1,11 @@
-"""Indices that are known before a program runs, and those that are not."""
+"""Indices and tables that are known before a program runs, and those that are not."""
 
+import numpy as np
 import pytest
 
 from lowtide.ir import Opcode
 from lowtide.testing.check_pass import check_pass
-from lowtide.transforms.counted_indices import MOST_INDICES, fold_counted_indices
+from lowtide.transforms.counted_values import MOST_INDICES, MOST_OF_TABLE, fold_counted_values
 
 HALVES = """
   i = s32[{0}] iota(), iota_dimension=0
@@ -29,7 +30,7 @@ def _module(halves: str, taking: str) -> str:
 
 
 def _is_folded(module) -> bool:
-    return bool(fold_counted_indices(module))
+    return bool(fold_counted_values(module))
 
 
 def _indices(module, opcode: Opcode):
@@ -67,3 +68,49 @@ def test_indices_of_iotas_are_computed(opcode, taking):
 def test_other_indices_stay(text):
     module = check_pass(_is_folded, text, changed=False)
     assert _indices(module, Opcode.GATHER).opcode is not Opcode.CONSTANT
+
+
+def _positions(count: int, of: str) -> str:
+    return f"""HloModule m
+ENTRY e {{
+  x = f32[3,{count}] parameter(0)
+  y = f32[{count}] parameter(1)
+  i = f32[{count}] iota(), iota_dimension=0
+  angle = f32[{count}] multiply(i, {of})
+  sine = f32[{count}] sine(angle)
+  sines = f32[3,{count}] broadcast(sine), dimensions={{1}}
+  ROOT z = f32[3,{count}] multiply(x, sines)
+}}"""
+
+
+def test_tables_of_functions_of_iotas_are_computed():
+    module = check_pass(_is_folded, _positions(5, "i"), evaluate=True)
+    opcodes = {x.opcode for x in module.entry.instructions.values()}
+    assert Opcode.BROADCAST in opcodes
+    assert not opcodes & {Opcode.SINE, Opcode.IOTA}
+    (table,) = [x for x in module.entry.instructions.values() if x.opcode is Opcode.CONSTANT]
+    np.testing.assert_allclose(
+        table.attributes.literal.array, np.sin(np.arange(5.0) ** 2), rtol=1e-6
+    )
+
+
+def test_a_table_that_is_the_result_is_computed():
+    text = (
+        "HloModule m\nENTRY e {\n i = f32[4] iota(), iota_dimension=0\n ROOT s = f32[4] log(i)\n}"
+    )
+    module = check_pass(_is_folded, text, evaluate=True)
+    assert module.entry.root.opcode is Opcode.CONSTANT
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _positions(5, "y"),
+        _positions(MOST_OF_TABLE + 1, "i"),
+        _positions(5, "i").replace("sine(angle)", "negate(angle)"),
+    ],
+    ids=["an argument", "many", "cheap"],
+)
+def test_other_tables_stay(text):
+    module = check_pass(_is_folded, text, changed=False)
+    assert Opcode.IOTA in {x.opcode for x in module.entry.instructions.values()}
