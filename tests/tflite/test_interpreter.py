@@ -379,3 +379,8 @@ def test_a_damaged_archive_is_one_error(tmp_path, capsys):
     Path(path).write_bytes(data)
     assert main(["run", path]) == 1
     assert "the archive is damaged at a.tflite" in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there_is_one_error(tmp_path):
+    with pytest.raises(InputError, match=r"none\.tflite: cannot be read: no such file"):
+        Interpreter(str(tmp_path / "none.tflite"))
