@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pytest
 from tests.onnx.models import FLOAT, helper, model, tensor
 
 from lowtide.onnx import InferenceSession
