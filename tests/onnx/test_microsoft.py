@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pytest
 from tests.onnx.models import FLOAT, helper, model, tensor
 
 from lowtide.onnx import InferenceSession
@@ -137,12 +138,16 @@ def test_group_query_attention_of_several_tokens():
     check_grouped(3, [2, 4])
 
 
-def test_products_with_packed_weights():
-    x, k, n, block = drawn(2, 40), 40, 5, 16
+@pytest.mark.parametrize("rows", [(2,), (2, 3)])
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_products_with_packed_weights(bits, rows):
+    """Columns of x are put in the order in which bytes have the numbers; 40 fill no block."""
+    x, k, n, block, parts = drawn(*rows, 40), 40, 5, 16, 8 // bits
     count = -(-k // block)
-    numbers = RANDOM.integers(0, 16, (n, count * block)).astype(np.uint8)
-    packed = (numbers[:, ::2] | numbers[:, 1::2] << 4).reshape(n, count, block // 2)
+    numbers = RANDOM.integers(0, 1 << bits, (n, count * block)).astype(np.uint8)
+    each = [numbers[:, i::parts] << i * bits for i in range(parts)]
+    packed = np.bitwise_or.reduce(each).reshape(n, count, block // parts)
     scales = drawn(n, count)
-    wanted = (numbers.astype(np.float32) - 8) * np.repeat(scales, block, 1)
-    attributes = {"K": k, "N": n, "bits": 4, "block_size": block}
+    wanted = (numbers.astype(np.float32) - (1 << bits - 1)) * np.repeat(scales, block, 1)
+    attributes = {"K": k, "N": n, "bits": bits, "block_size": block}
     close(run("MatMulNBits", [x, packed, scales], **attributes)[0], x @ wanted[:, :k].T)

@@ -79,6 +79,7 @@ GOOD = np.zeros((1, 96), np.float32)
     ("feeds", "message"),
     [
         ({}, "Required inputs .*'x'.* are missing"),
+        (GOOD, r"feed a mapping of names \(.*x.*\) to values, not ndarray"),
         ({"x": GOOD, "z": GOOD}, "Invalid Feed Input Name: 'z'"),
         ({"x": GOOD.astype(np.float64)}, "Unexpected input data type for 'x'.*float64.*float32"),
         ({"x": GOOD[0]}, "Invalid rank for input: x. Got: 1 Expected: 2"),

@@ -178,6 +178,7 @@ def requantized(dtype="int8"):
 DEPTHWISE = {0: 0, 1: 1, 2: 1, 3: 2, 4: 3}
 CONVOLUTION = {0: 0, 1: 2, 2: 2, 3: 1}
 POOL = {0: 0, 1: 2, 2: 2, 3: 3, 4: 3}
+PATCHES = {0: 1, 1: 2, 2: 2, 3: 2, 4: 2}
 INTEGERS = {
     **{f"{x} int8": quantized_pair(x, "int8", 3) for x in ("ADD", "SUB", "MUL")},
     **{f"{x} int16": quantized_pair(x, "int16") for x in ("ADD", "SUB", "MUL")},
@@ -197,6 +198,9 @@ INTEGERS = {
     "tanh int8": quantized_single("TANH", None, 1 / 128, 0),
     "max pool int8": quantized_single("MAX_POOL_2D", POOL, 0.05, 3, (1, 5, 4, 6), IMAGE),
     "average pool int8": quantized_single("AVERAGE_POOL_2D", POOL, 0.05, 3, (1, 5, 4, 6), IMAGE),
+    "average pool of patches int8": quantized_single(
+        "AVERAGE_POOL_2D", PATCHES, 0.05, 3, (1, 4, 4, 6), IMAGE
+    ),
     "requantized": requantized(),
     "requantized int16": requantized("int16"),
     "relu int16": quantized_single("RELU", None, 0.0009, 0, dtype="int16"),
@@ -205,6 +209,9 @@ INTEGERS = {
     ),
     "average pool int16": quantized_single(
         "AVERAGE_POOL_2D", POOL, 0.05, 0, (1, 5, 4, 6), IMAGE, dtype="int16"
+    ),
+    "average pool of patches int16": quantized_single(
+        "AVERAGE_POOL_2D", PATCHES, 0.05, 0, (1, 4, 4, 6), IMAGE, dtype="int16"
     ),
     "softmax int8": quantized_single("SOFTMAX", {0: 1.0}, 1 / 256, -128),
     "softmax of many": quantized_single("SOFTMAX", {0: 0.4}, 1 / 256, -128, (7, 300), (7, 300)),
@@ -242,6 +249,17 @@ def test_floats_beside_litert(name):
     for ours, theirs in zip(run(Interpreter(model_content=content), values), wanted, strict=True):
         assert ours.dtype == theirs.dtype
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("padding", [0, 1])
+def test_means_of_bytes_take_no_image_of_wide_numbers(padding):
+    """What counts the numbers of a window is known, and what widens them is part of the sum."""
+    options = {**PATCHES, 0: padding}
+    image, out = (1, 64, 64, 8), (1, 32, 32, 8)
+    graph = quantized_single("AVERAGE_POOL_2D", options, 0.05, 3, out, image)
+    interpreter = Interpreter(model_content=model_bytes(graph))
+    interpreter.allocate_tensors()
+    assert interpreter.memory["ladder"]["arena_bytes"] < np.prod(image)
 
 
 @pytest.mark.parametrize("name", INTEGERS)
@@ -361,3 +379,8 @@ def test_a_damaged_archive_is_one_error(tmp_path, capsys):
     Path(path).write_bytes(data)
     assert main(["run", path]) == 1
     assert "the archive is damaged at a.tflite" in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there_is_one_error(tmp_path):
+    with pytest.raises(InputError, match=r"none\.tflite: cannot be read: no such file"):
+        Interpreter(str(tmp_path / "none.tflite"))

@@ -352,6 +352,10 @@ class InferenceSession:
         for name in output_names or ():
             if name not in self._outputs:
                 raise InputError(f"Invalid Output Name: {name!r}{nearest(name, self._outputs)}")
+        if type(input_feed) is not dict and not isinstance(input_feed, Mapping):
+            kind = type(input_feed).__name__
+            known = ", ".join(self._inputs)
+            raise InputError(f"feed a mapping of names ({known}) to values, not {kind}")
         last = self._repeated
         if last is not None and last.signature == signature_of(input_feed):
             results = last.program(input_feed)

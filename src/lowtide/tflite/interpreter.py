@@ -31,7 +31,7 @@ class LiteInterpreter:
     """A TFLite model, compiled when its tensors are allocated.
 
     Give the path or the content of the file. What variables hold lasts from one call to the next.
-    Raises InputError for a malformed file.
+    Raises InputError for a file that is malformed or cannot be read.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class LiteInterpreter:
             raise InputError("give one of model_path and model_content")
         if model_content is None:
             assert model_path is not None
-            model_content = Path(model_path).read_bytes()
+            model_content = _content(model_path)
         self._model: LiteModel = read_tflite(bytes(model_content), model_path or "")
         self._runner = _Runner(self._model, 0, num_threads or 0)
         self._signed: dict[str, SignatureRunner] = {}
@@ -267,6 +267,14 @@ class _Runner:
             f"tensor {number} has no value: only inputs, constants and, after invoke(), "
             "outputs have"
         )
+
+
+def _content(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"cannot be read: {reason}", file=str(path)) from error
 
 
 def _dtype(tensor: LiteTensor) -> np.dtype[Any]:

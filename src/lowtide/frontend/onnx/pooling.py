@@ -134,7 +134,7 @@ def averaged(context: OpKernelContext, x: Op) -> Op:
         rest = [(0, h - k) for (_, h), (_, k) in zip(shape.padding, asked.padding, strict=True)]
     else:
         rest = list(shape.padding)
-    counts = _counts(np.pad(ones, rest), shape)
+    counts = windows.window_sums(np.pad(ones, rest), shape)
     divisor = b.constant(counts, x.element_type)
     return total / b.broadcast(divisor, total.dimensions, _spatial(x))
 
@@ -148,17 +148,6 @@ def greatest(context: OpKernelContext, x: Op) -> Op:
 def _sums(b: Builder, x: Op, shape: WindowShape) -> Op:
     step = b.scalar_computation(Opcode.ADD, x.element_type)
     return b.reduce_window(x, scalar(b, 0, x), step, shape.window(_spatial(x), x.rank))
-
-
-def _counts(ones: Array, shape: WindowShape) -> Array:
-    """How many ones each window has; it is the product of those along each dimension."""
-    for axis, entry in enumerate(shape.entries()):
-        reach = (entry.size - 1) * entry.window_dilation + 1
-        count = (ones.shape[axis] - reach) // entry.stride + 1
-        starts = np.arange(count) * entry.stride
-        parts = [ones.take(starts + i * entry.window_dilation, axis) for i in range(entry.size)]
-        ones = np.sum(parts, axis=0)
-    return ones
 
 
 @op("MaxRoiPool", domain=DOMAIN, inputs=2)

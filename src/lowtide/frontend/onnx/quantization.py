@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Final
 
 import numpy as np
@@ -169,17 +170,49 @@ def matmul_n_bits(context: OpKernelContext) -> None:
     bits = context.attribute("bits", integer, 4)
     if bits not in (2, 4, 8):
         raise context.error(f"bits are 2, 4 or 8, not {bits}")
-    count = -(-k // block)
-    values = unpacked(b, b.reshape(context.input(1), [n, count, block * bits // 8]), bits)
+    count, parts = -(-k // block), 8 // bits
+    values = _by_parts(b, b.reshape(context.input(1), [n, count, block // parts]), bits)
     scales = b.reshape(context.input(2), [n, count])
     zeros = _zero_points(context, n, count, bits, scales)
     wide = b.convert(values, scales.element_type)
     shifted = wide - b.broadcast(zeros, wide.dimensions, [0, 1])
     matrix = b.reshape(shifted * b.broadcast(scales, wide.dimensions, [0, 1]), [n, count * block])
-    matrix = b.slice(matrix, [0, 0], [n, k], [1, 1])
-    result = contraction.matmul(b, x, b.transpose(matrix, [1, 0]))
+    rows = _columns_by_parts(b, x, [count, block // parts, parts])
+    result = contraction.matmul(b, rows, b.transpose(matrix, [1, 0]))
     bias = context.optional(5)
     context.set_output(0, result if bias is None else result + expand(b, bias, result.dimensions))
+
+
+def _by_parts(b: Builder, packed: Op, bits: int) -> Op:
+    """Return the numbers in bytes [rows, blocks, bytes] as [rows, blocks, parts, bytes].
+
+    Those in low bits come first. So neighbours come from neighbouring bytes: what reads them takes
+    bytes as they lie, where it would have to take each one several times to have them in order.
+    """
+    parts = 8 // bits
+    rows, blocks, nbytes = packed.dimensions
+    sizes = [rows, blocks, parts, nbytes]
+    wide = b.broadcast(packed, sizes, [0, 1, 3])
+    if parts == 1:
+        return wide
+    shifts = b.broadcast(b.constant(np.arange(0, 8, bits, dtype=np.uint8)), sizes, [2])
+    mask = b.broadcast(b.constant((1 << bits) - 1, ElementType.U8), sizes, [])
+    return b.shift_right_logical(wide, shifts) & mask
+
+
+def _columns_by_parts(b: Builder, x: Op, order: list[int]) -> Op:
+    """Return the columns of x, with zeros behind them, in the order of `_by_parts`.
+
+    `order` has the blocks, the bytes of each, and the parts of a byte.
+    """
+    *outer, k = x.dimensions
+    size = prod(order)
+    if size != k:
+        x = b.pad(x, b.constant(0, x.element_type), [*[(0, 0)] * len(outer), (0, size - k)])
+    cut = b.reshape(x, [*outer, *order])
+    rank = len(outer)
+    turned = b.transpose(cut, [*range(rank), rank, rank + 2, rank + 1])
+    return b.reshape(turned, [*outer, size])
 
 
 def unpacked(b: Builder, packed: Op, bits: int) -> Op:

@@ -194,7 +194,7 @@ def _confined(tensor: TensorProto, location: str, folder: Path | None) -> Path:
     if not _is_plain(path):
         raise GraphError(
             f"external tensor {tensor.name!r} cannot be read from {path.name!r}: there is no plain "
-            "file of this name"
+            f"file of this name in {path.parent}, where the model has its data"
         )
     return path
 

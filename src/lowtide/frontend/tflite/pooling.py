@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from lowtide.builder import Op
+from lowtide.builder import Builder, Op
 from lowtide.frontend.graphs.context import OpKernelContext
 from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared import windows
 from lowtide.frontend.graphs.shared.contraction import WindowShape
-from lowtide.frontend.graphs.shared.elementwise import ones_like
 from lowtide.frontend.tflite import quantized
 from lowtide.frontend.tflite.networks import sizes_of, window_of
 from lowtide.frontend.tflite.node import DOMAIN, LiteNode
@@ -48,16 +47,32 @@ def average_pool_2d(context: OpKernelContext) -> None:
         node.give(windows.average_pool(b, context.input(0), (1, 2), shape), activation)
         return
     x = b.convert(context.input(0), ElementType.S32)
-    step = b.scalar_computation(Opcode.ADD, ElementType.S32)
-    zero = b.constant(0, ElementType.S32)
-    window = shape.window((1, 2), 4)
-    total = b.reduce_window(x, zero, step, window)
-    count = b.reduce_window(ones_like(b, x), zero, step, window)
-    half = count / 2
+    total = _sums(b, x, shape)
+    count = windows.elements_met(b, x, (1, 2), shape, total)
+    half = count // 2 if isinstance(count, int) else count / 2
     found = b.select(total.gt(0), total + half, total - half) / count
     if node.is_quantized:
         found, activation = _bounded(node, found, activation), "NONE"
     node.give(b.convert(found, context.input(0).element_type), activation)
+
+
+def _sums(b: Builder, x: Op, shape: WindowShape) -> Op:
+    """The sums of windows; of those that lie side by side as one of an array cut into them.
+
+    So no copy of the image has elements of four bytes: what widens them is part of the sum.
+    """
+    step = b.scalar_computation(Opcode.ADD, ElementType.S32)
+    zero = b.constant(0, ElementType.S32)
+    counts = [n // size for n, size in zip(x.dimensions[1:3], shape.sizes, strict=True)]
+    if shape.strides != shape.sizes or any(map(any, shape.padding)) or 0 in counts:
+        return b.reduce_window(x, zero, step, shape.window((1, 2), 4))
+    batch, *image, channels = x.dimensions
+    (rows, columns), (high, wide) = counts, shape.sizes
+    if image != [rows * high, columns * wide]:
+        limits = [batch, rows * high, columns * wide, channels]
+        x = b.slice(x, [0] * 4, limits, [1] * 4)
+    cut = b.reshape(x, [batch, rows, high, columns, wide, channels])
+    return b.reduce(cut, zero, step, [2, 4])
 
 
 @op("L2_POOL_2D", domain=DOMAIN, inputs=1)

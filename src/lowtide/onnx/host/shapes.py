@@ -80,18 +80,31 @@ def _corners(boxes: Array, center: bool) -> Array:
 
 
 def _kept(corners: Array, scores: Array, most: int, overlap: float, least: float) -> list[int]:
-    order = [int(i) for i in np.argsort(-scores, kind="stable") if scores[i] > least]
+    """The boxes that stay, the highest score first: each drops those behind it that it overlaps."""
+    order = np.argsort(-scores, kind="stable")
+    order = order[scores[order] > least]
+    boxes = np.ascontiguousarray(corners[order].T)
+    areas = (boxes[2] - boxes[0]) * (boxes[3] - boxes[1])
+    is_left = np.ones(len(order), np.bool_)
     kept: list[int] = []
-    for i in order:
+    for i, number in enumerate(order.tolist()):
         if len(kept) >= most:
             break
-        if all(_overlap(corners[i], corners[j]) <= overlap for j in kept):
-            kept.append(i)
+        if is_left[i]:
+            kept.append(number)
+            found = _overlaps(boxes[:, i], areas[i], boxes[:, i + 1 :], areas[i + 1 :])
+            is_left[i + 1 :] &= found <= overlap
     return kept
 
 
-def _overlap(x: Array, y: Array) -> float:
-    """The area that both boxes have, as a part of that which one of them has."""
-    both = np.prod(np.maximum(np.minimum(x[2:], y[2:]) - np.maximum(x[:2], y[:2]), 0))
-    either = np.prod(x[2:] - x[:2]) + np.prod(y[2:] - y[:2]) - both
-    return float(both / either) if either > 0 else 0.0
+def _overlaps(box: Array, area: Array, others: Array, areas: Array) -> Array:
+    """The area that a box has with each of others, as a part of that which one of them has.
+
+    Boxes are columns: the lower corner, then the upper one.
+    """
+    high = np.minimum(box[2], others[2]) - np.maximum(box[0], others[0])
+    wide = np.minimum(box[3], others[3]) - np.maximum(box[1], others[1])
+    both = np.maximum(high, 0) * np.maximum(wide, 0)
+    either = area + areas - both
+    found: Array = np.divide(both, either, out=np.zeros_like(both), where=either > 0)
+    return found

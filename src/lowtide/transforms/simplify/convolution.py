@@ -251,6 +251,51 @@ def convolution_of_everything(convolution: Instruction, at: Rewriter) -> Made:
     return at.build.reshape(result, convolution.shape.dimensions)
 
 
+_FEW: Final = 16
+"""Features that fill no vector: those of an image, which the pixels of a feature lie behind."""
+
+
+@arrays(Opcode.CONVOLUTION)
+def convolution_of_patches(convolution: Instruction, at: Rewriter) -> Made:
+    """convolution(x, k) => dot(reshape(x), k), where windows lie side by side and fill x
+
+    Only where x has few features, which do not lie together: a dot reads the lines of a window as
+    they lie, a convolution has to move them first.
+    """
+    how = _how(convolution)
+    x, kernel = convolution.operands
+    n = how.dimensions
+    if not _is_simple(convolution) or n.input_spatial != tuple(sorted(n.input_spatial)):
+        return None
+    is_last = n.input_spatial[-1] == x.shape.rank - 1
+    if not is_last or kernel.shape.dimensions[n.kernel_input_feature] >= _FEW:
+        return None
+    sizes: list[int] = []
+    place: dict[int, int] = {}
+    parts = dict(zip(n.input_spatial, how.window.dimensions, strict=True))
+    for d, size in enumerate(x.shape.dimensions):
+        place[d] = len(sizes)
+        window = parts.get(d)
+        if window is None:
+            sizes.append(size)
+        elif replace(window, stride=1) == WindowDimension(window.size) and window.size > 1:
+            if window.stride != window.size or size % window.size:
+                return None
+            sizes += [size // window.size, window.size]
+        else:
+            return None
+    pairs = {place[d] + 1: k for d, k in zip(n.input_spatial, n.kernel_spatial, strict=True)}
+    pairs[place[n.input_feature]] = n.kernel_input_feature
+    contracted = sorted(pairs)
+    numbers = DotDimensions(tuple(contracted), tuple([pairs[d] for d in contracted]))
+    data = at.build.reshape(at(x), sizes)
+    product = at.build.dot(data, at(kernel), numbers, how.precision, convolution.shape.element_type)
+    written = dict(zip(n.input_spatial, n.output_spatial, strict=True))
+    written[n.input_batch] = n.output_batch
+    order = (*[written[d] for d in sorted(written)], n.output_feature)
+    return at.build.transpose(product, inverse(order))
+
+
 RULES: Final = (
     convolution_of_nothing,
     convolution_of_pad,
@@ -259,4 +304,5 @@ RULES: Final = (
     transpose_of_convolution,
     convolution_of_single_taps,
     convolution_of_everything,
+    convolution_of_patches,
 )

@@ -6,13 +6,17 @@ import pytest
 from tests.codegen.cpu.convolution.running import check, target_of
 from tests.codegen.cpu.convolution.windows import Convolution, Window
 
+from lowtide.codegen.cpu.contraction.arithmetic import arithmetic_of
+from lowtide.codegen.cpu.convolution.blocks import LEAST_STEPS
 from lowtide.codegen.cpu.convolution.border import border_cycles, border_tiles
+from lowtide.codegen.cpu.convolution.choosing import choices
 from lowtide.codegen.cpu.convolution.convolution import plan_convolution
 from lowtide.codegen.cpu.convolution.cycles import cycles
+from lowtide.codegen.cpu.convolution.problem import problem_of
 from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
 from lowtide.codegen.kernel import KernelPlan
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.ir import Instruction
+from lowtide.ir import ElementType, Instruction
 from lowtide.llvm.target import Target
 
 SAME = Window(3, 1, 1, 1)
@@ -122,6 +126,18 @@ def test_images_are_copied_whose_tiles_would_be_too_low_in_place() -> None:
     assert near.tile_rows < copying.tile_rows
 
 
+@pytest.mark.parametrize("orders", [("", "", ""), ("bf01", "oi01", "bf01")])
+@pytest.mark.parametrize("size", [32, 64])
+def test_windows_far_apart_are_not_cut_into_single_taps(
+    size: int, orders: tuple[str, str, str]
+) -> None:
+    """The input of many rows does not fit, however few taps there are: there are fewer rows."""
+    window = Window(size, size)
+    image = Convolution(8, 3, 64, (7 * size, 7 * size), (window, window), orders=orders)
+    for scheme in _computed_schemes(image, target_of("native")):
+        assert scheme.block_steps >= LEAST_STEPS
+
+
 @pytest.mark.parametrize("target", ["native", "avx2"])
 def test_a_kernel_that_no_cache_holds_is_packed_once_or_twice(target: str) -> None:
     """Each block of rows would have all of it come from memory again."""
@@ -158,6 +174,15 @@ def _other(instruction: Instruction, target: Target, number: int) -> KernelPlan:
 
 def _scheme(convolution: Convolution) -> ConvolutionScheme:
     return _schemes(convolution, "native")[0]
+
+
+def _computed_schemes(convolution: Convolution, target: Target) -> list[ConvolutionScheme]:
+    """The schemes of a convolution whose input is computed."""
+    problem = problem_of(parse_hlo(convolution.text).entry.root)
+    assert problem is not None
+    how = arithmetic_of(ElementType.F32, ElementType.F32, ElementType.F32, target)
+    ready = {"is_ready": False, "weights_ready": False, "has_finish": True}
+    return list(choices(problem, how, target, **ready))
 
 
 def _schemes(convolution: Convolution, target: str) -> list[ConvolutionScheme]:

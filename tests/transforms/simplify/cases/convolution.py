@@ -123,4 +123,44 @@ CASES: list[Case] = [
         "x: s32[2,5,6,3]; k: s32[5,6,3,4]; b = s32[4,2] dot(k, x), lhs_contracting_dims={2,0,1}, "
         "rhs_contracting_dims={3,1,2}; a = s32[4,1,2,1] reshape(b)",
     ),
+    (
+        "convolution-of-patches",
+        "x: s32[2,3,8,12]; k: s32[5,3,4,6]; a = s32[2,5,2,2] convolution(x, k), "
+        "window={size=4x6 stride=4x6}, dim_labels=bf01_oi01->bf01",
+        "x: s32[2,3,8,12]; k: s32[5,3,4,6]; y = s32[2,3,2,4,2,6] reshape(x); "
+        "b = s32[2,2,2,5] dot(y, k), lhs_contracting_dims={1,3,5}, rhs_contracting_dims={1,2,3}; "
+        "a = s32[2,5,2,2] transpose(b), dimensions={0,3,1,2}",
+    ),
+    (
+        "convolution-of-patches",
+        "x: s32[3,2,8,12]; k: s32[4,6,3,5]; a = s32[2,2,5,2] convolution(x, k), "
+        "window={size=4x6 stride=4x6}, dim_labels=fb01_01io->b1f0",
+        "x: s32[3,2,8,12]; k: s32[4,6,3,5]; y = s32[3,2,2,4,2,6] reshape(x); "
+        "b = s32[2,2,2,5] dot(y, k), lhs_contracting_dims={0,3,5}, rhs_contracting_dims={2,0,1}; "
+        "a = s32[2,2,5,2] transpose(b), dimensions={0,2,3,1}",
+    ),
+    (
+        "convolution-of-patches",
+        "x: s32[2,3,8,13]; k: s32[5,3,4,6]; a = s32[2,5,2,2] convolution(x, k), "
+        "window={size=4x6 stride=4x6}, dim_labels=bf01_oi01->bf01",
+        None,  # a column is left over
+    ),
+    (
+        "convolution-of-patches",
+        "x: s32[2,3,8,12]; k: s32[5,3,4,6]; a = s32[2,5,3,2] convolution(x, k), "
+        "window={size=4x6 stride=2x6}, dim_labels=bf01_oi01->bf01",
+        None,  # windows overlap
+    ),
+    (
+        "convolution-of-patches",
+        f"x: s32[2,8,12,3]; k: s32[4,6,3,5]; a = s32[2,2,2,5] convolution(x, k), "
+        f"window={{size=4x6 stride=4x6}}, {LAST}",
+        None,  # features lie together
+    ),
+    (
+        "convolution-of-patches",
+        "x: s32[2,16,8,12]; k: s32[5,16,4,6]; a = s32[2,5,2,2] convolution(x, k), "
+        "window={size=4x6 stride=4x6}, dim_labels=bf01_oi01->bf01",
+        None,  # features are many
+    ),
 ]

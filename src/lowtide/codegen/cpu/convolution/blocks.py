@@ -64,7 +64,8 @@ def blocked(scheme: ConvolutionScheme, *, is_ready: bool) -> ConvolutionScheme:
     wanted = min(LEAST_UNITS, int(seconds / UNIT_SECONDS))
     found: list[ConvolutionScheme] = []
     if not _takes_lines(scheme) and not scheme.is_lanewise:
-        found = [_shared_out(_fewer_columns(x), wanted) for x in _candidates(scheme)]
+        fitting = list(_candidates(scheme, LEAST_ROWS)) or list(_candidates(scheme, 1))
+        found = [_shared_out(_fewer_columns(x), wanted) for x in fitting]
     if not found:
         return _shared_out(_with_rows(_with_inner_blocks(scheme)), wanted)
     return min(found, key=lambda x: cost(x, is_ready=is_ready))
@@ -73,8 +74,11 @@ def blocked(scheme: ConvolutionScheme, *, is_ready: bool) -> ConvolutionScheme:
 # -- the blocks that take the least time ----------------------------------------------------------
 
 
-def _candidates(scheme: ConvolutionScheme) -> Iterator[ConvolutionScheme]:
-    """Blocks of contracted indices and rows whose input and panels fit the second cache."""
+def _candidates(scheme: ConvolutionScheme, least_rows: int) -> Iterator[ConvolutionScheme]:
+    """Blocks of contracted indices and rows whose input and panels fit the second cache.
+
+    Blocks have `least_rows` rows, or all.
+    """
     sizes = _inner_blocks(scheme)
     for dim in range(scheme.tile_dim, -1, -1):
         unit = scheme.tile_rows if dim == scheme.tile_dim else 1
@@ -84,7 +88,7 @@ def _candidates(scheme: ConvolutionScheme) -> Iterator[ConvolutionScheme]:
             height = rows.block_tiles * rows.tile_height
             if height > MOST_ROWS:
                 return
-            if height < min(LEAST_ROWS, scheme.problem.rows):
+            if height < min(least_rows, scheme.problem.rows):
                 continue
             for features, taps in sizes:
                 found = replace(rows, feature_block=features, tap_blocks=taps)
@@ -165,12 +169,34 @@ def _takes_lines(scheme: ConvolutionScheme) -> bool:
 
 
 def _with_few_rows(scheme: ConvolutionScheme) -> ConvolutionScheme:
-    """Return the scheme with the least block of rows for which it pays to pack a panel."""
+    """Return the scheme with the least block of rows for which it pays to pack a panel.
+
+    There are fewer where the input of so many does not fit its cache, since their places lie far
+    apart: to cut the window would save little of it.
+    """
+    fewest = FEWEST_ROWS
+    found = _with_least_rows(scheme, fewest)
+    while fewest > 1 and _one_feature_bytes(found) > SLAB_BYTES:
+        fewest //= 2
+        fewer = _with_least_rows(scheme, fewest)
+        if 4 * _one_feature_bytes(fewer) > 3 * _one_feature_bytes(found):
+            break
+        found = fewer
+    return found
+
+
+def _one_feature_bytes(scheme: ConvolutionScheme) -> int:
+    """The bytes of the input of a block of rows, of the fewest features."""
+    return replace(scheme, feature_block=min(scheme.feature_block, scheme.lanes)).slab_bytes
+
+
+def _with_least_rows(scheme: ConvolutionScheme, fewest: int) -> ConvolutionScheme:
+    """Return the scheme with a block of `fewest` rows, rounded up to tiles, or of all."""
     rows, dim = 1, len(scheme.rows)
-    while dim > 0 and (rows < FEWEST_ROWS or dim > scheme.tile_dim):
+    while dim > 0 and (rows < fewest or dim > scheme.tile_dim):
         dim -= 1
         inner, rows = rows, rows * scheme.rows[dim].size
-    block = min(scheme.rows[dim].size, -(-FEWEST_ROWS // inner))
+    block = min(scheme.rows[dim].size, -(-fewest // inner))
     if dim == scheme.tile_dim:
         block = -(-block // scheme.tile_rows) * scheme.tile_rows
     return replace(scheme, block_dim=dim, block=block)

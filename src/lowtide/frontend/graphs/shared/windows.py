@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
+
+import numpy as np
 
 from lowtide.builder import Builder, Op
 from lowtide.frontend.graphs.shared.broadcasting import along, expand, scalar
 from lowtide.frontend.graphs.shared.contraction import WindowShape
-from lowtide.frontend.graphs.shared.elementwise import ones_like
 from lowtide.frontend.graphs.shared.reductions import mean, start_of
 from lowtide.ir import Opcode
+from lowtide.ir.literal import Array
 
 
 def max_pool(b: Builder, x: Op, spatial: Sequence[int], shape: WindowShape) -> Op:
@@ -27,11 +30,33 @@ def average_pool(
     step = b.scalar_computation(Opcode.ADD, x.element_type)
     total = b.reduce_window(x, scalar(b, 0.0, x), step, window)
     if counts_padding or not any(map(any, shape.padding)):
-        count = 1
-        for size in shape.sizes:
-            count *= size
-        return total / float(count)
-    return total / b.reduce_window(ones_like(b, x), scalar(b, 0.0, x), step, window)
+        return total / float(prod(shape.sizes))
+    return total / elements_met(b, x, spatial, shape, total)
+
+
+def elements_met(
+    b: Builder, x: Op, spatial: Sequence[int], shape: WindowShape, result: Op
+) -> Op | int:
+    """Return how many elements of x, without padding, a window meets for each one of a result.
+
+    That is a number where there is no padding, else a constant over the spatial dimensions.
+    """
+    if not any(map(any, shape.padding)):
+        return prod(shape.sizes)
+    ones = np.pad(np.ones([x.dimensions[i] for i in spatial], np.float32), shape.padding)
+    counts = b.constant(window_sums(ones, shape), result.element_type)
+    return b.broadcast(counts, result.dimensions, spatial)
+
+
+def window_sums(ones: Array, shape: WindowShape) -> Array:
+    """Return the sum of each window of a padded array that is a product of one along each axis."""
+    for axis, entry in enumerate(shape.entries()):
+        reach = (entry.size - 1) * entry.window_dilation + 1
+        count = (ones.shape[axis] - reach) // entry.stride + 1
+        starts = np.arange(count) * entry.stride
+        parts = [ones.take(starts + i * entry.window_dilation, axis) for i in range(entry.size)]
+        ones = np.sum(parts, axis=0)
+    return ones
 
 
 def batch_norm(
