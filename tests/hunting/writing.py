@@ -69,6 +69,7 @@ def _drawn(seed: str, wish: ModuleWish) -> DrawnModule:
     random = Random(seed)
     layouts, zeros = _LAYOUTS[wish.layouts or random.choice(("row-major", "some", "some"))]
     draft = ModuleDraft(random, layouts, zeros or (60 if random.randrange(8) == 0 else 0))
+    draft.wide = random.randrange(4) == 0
     entry = Scope(draft)
     _ModuleWriter(draft, wish).write(entry)
     return DrawnModule(_assembled(entry), frozenset(draft.notes))
