@@ -14,6 +14,7 @@ _TITLES: Final = {
     "type": "opcode x element type",
     "layout": "opcode x kind of layout",
     "update": "update in place x reader of the target",
+    "layer": "operations that belong together x element type",
     "fused": "opcode x opcode that it is fused with",
 }
 _MOST_NAMED: Final = 12

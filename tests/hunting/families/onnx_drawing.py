@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
 from random import Random
@@ -58,15 +58,18 @@ class GraphDraft:
         type_: str,
         sizes: tuple[int, ...],
         rounds: bool = False,
+        others: Sequence[tuple[str, tuple[int, ...]]] = (),
         **attributes: Any,
     ) -> Drawn:
-        """Add a node with one result."""
+        """Add a node; return its first result, beside which there may be others."""
         name = f"v{len(self.lines)}"
         made = Drawn(name, type_, sizes, rounds or any(x.is_rounded for x in given))
         names = [x.name for x in given]
-        line = {"node": operator, "of": names, "results": [name], "with": attributes}
+        beside = [Drawn(f"{name}.{i}", t, s, made.is_rounded) for i, (t, s) in enumerate(others)]
+        results = [name, *[x.name for x in beside]]
+        line = {"node": operator, "of": names, "results": results, "with": attributes}
         self._line(line | {"rounded": made.is_rounded})
-        self.values.append(made)
+        self.values += [*beside, made]
         self.operators.add((operator, given[0].type if given else type_))
         return made
 
@@ -115,6 +118,8 @@ _UNARY: Final = {
     **dict.fromkeys(("Exp", "Sigmoid", "Tanh", "Sqrt", "Log", "Reciprocal"), (FLOATS, 1)),
     **dict.fromkeys(("Erf", "Sin", "Cos", "Softplus", "Softsign", "Elu", "Selu"), (FLOATS, 1)),
     **dict.fromkeys(("Atan", "Asinh", "Mish", "Gelu", "Celu", "Cosh"), (("float32",), 1)),
+    **dict.fromkeys(("Acos", "Acosh", "Asin", "Atanh", "Sinh"), (("float32",), 1)),
+    **dict.fromkeys(("ThresholdedRelu", "Shrink"), (("float32",), 2)),
     "Not": (("bool",), 0),
     "BitwiseNot": (INTEGERS, 0),
 }
@@ -125,7 +130,7 @@ _BINARY: Final = {
     **dict.fromkeys(("Max", "Min"), (NUMBERS, "")),
     "Div": (FLOATS, "rounds"),
     "Pow": (("float32", "float64"), "rounds"),
-    "PRelu": (FLOATS, ""),
+    "PRelu": (FLOATS, "steps"),
     **dict.fromkeys(("And", "Or", "Xor"), (("bool",), "")),
     **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseXor"), (INTEGERS, "")),
     **dict.fromkeys(("Less", "Greater", "LessOrEqual", "GreaterOrEqual"), (NUMBERS, "compares")),
@@ -367,11 +372,11 @@ def _pool(draft: GraphDraft) -> Drawn:
     sizes = (*x.sizes[:2], *_windows(x.sizes[2:], kernel, strides, pads))
     operator = draft.random.choice(("MaxPool", "AveragePool"))
     ways: dict[str, Any] = {"strides": strides, "pads": pads, "kernel_shape": kernel}
-    if operator == "MaxPool":  # Which of a number and NaN is the greater one is open.
-        zero = draft.constant([0.0], (1,), "float32")
-        is_number = draft.node("Equal", [x, x], "bool", x.sizes)
-        x = draft.node("Where", [is_number, x, zero], x.type, x.sizes)
-    else:
+    # Which of a number and NaN is greater is open, and ONNX's reference leaves NaN out of means.
+    zero = draft.constant([0.0], (1,), "float32")
+    is_number = draft.node("Equal", [x, x], "bool", x.sizes)
+    x = draft.node("Where", [is_number, x, zero], x.type, x.sizes)
+    if operator == "AveragePool":
         ways["count_include_pad"] = draft.random.randrange(2)
     return draft.node(operator, [x], "float32", sizes, operator == "AveragePool", **ways)
 

@@ -60,11 +60,11 @@ def _one_hot(xp: Any, x: Any) -> Any:
 
 
 def _rows_of(xp: Any, x: Any, y: Any) -> Any:
-    return xp.take(x, abs(y[..., 0]) % x.shape[0], axis=0)
+    return xp.take(x, abs(y[..., 0].astype("int64")) % x.shape[0], axis=0)
 
 
 def _along(xp: Any, x: Any, y: Any) -> Any:
-    return xp.take_along_axis(x, abs(y) % x.shape[-1], axis=-1)
+    return xp.take_along_axis(x, abs(y.astype("int64")) % x.shape[-1], axis=-1)
 
 
 def _spectrum(xp: Any, x: Any) -> Any:

@@ -89,8 +89,9 @@ def _triangular_solve(scope: Scope, type_: str) -> DrawnArray | None:
     right_sizes = (*sizes[:-1], other) if left else (*sizes[:-2], other, sizes[-1])
     x = scope.array(type_, sizes, 0)
     eye = _eye(scope, type_, sizes)
-    quarter = _filled(scope, type_, sizes, "(0.125, 0)" if type_ in COMPLEX else "0.125")
-    small = scope.emit(type_, sizes, f"multiply({joined([x, quarter])})")
+    part = "0.00390625"  # Beside 4 it is little even of large arguments: solutions stay small.
+    parts = _filled(scope, type_, sizes, f"({part}, 0)" if type_ in COMPLEX else part)
+    small = scope.emit(type_, sizes, f"multiply({joined([x, parts])})")
     four = _filled(scope, type_, sizes, "(4, 0)" if type_ in COMPLEX else "4")
     diagonal = scope.emit(type_, sizes, f"multiply({joined([eye, four])})")
     matrix = scope.emit(type_, sizes, f"add({joined([small, diagonal])})")
