@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from math import prod
 from random import Random
@@ -58,19 +58,28 @@ class GraphDraft:
         type_: str,
         sizes: tuple[int, ...],
         rounds: bool = False,
-        others: Sequence[tuple[str, tuple[int, ...]]] = (),
         **attributes: Any,
     ) -> Drawn:
-        """Add a node; return its first result, beside which there may be others."""
-        name = f"v{len(self.lines)}"
-        made = Drawn(name, type_, sizes, rounds or any(x.is_rounded for x in given))
-        names = [x.name for x in given]
-        beside = [Drawn(f"{name}.{i}", t, s, made.is_rounded) for i, (t, s) in enumerate(others)]
-        results = [name, *[x.name for x in beside]]
+        """Add a node with one result."""
+        return self.nodes(operator, given, [(type_, sizes)], rounds, attributes)[0]
+
+    def nodes(
+        self,
+        operator: str,
+        given: list[Drawn],
+        shapes: list[tuple[str, tuple[int, ...]]],
+        rounds: bool,
+        attributes: dict[str, Any],
+    ) -> list[Drawn]:
+        """Add a node; return its results."""
+        is_rounded = rounds or any(x.is_rounded for x in given)
+        first = len(self.lines)
+        made = [Drawn(f"v{first}.{i}", t, s, is_rounded) for i, (t, s) in enumerate(shapes)]
+        names, results = [x.name for x in given], [x.name for x in made]
         line = {"node": operator, "of": names, "results": results, "with": attributes}
-        self._line(line | {"rounded": made.is_rounded})
-        self.values += [*beside, made]
-        self.operators.add((operator, given[0].type if given else type_))
+        self._line(line | {"rounded": is_rounded})
+        self.values += made
+        self.operators.add((operator, given[0].type if given else shapes[0][0]))
         return made
 
     def _line(self, document: dict[str, Any]) -> None:

@@ -57,7 +57,7 @@ def _top(draft: GraphDraft) -> Drawn:
     sizes = tuple([count if i == axis else n for i, n in enumerate(x.sizes)])
     given = [x, draft.constant([count], (1,))]
     ways = {"axis": axis, "largest": draft.random.randrange(2), "sorted": 1}
-    return draft.node("TopK", given, x.type, sizes, others=[("int64", sizes)], **ways)
+    return draft.nodes("TopK", given, [(x.type, sizes), ("int64", sizes)], False, ways)[0]
 
 
 def _split(draft: GraphDraft) -> Drawn:
@@ -67,7 +67,8 @@ def _split(draft: GraphDraft) -> Drawn:
     lengths = [first, x.sizes[axis] - first]
     parts = [tuple([k if i == axis else n for i, n in enumerate(x.sizes)]) for k in lengths]
     given = [x, draft.constant(lengths, (2,))]
-    return draft.node("Split", given, x.type, parts[0], others=[(x.type, parts[1])], axis=axis)
+    shapes = [(x.type, sizes) for sizes in parts]
+    return draft.nodes("Split", given, shapes, False, {"axis": axis})[0]
 
 
 def _points(draft: GraphDraft, sizes: tuple[int, ...], depth: int, count: int) -> Drawn:
@@ -179,7 +180,8 @@ def _conv_transpose(draft: GraphDraft) -> Drawn:
 
 
 def _whole_pool(draft: GraphDraft) -> Drawn:
-    x = draft.array(("float32",), 3, 4, exact=True)
+    # ONNX's reference takes the maximum of arrays of three dimensions along features, too.
+    x = draft.array(("float32",), 4, 4, exact=True)
     operator = draft.random.choice(("GlobalAveragePool", "GlobalMaxPool"))
     sizes = (*x.sizes[:2], *[1 for _ in x.sizes[2:]])
     return draft.node(operator, [x], x.type, sizes, operator == "GlobalAveragePool")
@@ -223,7 +225,7 @@ def _reversed(draft: GraphDraft) -> Drawn:
     lengths = [draft.random.randint(1, x.sizes[1 - batch]) for _ in range(x.sizes[batch])]
     given = [x, draft.constant(lengths, (len(lengths),))]
     ways = {"batch_axis": batch, "time_axis": 1 - batch}
-    return draft.node("ReverseSequence", given, x.type, x.sizes, **ways)
+    return draft.nodes("ReverseSequence", given, [(x.type, x.sizes)], False, ways)[0]
 
 
 def _transform(draft: GraphDraft) -> Drawn:

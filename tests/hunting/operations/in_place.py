@@ -100,7 +100,7 @@ def _dot(scope: Scope, target: DrawnArray, new: DrawnArray) -> DrawnArray | None
 
 
 def _solve(scope: Scope, target: DrawnArray, new: DrawnArray) -> DrawnArray | None:
-    rows = {"f32": 8, "f64": 40}.get(target.type, 0)  # Solutions of more may have no end.
+    rows = {"f32": 8, "f64": 40}.get(target.type, -1)  # Solutions of more may have no end.
     if target.rank != 2 or target.noise or target.sizes[0] > rows:
         return None
     square = (target.sizes[0], target.sizes[0])

@@ -84,8 +84,10 @@ def _attention(scope: Scope, type_: str) -> DrawnArray | None:
     if not rows * keys:
         return None
     place = draw.choice((1, 2))  # Of heads.
-    laid = {1: lambda n, c: (batch, heads, n, c), 2: lambda n, c: (batch, n, heads, c)}[place]
-    given = [scope.array(type_, laid(*x), 0) for x in ((rows, depth), (keys, depth), (keys, width))]
+    given = []
+    for count, size in ((rows, depth), (keys, depth), (keys, width)):
+        middle = (heads, count) if place == 1 else (count, heads)
+        given.append(scope.array(type_, (batch, *middle, size), 0))
     along = braced([0, place])
     scores = scope.emit(
         type_,
