@@ -127,8 +127,14 @@ class _ModuleWriter:
             self._step(scope, wish.opcode, wish.type)
 
     def _layer(self, scope: Scope, name: str, type_: str) -> None:
-        if LAYERS[name](scope, type_) is not None:
-            scope.draft.notes.add(("layer", name, type_))
+        before = {*scope.arrays}
+        made = LAYERS[name](scope, type_)
+        if made is None:
+            return
+        scope.draft.notes.add(("layer", name, type_))
+        if scope.chance(2):  # Nothing else reads what lies within.
+            left = {*before, *scope.parameters, made}
+            scope.arrays = [x for x in scope.arrays if x in left]
 
     def _pair(self, scope: Scope) -> None:
         pair = self.wish.opcode, self.wish.partner

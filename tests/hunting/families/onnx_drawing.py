@@ -124,15 +124,20 @@ _UNARY: Final = {
     **dict.fromkeys(("Abs", "Neg", "Sign"), (("float32", "float64", "int32", "int64"), 0)),
     **dict.fromkeys(("Ceil", "Floor", "Round"), (FLOATS, 2)),
     **dict.fromkeys(("Relu", "Identity", "HardSwish", "HardSigmoid", "LeakyRelu"), (FLOATS, 1)),
-    **dict.fromkeys(("Exp", "Sigmoid", "Tanh", "Sqrt", "Log", "Reciprocal"), (FLOATS, 1)),
+    **dict.fromkeys(("Exp", "Sigmoid", "Tanh", "Reciprocal"), (FLOATS, 1)),
+    **dict.fromkeys(("Sqrt", "Log"), (FLOATS, 3)),
     **dict.fromkeys(("Erf", "Sin", "Cos", "Softplus", "Softsign", "Elu", "Selu"), (FLOATS, 1)),
     **dict.fromkeys(("Atan", "Asinh", "Mish", "Gelu", "Celu", "Cosh"), (("float32",), 1)),
-    **dict.fromkeys(("Acos", "Acosh", "Asin", "Atanh", "Sinh"), (("float32",), 1)),
+    **dict.fromkeys(("Acos", "Acosh", "Asin", "Atanh"), (("float32",), 3)),
+    "Sinh": (("float32",), 1),
     **dict.fromkeys(("ThresholdedRelu", "Shrink"), (("float32",), 2)),
     "Not": (("bool",), 0),
     "BitwiseNot": (INTEGERS, 0),
 }
-"""By operator the types, and 0 for exact results, 1 for rounded ones, 2 for steps."""
+"""By operator the types, and 0 for exact results, 1 for rounded ones, 2 for steps.
+
+3 is for rounded ones that are no numbers beyond an end: roundings must not cross that.
+"""
 
 _BINARY: Final = {
     **dict.fromkeys(("Add", "Sub", "Mul"), (NUMBERS, "")),
@@ -149,8 +154,8 @@ _BINARY: Final = {
 
 def _unary(operator: str, draft: GraphDraft) -> Drawn:
     types, kind = _UNARY[operator]
-    x = draft.array(types, exact=kind == 2)
-    return draft.node(operator, [x], x.type, x.sizes, kind == 1)
+    x = draft.array(types, exact=kind >= 2)
+    return draft.node(operator, [x], x.type, x.sizes, kind in (1, 3))
 
 
 def _binary(operator: str, draft: GraphDraft) -> Drawn | None:

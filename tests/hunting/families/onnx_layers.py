@@ -60,10 +60,12 @@ def _top(draft: GraphDraft) -> Drawn:
     return draft.nodes("TopK", given, [(x.type, sizes), ("int64", sizes)], False, ways)[0]
 
 
-def _split(draft: GraphDraft) -> Drawn:
+def _split(draft: GraphDraft) -> Drawn | None:
     x = draft.array(NUMBERS, 1)
     axis = draft.random.randrange(len(x.sizes))
-    first = draft.random.randint(0, x.sizes[axis])
+    if x.sizes[axis] < 2:
+        return None
+    first = draft.random.randint(1, x.sizes[axis] - 1)
     lengths = [first, x.sizes[axis] - first]
     parts = [tuple([k if i == axis else n for i, n in enumerate(x.sizes)]) for k in lengths]
     given = [x, draft.constant(lengths, (2,))]

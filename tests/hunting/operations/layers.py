@@ -49,14 +49,25 @@ def _shares(scope: Scope, x: DrawnArray, place: int) -> DrawnArray:
     return _apply(scope, "divide", powers, _over(scope, "add", powers, place), noise=1)
 
 
+_LARGE: Final = (17, 64, 130, 257, 384, 512, 700)
+_MOST_SCORES: Final = 1_500_000
+
+
+def _rows_of_layer(scope: Scope) -> Sizes:
+    """Sizes of what is computed along rows, at times of more than a cache holds."""
+    if not scope.chance(3):
+        return scope.sizes(1, 3)
+    return scope.random.choice((300, 513, 1000)), scope.random.choice((800, 1024, 1500))
+
+
 def _softmax(scope: Scope, type_: str) -> DrawnArray | None:
-    x = scope.array(type_, scope.sizes(1, 3), 0)
+    x = scope.array(type_, _rows_of_layer(scope), 0)
     return _shares(scope, x, scope.random.randrange(x.rank)) if x.count else None
 
 
 def _normalization(scope: Scope, type_: str) -> DrawnArray | None:
     """Rows less their means (at times), by the root of the means of their squares."""
-    x = scope.array(type_, scope.sizes(1, 3), 0)
+    x = scope.array(type_, _rows_of_layer(scope), 0)
     if not x.count:
         return None
     place = scope.random.choice((x.rank - 1, x.rank - 1, scope.random.randrange(x.rank)))
@@ -78,8 +89,9 @@ def _attention(scope: Scope, type_: str) -> DrawnArray | None:
     """Means of rows weighted by the softmax of products; heads lie before rows or behind them."""
     draw = scope.random
     batch, heads = draw.randint(1, 3), draw.randint(1, 3)
-    wide = (17, 64, 65, 130, 257)
-    rows, keys = [draw.choice(wide) if scope.draft.wide else scope.size() for _ in range(2)]
+    large = scope.chance(2)
+    rows, keys = [draw.choice(_LARGE) if large else scope.size() for _ in range(2)]
+    rows, keys = halved([rows, keys], _MOST_SCORES // (batch * heads))
     depth, width = [draw.choice((4, 16, 33, 64)) for _ in range(2)]
     if not rows * keys:
         return None
@@ -142,8 +154,8 @@ def _one_hot(scope: Scope, type_: str) -> DrawnArray | None:
 def _few_rows(scope: Scope, type_: str) -> DrawnArray | None:
     """A product of few rows with many columns, which lie along either dimension."""
     draw = scope.random
-    rows, steps = draw.randint(1, 5), draw.choice((300, 513, 700, 1024))
-    columns = draw.choice((512, 777, 1024, 1500))
+    rows, steps = draw.randint(1, 5), draw.choice((400, 700, 1024))
+    columns = draw.choice((512, 777, 1024, 2000))
     turned = draw.randrange(2)
     a = scope.array(type_, (rows, steps), 0)
     b = scope.array(type_, (columns, steps) if turned else (steps, columns), 0)
