@@ -124,8 +124,8 @@ _UNARY: Final = {
     **dict.fromkeys(("Abs", "Neg", "Sign"), (("float32", "float64", "int32", "int64"), 0)),
     **dict.fromkeys(("Ceil", "Floor", "Round"), (FLOATS, 2)),
     **dict.fromkeys(("Relu", "Identity", "HardSwish", "HardSigmoid", "LeakyRelu"), (FLOATS, 1)),
-    **dict.fromkeys(("Exp", "Sigmoid", "Tanh", "Reciprocal"), (FLOATS, 1)),
-    **dict.fromkeys(("Sqrt", "Log"), (FLOATS, 3)),
+    **dict.fromkeys(("Exp", "Sigmoid", "Tanh"), (FLOATS, 1)),
+    **dict.fromkeys(("Sqrt", "Log", "Reciprocal"), (FLOATS, 3)),
     **dict.fromkeys(("Erf", "Sin", "Cos", "Softplus", "Softsign", "Elu", "Selu"), (FLOATS, 1)),
     **dict.fromkeys(("Atan", "Asinh", "Mish", "Gelu", "Celu", "Cosh"), (("float32",), 1)),
     **dict.fromkeys(("Acos", "Acosh", "Asin", "Atanh"), (("float32",), 3)),
@@ -136,7 +136,7 @@ _UNARY: Final = {
 }
 """By operator the types, and 0 for exact results, 1 for rounded ones, 2 for steps.
 
-3 is for rounded ones that are no numbers beyond an end: roundings must not cross that.
+3 is for rounded ones that have an end or a pole: roundings, and signs of zeros, must not cross it.
 """
 
 _BINARY: Final = {
