@@ -23,6 +23,7 @@ from tests.hunting.findings import Court, Finding
 from tests.hunting.hunt import Hunt
 from tests.hunting.judges import Comparison, Conditions, ModuleCourt
 from tests.hunting.mutations import mutated
+from tests.hunting.operations.layers import LAYERS, layer_types
 from tests.hunting.pairs import FUSIBLE, NO_TYPE, links, why_apart
 from tests.hunting.state import HuntState
 from tests.hunting.summary import summary
@@ -48,6 +49,15 @@ def test_every_opcode_is_drawn_in_valid_modules(opcode):
         verify(module)
         reached = reached or opcode == "constant" or any(x[1] == opcode for x in cells_of(module))
     assert reached
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_every_layer_is_drawn_in_valid_modules(layer):
+    for seed, type_ in enumerate(layer_types(layer)):
+        drawn = [draw_module(x, ModuleWish(layer, type_)) for x in (seed, seed + 9)]
+        for x in drawn:
+            verify(parse_hlo(x.text))
+        assert any(("layer", layer, type_) in x.notes for x in drawn)
 
 
 def test_every_update_meets_every_reader():
