@@ -6,8 +6,10 @@
 
 Cases of a family are drawn by what has been covered least, judged in a process of their own, and
 made small where judges differ. FOLDER keeps what has run and been found, a folder for each family;
-the same command goes on from there. Without `--family` the families take turns of `--turn` minutes.
-`--again` judges what was found on the code as it is now, and notes what has an end. `--report`
+the same command goes on from there. A case follows from its seed and from what was covered before
+it: an empty FOLDER that begins with another `--seed` has cases that no hunt had. Without `--family`
+the families take turns of `--turn` minutes. `--again` judges what was found on the code as it is
+now, and notes what has an end. `--report`
 writes what FOLDER holds into sections of a document.
 """
 
@@ -35,6 +37,7 @@ def main() -> None:
     parser.add_argument("--state", type=Path, required=True)
     parser.add_argument("--family", choices=NAMES)
     parser.add_argument("--hours", type=float, default=3.0)
+    parser.add_argument("--seed", type=int, default=0, help="the first of a FOLDER that is empty")
     parser.add_argument("--turn", type=float, default=5.0, help="minutes of a family's turn")
     parser.add_argument("--again", action="store_true", help="judge anew what was found")
     parser.add_argument("--report", type=Path)
@@ -55,11 +58,10 @@ def main() -> None:
         for name in names:
             seconds = min(turn, until - time.monotonic())
             if seconds > 0:
-                _hunt(name, options.state / name, seconds)
+                _hunt(name, HuntState.opened(options.state / name, options.seed), seconds)
 
 
-def _hunt(name: str, folder: Path, seconds: float) -> None:
-    state = HuntState.opened(folder)
+def _hunt(name: str, state: HuntState, seconds: float) -> None:
     Hunt(name, state, lambda line: print(name, line, flush=True)).run(seconds)
     found = sum(state.findings.values())
     print(f"{name}: {state.cases} cases, {state.seconds / 3600:.2f} hours, {found} findings")

@@ -11,6 +11,7 @@ from typing import Final, final
 from tests.hunting.arrays import TYPES
 from tests.hunting.cells import Cell
 from tests.hunting.operations.in_place import READERS, UPDATES
+from tests.hunting.operations.layers import LAYERS, layer_types
 from tests.hunting.pairs import FUSIBLE, links, why_apart
 from tests.hunting.scope import ModuleDraft, Scope
 from tests.hunting.table import MAKERS, REGIONS
@@ -71,6 +72,7 @@ def wished() -> dict[str, tuple[Cell, ...]]:
             [("layout", x, k) for x in _OPCODES for k in LAYOUT_KINDS if _can_lie(x, k)]
         ),
         "update": tuple([("update", x, y) for x in UPDATES for y in READERS]),
+        "layer": tuple([("layer", x, t) for x in LAYERS for t in layer_types(x)]),
         "fused": tuple([("fused", x, y) for x, y in _pairs() if links(x, y)]),
     }
 
@@ -84,7 +86,7 @@ def _pairs() -> list[tuple[str, str]]:
     return [(x, y) for i, x in enumerate(FUSIBLE) for y in FUSIBLE[i:]]
 
 
-_SHARES: Final = ("type", "type", "layout", "update", "update", "fused", "fused")
+_SHARES: Final = ("type", "type", "layout", "update", "update", "fused", "fused", "layer")
 
 
 @final
@@ -131,7 +133,7 @@ class CellCounts:
 
 def _wish(cell: Cell, random: Random) -> ModuleWish:
     table, first, second = cell
-    if table == "type":
+    if table in ("type", "layer"):
         return ModuleWish(first, second)
     if table == "layout":
         return ModuleWish(first, random.choice(("f32", "s32", "bf16", "f64", "c64", "s8")), second)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final, final
 
 import numpy as np
+from tests.hunting.arguments import case_arguments
 from tests.hunting.certainty import (
     Doubt,
     doubts,
@@ -35,7 +36,6 @@ from lowtide.records import dataclass
 from lowtide.runtime.cpu.call import CallOptions, LinkedExecutable
 from lowtide.runtime.cpu.program import NativeProgram
 from lowtide.search.effort import Effort
-from lowtide.testing.check_pass import seeded_arguments
 from lowtide.verifier import verify
 
 FACTOR: Final = 4.0
@@ -88,7 +88,7 @@ class ModuleCourt(Court):
         return module
 
     def _judge(self, module: Module) -> None:
-        arguments = seeded_arguments(module, self.conditions.seed)
+        arguments = case_arguments(module, self.conditions.seed)
         expected = self.ask("evaluator", lambda: evaluated(module, arguments))
         if expected is None:
             return

@@ -22,6 +22,7 @@ REDUCING: Final = frozenset(
     {
         Opcode.REDUCE,
         Opcode.REDUCE_WINDOW,
+        Opcode.SCAN,
         Opcode.SCATTER,
         Opcode.SELECT_AND_SCATTER,
         Opcode.ALL_REDUCE,

@@ -26,6 +26,14 @@ _MOST_RANK: Final = 4
 
 _SIZES: Final = (1, 2, 3, 4, 5, 7)
 _LARGE: Final = (8, 16, 17, 19, 33, 40)
+_WIDE: Final = (
+    *(48, 64, 65, 96, 100, 127, 128, 192, 255, 256, 300, 384, 512, 513, 640, 1000, 1024, 1025),
+    *(1280, 2048, 2049, 3000, 4096, 4099, 5000, 8192, 12288, 16384, 20000, 32768, 40000, 65537),
+)
+"""Sizes of wide modules: those at which native code goes other ways, and some beside them."""
+
+_MOST_ELEMENTS: Final = 2_000
+_MOST_ELEMENTS_WIDE: Final = 100_000
 
 
 @dataclass(slots=True)
@@ -33,19 +41,25 @@ class ModuleDraft:
     """The module in the making: its computations so far, and the habits of all of them.
 
     Layouts are row-major but for one in `layouts` arrays (0: all are row-major); a size is 0 once
-    in `zeros` sizes (0: never), and large once in `large`. `notes` are cells of coverage that the
-    text does not show.
+    in `zeros` sizes (0: never), and large once in `large`. Some sizes of a `wide` module are of
+    hundreds and thousands. `notes` are cells of coverage that the text does not show.
     """
 
     random: Random
     layouts: int = 0
     zeros: int = 0
     large: int = 6
+    wide: bool = False
     depth: int = 2
     computations: list[str] = field(default_factory=list)
     notes: set[tuple[str, ...]] = field(default_factory=set)
     wanted: list[str] = field(default_factory=list)
     names: int = 0
+
+    @property
+    def most(self) -> int:
+        """About how many elements an array may have."""
+        return _MOST_ELEMENTS_WIDE if self.wide else _MOST_ELEMENTS
 
     def name(self, stem: str) -> str:
         """Return a name that nothing has yet."""
@@ -94,19 +108,19 @@ class Scope:
         """Return the size of a dimension."""
         if self.chance(self.draft.zeros):
             return 0
+        if self.draft.wide and self.chance(3):
+            return self.random.choice(_WIDE)
         return self.random.choice(_LARGE if self.chance(self.draft.large) else _SIZES)
 
     def sizes(self, least: int = 0, most: int | None = None) -> tuple[int, ...]:
-        """Return the sizes of an array of some rank; it has at most 2,000 elements."""
+        """Return the sizes of an array of some rank that has not too many elements."""
         wanted = self.hint if self.focus is None else self.focus.sizes
         if wanted is not None and least <= len(wanted) <= (_MOST_RANK if most is None else most):
             return wanted
         sizes = [
             self.size() for _ in range(self.random.randint(least, 3 if most is None else most))
         ]
-        while prod(sizes) > 2000:
-            sizes[sizes.index(max(sizes))] //= 2
-        return tuple(sizes)
+        return tuple(halved(sizes, self.draft.most))
 
     def layout(self, rank: int) -> tuple[int, ...]:
         """Return an order of dimensions in memory."""
@@ -294,6 +308,14 @@ class Scope:
 def joined(arrays: Sequence[DrawnArray]) -> str:
     """Return the names of arrays as operands."""
     return ", ".join([x.name for x in arrays])
+
+
+def halved(sizes: Sequence[int], most: int) -> list[int]:
+    """Return sizes of which the largest is halved until their product is at most `most`."""
+    found = list(sizes)
+    while prod(found) > most:
+        found[found.index(max(found))] //= 2
+    return found
 
 
 def bounds(starts: Sequence[int], limits: Sequence[int], strides: Sequence[int]) -> str:

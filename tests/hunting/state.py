@@ -16,7 +16,9 @@ from lowtide.records import dataclass
 
 @dataclass(slots=True)
 class HuntState:
-    """Counts of a hunt; `next_seed` is the first that has not run, `seconds` are of wall time.
+    """Counts of a hunt of the seeds from `first_seed` to before `next_seed`.
+
+    `seconds` are of wall time.
 
     `findings` counts by signature and operations, `first` names the file that shows one first,
     `last` the seed that showed it last; `ended` has those that their first find does not show any
@@ -24,6 +26,7 @@ class HuntState:
     """
 
     folder: Path
+    first_seed: int = 0
     next_seed: int = 0
     cases: int = 0
     seconds: float = 0.0
@@ -37,9 +40,9 @@ class HuntState:
     judged: Counter[str] = field(default_factory=Counter)
 
     @classmethod
-    def opened(cls, folder: Path) -> HuntState:
-        """Return the state that a folder holds, a new one where it holds none."""
-        state = cls(folder)
+    def opened(cls, folder: Path, first_seed: int = 0) -> HuntState:
+        """Return the state that a folder holds, a new one from a seed on where it holds none."""
+        state = cls(folder, first_seed, first_seed)
         (folder / "finds").mkdir(parents=True, exist_ok=True)
         path = folder / "state.json"
         if path.exists():
@@ -47,6 +50,7 @@ class HuntState:
         return state
 
     def _read(self, document: dict[str, Any]) -> None:
+        self.first_seed = document.get("first_seed", 0)
         for name in _NUMBERS:
             setattr(self, name, document[name])
         for name in _COUNTS:
@@ -58,7 +62,8 @@ class HuntState:
     def save(self) -> None:
         """Write the state, all of it or nothing."""
         document: dict[str, Any] = {name: getattr(self, name) for name in (*_NUMBERS, *_COUNTS)}
-        document |= {"first": self.first, "last": self.last, "ended": sorted(self.ended)}
+        document |= {"first_seed": self.first_seed, "first": self.first, "last": self.last}
+        document["ended"] = sorted(self.ended)
         document["cells"] = self.counts.as_rows()
         write_text(self.folder / "state.json", json.dumps(document))
 

@@ -14,6 +14,7 @@ _TITLES: Final = {
     "type": "opcode x element type",
     "layout": "opcode x kind of layout",
     "update": "update in place x reader of the target",
+    "layer": "operations that belong together x element type",
     "fused": "opcode x opcode that it is fused with",
 }
 _MOST_NAMED: Final = 12
@@ -38,11 +39,12 @@ def summary(name: str, state: HuntState) -> str:
 
 
 def _counts(state: HuntState) -> list[str]:
-    last = max(state.last.values(), default=-1)
+    last = max(state.last.values(), default=state.first_seed - 1)
     return [
         f"- cases judged: {state.cases:,}, in {state.seconds / 3600:.1f} hours of wall time; "
         f"{state.refused:,} drafts were not valid",
-        f"- seeds since the last finding: {state.next_seed - 1 - last:,} of {state.next_seed:,}",
+        f"- seeds since the last finding: {state.next_seed - 1 - last:,} of "
+        f"{state.next_seed - state.first_seed:,} from {state.first_seed:,} on",
         "- asked: " + ", ".join([f"{k} {v:,}" for k, v in sorted(state.judged.items())]),
     ]
 

@@ -36,6 +36,7 @@ OUTSIDE: Final = frozenset(
         "sort",
         "topk",
         "select-and-scatter",
+        "scan",
     }
 )
 """Operations that stand in fusions only rarely."""

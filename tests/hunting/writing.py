@@ -8,6 +8,7 @@ from typing import Final
 
 from tests.hunting.arrays import PLAIN, TYPES, DrawnArray
 from tests.hunting.operations.in_place import READERS, UPDATES, draw_update
+from tests.hunting.operations.layers import LAYERS, layer_types
 from tests.hunting.operations.regions import REGIONS
 from tests.hunting.pairs import draw_pair
 from tests.hunting.scope import ModuleDraft, Scope
@@ -69,6 +70,7 @@ def _drawn(seed: str, wish: ModuleWish) -> DrawnModule:
     random = Random(seed)
     layouts, zeros = _LAYOUTS[wish.layouts or random.choice(("row-major", "some", "some"))]
     draft = ModuleDraft(random, layouts, zeros or (60 if random.randrange(8) == 0 else 0))
+    draft.wide = random.randrange(4) == 0
     entry = Scope(draft)
     _ModuleWriter(draft, wish).write(entry)
     return DrawnModule(_assembled(entry), frozenset(draft.notes))
@@ -100,6 +102,9 @@ class _ModuleWriter:
                 self._update(scope, "", "")
             elif kind < 5 and scope.level < 2:
                 self._region(scope)
+            elif kind == 5 and scope.draft.wide and not scope.level:
+                name = self.random.choice([*LAYERS])
+                self._layer(scope, name, self.random.choice(layer_types(name)))
             else:
                 self._step(scope, "", "")
 
@@ -110,6 +115,8 @@ class _ModuleWriter:
                 self._fused(scope, lambda inner: self._update(inner, wish.update, wish.reader))
             else:
                 self._update(scope, wish.update, wish.reader)
+        elif wish.opcode in LAYERS:
+            self._layer(scope, wish.opcode, wish.type)
         elif wish.opcode in REGIONS:
             REGIONS[wish.opcode](scope, self.steps)
         elif wish.partner:
@@ -118,6 +125,16 @@ class _ModuleWriter:
             self._fused(scope, lambda inner: self._step(inner, wish.opcode, wish.type))
         else:
             self._step(scope, wish.opcode, wish.type)
+
+    def _layer(self, scope: Scope, name: str, type_: str) -> None:
+        before = {*scope.arrays}
+        made = LAYERS[name](scope, type_)
+        if made is None:
+            return
+        scope.draft.notes.add(("layer", name, type_))
+        if scope.chance(2):  # Nothing else reads what lies within.
+            left = {*before, *scope.parameters, made}
+            scope.arrays = [x for x in scope.arrays if x in left]
 
     def _pair(self, scope: Scope) -> None:
         pair = self.wish.opcode, self.wish.partner

@@ -91,6 +91,10 @@ def _chooses_in_padding(x: Instruction) -> bool:
     )
 
 
+def _raises_integers(x: Instruction) -> bool:
+    return x.opcode is Opcode.POWER and x.shape.element_type.is_integer
+
+
 def _is_packed(x: Instruction) -> bool:
     types = [leaf.element_type for _, leaf in x.shape.leaves() if leaf.is_array]
     return any(t.bits < 8 and t.is_integer for t in types)
@@ -197,6 +201,7 @@ _DIFFERENCES: Final[tuple[tuple[Callable[[Instruction], bool], str], ...]] = (
     (_scatters_by_itself, "scatters into an array while it reads there what goes where"),
     (_updates_by_itself, "reads an array for an update while it overwrites it"),
     (_chooses_in_padding, "chooses another one of equal elements in padded windows"),
+    (_raises_integers, "raises integers to the lowest 6 bits of a power"),
     (_is_packed, "computes integers of 2 and 4 bits in 8 bits"),
     (_is_complex_logarithm, "gives a NaN for the imaginary part of a logarithm of 0"),
     (_is_folded_angle, "gives a NaN for the angle of two zeros"),

@@ -13,6 +13,7 @@ import pytest
 from tests.hunting import judges
 from tests.hunting import worker as workers
 from tests.hunting.again import judge_again
+from tests.hunting.arguments import case_arguments
 from tests.hunting.cells import cells_of
 from tests.hunting.certainty import Doubt, doubts
 from tests.hunting.coverage import CellCounts, apart, wished
@@ -22,6 +23,7 @@ from tests.hunting.findings import Court, Finding
 from tests.hunting.hunt import Hunt
 from tests.hunting.judges import Comparison, Conditions, ModuleCourt
 from tests.hunting.mutations import mutated
+from tests.hunting.operations.layers import LAYERS, layer_types
 from tests.hunting.pairs import FUSIBLE, NO_TYPE, links, why_apart
 from tests.hunting.state import HuntState
 from tests.hunting.summary import summary
@@ -49,6 +51,15 @@ def test_every_opcode_is_drawn_in_valid_modules(opcode):
     assert reached
 
 
+@pytest.mark.parametrize("layer", LAYERS)
+def test_every_layer_is_drawn_in_valid_modules(layer):
+    for seed, type_ in enumerate(layer_types(layer)):
+        drawn = [draw_module(x, ModuleWish(layer, type_)) for x in (seed, seed + 9)]
+        for x in drawn:
+            verify(parse_hlo(x.text))
+        assert any(("layer", layer, type_) in x.notes for x in drawn)
+
+
 def test_every_update_meets_every_reader():
     for _, update, reader in wished()["update"]:
         found = set()
@@ -61,7 +72,7 @@ def test_every_pair_that_can_meet_in_a_fusion_is_drawn():
     for _, a, b in wished()["fused"]:
         wish = ModuleWish(a, links(a, b)[0].first_type, partner=b)
         cell = ("fused", *sorted((a, b)))
-        assert any(cell in draw_module(seed, wish).notes for seed in range(4)), cell
+        assert any(cell in draw_module(seed, wish).notes for seed in range(16)), cell
 
 
 def test_a_pair_that_is_said_to_be_drawn_is_there():
@@ -97,6 +108,31 @@ def test_a_module_follows_from_seed_and_wish():
     assert mutated(draw_module(5, wish).text, Random(1)) == mutated(
         draw_module(5, wish).text, Random(1)
     )
+
+
+def test_some_modules_have_arrays_of_thousands_of_elements():
+    counts = []
+    for seed in range(24):
+        module = parse_hlo(draw_module(seed, ModuleWish("reduce", "f32")).text)
+        verify(module)
+        shapes = [leaf for x in module.entry.parameters for _, leaf in x.shape.leaves()]
+        counts.append(max([x.element_count for x in shapes if x.is_array], default=0))
+    assert sum([count > 4000 for count in counts]) >= 2
+    assert sum([count <= 2000 for count in counts]) >= 12
+
+
+def test_arguments_of_every_other_seed_have_all_numbers_of_bits():
+    module = parse_hlo(
+        "HloModule m\nENTRY e { a = s32[999] parameter(0)\n b = f32[999] parameter(1)\n "
+        "c = u4[9] parameter(2)\n ROOT t = (s32[999], f32[999], u4[9]) tuple(a, b, c) }\n"
+    )
+    small = case_arguments(module, 4)
+    assert all(np.abs(x.astype(np.float64)).max() <= 4 for x in small)
+    whole, floats, narrow = case_arguments(module, 5)
+    assert {int(x).bit_length() for x in whole} == {*range(32)} and (whole < 0).any()
+    assert len(np.unique(floats)) > 400 and np.signbit(floats[floats == 0]).any()
+    assert narrow.max() <= 15
+    assert np.array_equal(whole, case_arguments(module, 5)[0])
 
 
 def test_what_is_seen_least_is_wished_for():
@@ -377,6 +413,16 @@ def test_a_hunt_goes_on_where_it_stopped(tmp_path):
     assert again.findings == {"native: wrong": 2}
     assert "| native: wrong | 2 | 3 | differs |" in summary("modules", again)
     assert json.loads((tmp_path / "state.json").read_text())["next_seed"] == 7
+
+
+def test_a_hunt_can_begin_with_seeds_that_none_had(tmp_path):
+    state = HuntState.opened(tmp_path, 700)
+    assert (state.first_seed, state.next_seed) == (700, 700)
+    state.next_seed = 704
+    state.save()
+    again = HuntState.opened(tmp_path, 900)
+    assert (again.first_seed, again.next_seed) == (700, 704)
+    assert "seeds since the last finding: 4 of 4 from 700 on" in summary("stored", again)
 
 
 def test_finds_that_are_judged_again_have_an_end_or_not(tmp_path):

@@ -9,6 +9,7 @@ from random import Random
 from typing import Final, final
 
 import numpy as np
+from tests.hunting.arguments import case_arguments
 from tests.hunting.cells import Cell, cells_of
 from tests.hunting.coverage import CellCounts
 from tests.hunting.family import HuntedCase, ModuleFamily, drawn_text, without_schedule
@@ -31,7 +32,6 @@ from lowtide.passes.dead_code import remove_dead_code
 from lowtide.passes.editing import make
 from lowtide.spmd.partitioner import Partitioned, partition
 from lowtide.spmd.shards import cut, joined
-from lowtide.testing.check_pass import seeded_arguments
 from lowtide.transforms.sharding_removal import remove_shardings
 from lowtide.verifier import verify
 
@@ -178,7 +178,7 @@ class _DevicesCourt(Court):
 
     def run(self) -> Judgement:
         module = parse_hlo(self.text)
-        arguments = seeded_arguments(module, self.seed)
+        arguments = case_arguments(module, self.seed)
         whole = self.ask("whole", lambda: _on_one_device(module))
         expected = whole and self.ask("evaluator", lambda: evaluated(whole, arguments))
         if expected is None:

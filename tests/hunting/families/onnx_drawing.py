@@ -61,13 +61,25 @@ class GraphDraft:
         **attributes: Any,
     ) -> Drawn:
         """Add a node with one result."""
-        name = f"v{len(self.lines)}"
-        made = Drawn(name, type_, sizes, rounds or any(x.is_rounded for x in given))
-        names = [x.name for x in given]
-        line = {"node": operator, "of": names, "results": [name], "with": attributes}
-        self._line(line | {"rounded": made.is_rounded})
-        self.values.append(made)
-        self.operators.add((operator, given[0].type if given else type_))
+        return self.nodes(operator, given, [(type_, sizes)], rounds, attributes)[0]
+
+    def nodes(
+        self,
+        operator: str,
+        given: list[Drawn],
+        shapes: list[tuple[str, tuple[int, ...]]],
+        rounds: bool,
+        attributes: dict[str, Any],
+    ) -> list[Drawn]:
+        """Add a node; return its results."""
+        is_rounded = rounds or any(x.is_rounded for x in given)
+        first = len(self.lines)
+        made = [Drawn(f"v{first}.{i}", t, s, is_rounded) for i, (t, s) in enumerate(shapes)]
+        names, results = [x.name for x in given], [x.name for x in made]
+        line = {"node": operator, "of": names, "results": results, "with": attributes}
+        self._line(line | {"rounded": is_rounded})
+        self.values += made
+        self.operators.add((operator, given[0].type if given else shapes[0][0]))
         return made
 
     def _line(self, document: dict[str, Any]) -> None:
@@ -112,20 +124,27 @@ _UNARY: Final = {
     **dict.fromkeys(("Abs", "Neg", "Sign"), (("float32", "float64", "int32", "int64"), 0)),
     **dict.fromkeys(("Ceil", "Floor", "Round"), (FLOATS, 2)),
     **dict.fromkeys(("Relu", "Identity", "HardSwish", "HardSigmoid", "LeakyRelu"), (FLOATS, 1)),
-    **dict.fromkeys(("Exp", "Sigmoid", "Tanh", "Sqrt", "Log", "Reciprocal"), (FLOATS, 1)),
+    **dict.fromkeys(("Exp", "Sigmoid", "Tanh"), (FLOATS, 1)),
+    **dict.fromkeys(("Sqrt", "Log", "Reciprocal"), (FLOATS, 3)),
     **dict.fromkeys(("Erf", "Sin", "Cos", "Softplus", "Softsign", "Elu", "Selu"), (FLOATS, 1)),
     **dict.fromkeys(("Atan", "Asinh", "Mish", "Gelu", "Celu", "Cosh"), (("float32",), 1)),
+    **dict.fromkeys(("Acos", "Acosh", "Asin", "Atanh"), (("float32",), 3)),
+    "Sinh": (("float32",), 1),
+    **dict.fromkeys(("ThresholdedRelu", "Shrink"), (("float32",), 2)),
     "Not": (("bool",), 0),
     "BitwiseNot": (INTEGERS, 0),
 }
-"""By operator the types, and 0 for exact results, 1 for rounded ones, 2 for steps."""
+"""By operator the types, and 0 for exact results, 1 for rounded ones, 2 for steps.
+
+3 is for rounded ones that have an end or a pole: roundings, and signs of zeros, must not cross it.
+"""
 
 _BINARY: Final = {
     **dict.fromkeys(("Add", "Sub", "Mul"), (NUMBERS, "")),
     **dict.fromkeys(("Max", "Min"), (NUMBERS, "")),
     "Div": (FLOATS, "rounds"),
     "Pow": (("float32", "float64"), "rounds"),
-    "PRelu": (FLOATS, ""),
+    "PRelu": (FLOATS, "steps"),
     **dict.fromkeys(("And", "Or", "Xor"), (("bool",), "")),
     **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseXor"), (INTEGERS, "")),
     **dict.fromkeys(("Less", "Greater", "LessOrEqual", "GreaterOrEqual"), (NUMBERS, "compares")),
@@ -135,8 +154,8 @@ _BINARY: Final = {
 
 def _unary(operator: str, draft: GraphDraft) -> Drawn:
     types, kind = _UNARY[operator]
-    x = draft.array(types, exact=kind == 2)
-    return draft.node(operator, [x], x.type, x.sizes, kind == 1)
+    x = draft.array(types, exact=kind >= 2)
+    return draft.node(operator, [x], x.type, x.sizes, kind in (1, 3))
 
 
 def _binary(operator: str, draft: GraphDraft) -> Drawn | None:
@@ -367,11 +386,11 @@ def _pool(draft: GraphDraft) -> Drawn:
     sizes = (*x.sizes[:2], *_windows(x.sizes[2:], kernel, strides, pads))
     operator = draft.random.choice(("MaxPool", "AveragePool"))
     ways: dict[str, Any] = {"strides": strides, "pads": pads, "kernel_shape": kernel}
-    if operator == "MaxPool":  # Which of a number and NaN is the greater one is open.
-        zero = draft.constant([0.0], (1,), "float32")
-        is_number = draft.node("Equal", [x, x], "bool", x.sizes)
-        x = draft.node("Where", [is_number, x, zero], x.type, x.sizes)
-    else:
+    # Which of a number and NaN is greater is open, and ONNX's reference leaves NaN out of means.
+    zero = draft.constant([0.0], (1,), "float32")
+    is_number = draft.node("Equal", [x, x], "bool", x.sizes)
+    x = draft.node("Where", [is_number, x, zero], x.type, x.sizes)
+    if operator == "AveragePool":
         ways["count_include_pad"] = draft.random.randrange(2)
     return draft.node(operator, [x], "float32", sizes, operator == "AveragePool", **ways)
 

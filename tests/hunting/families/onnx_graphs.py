@@ -19,12 +19,15 @@ from tests.hunting.families.lines import (
     drawn_array,
 )
 from tests.hunting.families.onnx_drawing import MAKERS, GraphDraft
+from tests.hunting.families.onnx_layers import LAYERS
 from tests.hunting.family import HuntedCase
 from tests.hunting.findings import Court, Judgement, Tell
 
 from lowtide.ir.literal import Array
 
 _OPSET: Final = 20
+
+_MAKERS: Final = {**MAKERS, **LAYERS}
 
 
 @final
@@ -34,18 +37,18 @@ class OnnxGraphs(LineFamily):
     @property
     def tables(self) -> dict[str, tuple[Cell, ...]]:
         """The operators that are drawn by name."""
-        return {"operator": tuple([("operator", "onnx", x) for x in MAKERS])}
+        return {"operator": tuple([("operator", "onnx", x) for x in _MAKERS])}
 
     def draw(self, seed: int, random: Random, counts: CellCounts) -> HuntedCase:
         """Return a graph with the operator that was seen least."""
         draft = GraphDraft(random)
         wanted = counts.least([x for row in self.tables.values() for x in row], random)[2]
-        for operator in (*random.choices([*MAKERS], k=random.randint(0, 4)), wanted):
-            MAKERS[operator](draft)
-        for operator in random.choices([*MAKERS], k=random.randint(0, 4)):
-            MAKERS[operator](draft)
+        for operator in (*random.choices([*_MAKERS], k=random.randint(0, 4)), wanted):
+            _MAKERS[operator](draft)
+        for operator in random.choices([*_MAKERS], k=random.randint(0, 4)):
+            _MAKERS[operator](draft)
         while not draft.operators:
-            MAKERS["Neg"](draft)
+            _MAKERS["Neg"](draft)
         named = {("operator", "onnx", x) for x, _ in draft.operators}
         typed = {("type", x, t) for x, t in draft.operators}
         return HuntedCase("\n".join(draft.lines), seed, frozenset({*named, *typed}))
@@ -69,7 +72,7 @@ def _judge(court: Court, case: HuntedCase) -> None:
     expected = court.ask("reference", lambda: _referenced(model, feeds), is_ours=False)
     if expected is None:
         return
-    rounded = {x["results"][0]: x["rounded"] for x in lines if "node" in x}
+    rounded = {y: x["rounded"] for x in lines if "node" in x for y in x["results"]}
     flags = [rounded[x.name] for x in model.graph.output]
     sessions = import_module("lowtide.onnx")
     for engine in ("reference", "native"):

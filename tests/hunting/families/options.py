@@ -7,6 +7,7 @@ from random import Random
 from typing import Any, Final, final
 
 import numpy as np
+from tests.hunting.arguments import case_arguments
 from tests.hunting.cells import Cell
 from tests.hunting.coverage import CellCounts
 from tests.hunting.family import HuntedCase, ModuleFamily, drawn_text
@@ -23,7 +24,6 @@ from lowtide.ir import Module, Shape
 from lowtide.ir.literal import Array
 from lowtide.options import CHECKS, EFFORTS, TARGETS, Options
 from lowtide.records import dataclass
-from lowtide.testing.check_pass import seeded_arguments
 
 _VALUES: Final[Mapping[str, Sequence[Any]]] = {
     "stage": ("input", "simplified", "layout", "fused", "scheduled", "scheduled"),
@@ -99,7 +99,7 @@ class _OptionsCourt(Court):
 
     def run(self) -> Judgement:
         module = parse_hlo(self.text)
-        arguments = seeded_arguments(module, self.chosen.seed)
+        arguments = case_arguments(module, self.chosen.seed)
         expected = self.ask("evaluator", lambda: evaluated(module, arguments))
         if expected is not None:
             self._compare(module, arguments, expected)

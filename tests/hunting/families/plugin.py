@@ -35,7 +35,10 @@ WAYS: Final = (
 )
 """How a step calls its functions."""
 
+_SIZES: Final = (1, 2, 3, 5, 8)
+_WIDE: Final = (16, 33, 64, 100, 257, 1000)
 _MOST: Final = 600
+_MOST_WIDE: Final = 60_000
 
 
 @final
@@ -80,6 +83,8 @@ class _Draft:
 
     def __init__(self, random: Random) -> None:
         self.random = random
+        self.wide = random.randrange(3) == 0
+        self.most = _MOST_WIDE if self.wide else _MOST
         self.lines: list[str] = []
         self.values: dict[str, Array] = {}
         self.cells: set[Cell] = set()
@@ -98,7 +103,7 @@ class _Draft:
             found = FUNCTIONS[following]
             fits = found.count == 1 and made.dtype.name in found.types and made.ndim >= found.rank
             smooth = way != "grad" or found.is_smooth
-            if fits and smooth and _fits(following, way) and 0 < made.size < _MOST:
+            if fits and smooth and _fits(following, way) and 0 < made.size < self.most:
                 names.append(following)
                 made = _applied(np, [following], [made])
         result = f"v{len(self.lines)}"
@@ -113,10 +118,10 @@ class _Draft:
         known = [
             name
             for name, x in self.values.items()
-            if x.dtype.name in types and x.ndim >= rank and 0 < x.size < _MOST
+            if x.dtype.name in types and x.ndim >= rank and 0 < x.size < self.most
         ]
         if not known or self.random.randrange(3) == 0:
-            sizes = [self.random.choice((1, 2, 3, 5, 8)) for _ in range(max(rank, 2))]
+            sizes = [self._size() for _ in range(max(rank, 2))]
             known = [self._input(self.random.choice([x for x in ANY if x in types]), sizes)]
         first = self.random.choice(known[-3:])
         if count == 1:
@@ -126,6 +131,10 @@ class _Draft:
         if len(alike) == 1 or self.random.randrange(4) == 0:
             alike = [self._input(x.dtype.name, x.shape)]
         return [first, self.random.choice(alike)]
+
+    def _size(self) -> int:
+        is_wide = self.wide and self.random.randrange(2) == 0
+        return self.random.choice(_WIDE if is_wide else _SIZES)
 
     def _input(self, type_: str, sizes: Sequence[int]) -> str:
         name = f"v{len(self.lines)}"

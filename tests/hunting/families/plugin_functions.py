@@ -24,8 +24,70 @@ class ArrayFunction:
     is_smooth: bool = False
 
 
+def _softmax(xp: Any, x: Any) -> Any:
+    shares = xp.exp(x - x.max(-1, keepdims=True))
+    return shares / shares.sum(-1, keepdims=True)
+
+
+def _normalized(xp: Any, x: Any) -> Any:
+    off = x - x.mean(-1, keepdims=True)
+    return off / xp.sqrt((off * off).mean(-1, keepdims=True) + x.dtype.type(0.125))
+
+
+def _attended(xp: Any, x: Any, y: Any) -> Any:
+    """Rows of `y`, each row of `x` a mean of those up to its place that are like it."""
+    scores = x @ xp.swapaxes(y, -1, -2) / x.dtype.type(8)
+    rows, columns = xp.arange(x.shape[-2])[:, None], xp.arange(y.shape[-2])
+    return _softmax(xp, xp.where(rows >= columns, scores, x.dtype.type(-1e9))) @ y
+
+
+def _turned(xp: Any, x: Any) -> Any:
+    """Halves of rows turned by an angle that grows along the rows."""
+    half = x.shape[-1] // 2
+    angles = xp.arange(x.shape[-2], dtype=x.dtype)[:, None] * x.dtype.type(0.125)
+    a, b = x[..., :half], x[..., half : 2 * half]
+    parts = [a * xp.cos(angles) - b * xp.sin(angles), b * xp.cos(angles) + a * xp.sin(angles)]
+    return xp.concatenate(parts, -1)
+
+
+def _gelu(xp: Any, x: Any) -> Any:
+    inner = x.dtype.type(0.75) * (x + x.dtype.type(0.0625) * x * x * x)
+    return x.dtype.type(0.5) * x * (xp.tanh(inner) + x.dtype.type(1))
+
+
+def _one_hot(xp: Any, x: Any) -> Any:
+    return (x[..., None] == xp.arange(9, dtype=x.dtype)).astype("float32")
+
+
+def _rows_of(xp: Any, x: Any, y: Any) -> Any:
+    return xp.take(x, abs(y[..., 0].astype("int64")) % x.shape[0], axis=0)
+
+
+def _along(xp: Any, x: Any, y: Any) -> Any:
+    return xp.take_along_axis(x, abs(y.astype("int64")) % x.shape[-1], axis=-1)
+
+
+def _spectrum(xp: Any, x: Any) -> Any:
+    return xp.abs(xp.fft.rfft(x, axis=-1)).astype(x.dtype)
+
+
+def _filtered(xp: Any, x: Any) -> Any:
+    return xp.fft.ifft(xp.fft.fft(x, axis=0), axis=0).astype(x.dtype)
+
+
+def _window_sums(xp: Any, x: Any) -> Any:
+    return sum([xp.roll(x, shift, -1) for shift in range(1, 5)], x)
+
+
+def _solved(xp: Any, x: Any) -> Any:
+    square = xp.swapaxes(x, -1, -2) @ x
+    far = xp.eye(x.shape[-1], dtype=x.dtype) * x.dtype.type(x.shape[-2] + 1)
+    return xp.linalg.solve(square + far, xp.swapaxes(x, -1, -2))
+
+
 REAL: Final = ("float32", "float64", "int32", "int64", "uint8", "float16")
 FLOAT: Final = ("float32", "float64")
+INTEGER: Final = ("int32", "int64", "uint8")
 ANY: Final = (*REAL, "complex64", "bool")
 
 FUNCTIONS: Final[dict[str, ArrayFunction]] = {
@@ -80,6 +142,24 @@ FUNCTIONS: Final[dict[str, ArrayFunction]] = {
     "product": ArrayFunction(
         lambda xp, x, y: x @ xp.swapaxes(y, -1, -2), 2, rank=2, is_smooth=True
     ),
+    "softmax": ArrayFunction(_softmax, types=FLOAT, rank=1, is_smooth=True),
+    "normalized": ArrayFunction(_normalized, types=FLOAT, rank=1, is_smooth=True),
+    "attended": ArrayFunction(_attended, 2, FLOAT, 2, is_smooth=True),
+    "turned": ArrayFunction(_turned, types=FLOAT, rank=2, is_smooth=True),
+    "gelu": ArrayFunction(_gelu, types=FLOAT, is_smooth=True),
+    "one hot": ArrayFunction(_one_hot, types=INTEGER),
+    "rows of": ArrayFunction(_rows_of, 2, INTEGER, 2),
+    "along": ArrayFunction(_along, 2, INTEGER, 1),
+    "order": ArrayFunction(lambda xp, x: xp.argsort(x, -1, stable=True), types=INTEGER, rank=1),
+    "place": ArrayFunction(lambda xp, x: xp.argmax(x, -1), types=INTEGER, rank=1),
+    "found": ArrayFunction(
+        lambda xp, x: xp.searchsorted(xp.sort(x.reshape(-1)), x[-1]), types=INTEGER, rank=1
+    ),
+    "variance": ArrayFunction(lambda xp, x: x.var(-1), types=FLOAT, rank=1, is_smooth=True),
+    "spectrum": ArrayFunction(_spectrum, types=FLOAT, rank=1),
+    "filtered": ArrayFunction(_filtered, types=("complex64",), rank=1),
+    "window sums": ArrayFunction(_window_sums, types=FLOAT, rank=1, is_smooth=True),
+    "solved": ArrayFunction(_solved, types=FLOAT, rank=2),
     "outer": ArrayFunction(lambda xp, x: xp.outer(x[..., 0], x[0]), rank=2, is_smooth=True),
 }
 """By name. Whether elements are rounded does not change what any of them picks."""

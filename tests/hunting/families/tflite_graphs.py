@@ -29,20 +29,28 @@ from lowtide.ir.literal import Array
 
 _UNARY: Final = (
     *("ABS", "COS", "ELU", "EXP", "HARD_SWISH", "LOGISTIC", "NEG", "RELU", "RELU6", "SIN"),
-    *("SQUARE", "TANH"),
+    *("SQUARE", "TANH", "LOG", "SQRT", "RSQRT", "LOG_SOFTMAX", "RELU_N1_TO_1"),
 )
-_BINARY: Final = ("ADD", "MUL", "SUB", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE")
-_MOVES: Final = ("RESHAPE", "TRANSPOSE", "CONCATENATION", "PAD", "GATHER", "STRIDED_SLICE")
+_BINARY: Final = ("ADD", "MUL", "SUB", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE", "DIV")
+_MOVES: Final = (
+    *("RESHAPE", "TRANSPOSE", "CONCATENATION", "PAD", "GATHER", "STRIDED_SLICE", "MIRROR_PAD"),
+    *("TILE", "REVERSE_V2", "SLICE", "DEPTH_TO_SPACE", "SPACE_TO_DEPTH"),
+)
 _LAYERS: Final = (
     *("SOFTMAX", "MEAN", "FULLY_CONNECTED", "CONV_2D", "DEPTHWISE_CONV_2D"),
-    *("MAX_POOL_2D", "AVERAGE_POOL_2D"),
+    *("MAX_POOL_2D", "AVERAGE_POOL_2D", "SUM", "REDUCE_MAX", "CUMSUM", "BATCH_MATMUL"),
+    *("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "GELU", "LEAKY_RELU", "L2_NORMALIZATION"),
 )
 _QUANTIZED: Final = (
     *("ADD", "SUB", "MUL", "RELU", "RELU6", "MAX_POOL_2D", "AVERAGE_POOL_2D", "PAD", "RESHAPE"),
     *("TRANSPOSE", "FULLY_CONNECTED", "CONV_2D", "DEPTHWISE_CONV_2D", "LOGISTIC", "TANH"),
-    *("SOFTMAX", "CONCATENATION", "GATHER", "STRIDED_SLICE"),
+    *("SOFTMAX", "CONCATENATION", "GATHER", "STRIDED_SLICE", "TILE", "REVERSE_V2", "SLICE"),
+    *("DEPTH_TO_SPACE", "SPACE_TO_DEPTH", "REDUCE_MAX", "RESIZE_NEAREST_NEIGHBOR"),
 )
-_SIZES: Final = ((1, 6, 5, 4), (2, 5, 4, 3), (1, 12), (3, 4, 2), (1, 7, 8, 2))
+_SIZES: Final = (
+    *((1, 6, 5, 4), (2, 5, 4, 3), (1, 12), (3, 4, 2), (1, 7, 8, 2), (1, 22, 20, 16), (2, 300)),
+    *((5, 33, 17), (1, 8, 6, 4)),
+)
 
 
 @final
@@ -86,9 +94,7 @@ class _Draft:
         self.type = type_
         self.lines: list[Document] = []
         self.names: set[str] = set()
-        self.sizes: tuple[int, ...] = random.choice(
-            ((1, 6, 5, 4), (2, 5, 4, 3), (1, 12), (3, 4, 2), (1, 7, 8, 2))
-        )
+        self.sizes: tuple[int, ...] = random.choice(_SIZES)
         self.scale, self.zero = self._quantization()
         self.last = self._line("input", sizes=self.sizes)
 
@@ -130,6 +136,17 @@ class _Draft:
             self.scale, self.zero = (1 / 256, -128) if name == "LOGISTIC" else (1 / 128, 0)
         self._node(name, [], self.sizes)
 
+    def _of_positive(self, name: str) -> None:
+        self._node("LOGISTIC", [], self.sizes)
+        self._node(name, [], self.sizes)
+
+    def _divided(self, name: str) -> None:
+        """A quotient that is finite: LiteRT has no infinities."""
+        sizes = [self.sizes[-1]]
+        by = [self.random.choice((-2.0, -0.375, 0.5, 1.0, 3.0)) for _ in range(sizes[0])]
+        other = self._constant(by, sizes, "float32")
+        self._node(name, [other], self.sizes, f0=self.random.choice((0, 1, 3)))
+
     def _binary(self, name: str) -> None:
         given = (self.scale, self.zero)
         if self.type == "int8":
@@ -145,6 +162,66 @@ class _Draft:
         if self.type == "int8":
             self.scale, self.zero = 1 / 256, -128
         self._node(name, [], self.sizes, f0=self.random.choice((1.0, 0.5)))
+
+    def _leaky(self, name: str) -> None:
+        self._node(name, [], self.sizes, f0=self.random.choice((0.25, 1.5)))
+
+    def _to_length(self, name: str) -> None:
+        self._node(name, [], self.sizes, f0=0)
+
+    def _tile(self, name: str) -> None:
+        times = [self.random.choice((1, 1, 2)) for _ in self.sizes]
+        places = self._constant(times, [len(times)])
+        self._node(name, [places], [n * k for n, k in zip(self.sizes, times, strict=True)])
+
+    def _reversed(self, name: str) -> None:
+        axis = self.random.randrange(len(self.sizes))
+        self._node(name, [self._constant([axis], [1])], self.sizes)
+
+    def _part(self, name: str) -> None:
+        starts = [self.random.randrange(n) for n in self.sizes]
+        sizes = [self.random.randint(1, n - s) for n, s in zip(self.sizes, starts, strict=True)]
+        self._node(name, [self._constant(x, [len(x)]) for x in (starts, sizes)], sizes)
+
+    def _mirrored(self, name: str) -> None:
+        mode = self.random.randrange(2)  # With the outermost elements, or without.
+        most = [min(2, n - 1 + mode) for n in self.sizes]
+        widths = [[self.random.randint(0, x), self.random.randint(0, x)] for x in most]
+        sizes = [n + a + b for n, (a, b) in zip(self.sizes, widths, strict=True)]
+        places = self._constant(widths, [len(widths), 2])
+        self._node(name, [places], sizes, f0=mode)
+
+    def _blocks(self, name: str) -> None:
+        if len(self.sizes) != 4:
+            return self._unary("RELU")
+        n, h, w, c = self.sizes
+        if name == "DEPTH_TO_SPACE" and c % 4 == 0:
+            return self._node(name, [], [n, 2 * h, 2 * w, c // 4], f0=2)
+        if name == "SPACE_TO_DEPTH" and h % 2 == w % 2 == 0:
+            return self._node(name, [], [n, h // 2, w // 2, 4 * c], f0=2)
+        return self._unary("RELU")
+
+    def _running(self, name: str) -> None:
+        axis = self._constant(self.random.randrange(len(self.sizes)), [])
+        ways = {"f0": self.random.randrange(2), "f1": self.random.randrange(2)}
+        self._node(name, [axis], self.sizes, **ways)
+
+    def _product(self, name: str) -> None:
+        columns, turned = self.random.choice((1, 3, 20)), self.random.randrange(2)
+        *batch, rows, inner = self.sizes
+        sizes = (*batch, columns, inner) if turned else (*batch, inner, columns)
+        other = self._line("input", sizes=sizes)
+        self._node(name, [other], [*batch, rows, columns], f0=0, f1=turned)
+
+    def _resized(self, name: str) -> None:
+        if len(self.sizes) != 4:
+            return self._unary("RELU")
+        n, h, w, c = self.sizes
+        sizes = [self.random.choice((k, 2 * k, max(1, k // 2), k + 3)) for k in (h, w)]
+        way = self.random.choice(((0, 0), (0, 0), (1, 0), (0, 1)))
+        first = 2 if name == "RESIZE_BILINEAR" else 0
+        ways = {f"f{first + i}": x for i, x in enumerate(way)}
+        return self._node(name, [self._constant(sizes, [2])], [n, *sizes, c], **ways)
 
     def _mean(self, name: str) -> None:
         count = min(self.random.randint(1, 2), len(self.sizes))
@@ -250,7 +327,19 @@ class _Draft:
 _DRAWN: Final[dict[str, Callable[[_Draft, str], None]]] = {
     **dict.fromkeys(_BINARY, _Draft._binary),
     "SOFTMAX": _Draft._softmax,
-    "MEAN": _Draft._mean,
+    **dict.fromkeys(("MEAN", "SUM", "REDUCE_MAX"), _Draft._mean),
+    "LEAKY_RELU": _Draft._leaky,
+    "L2_NORMALIZATION": _Draft._to_length,
+    **dict.fromkeys(("DEPTH_TO_SPACE", "SPACE_TO_DEPTH"), _Draft._blocks),
+    **dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), _Draft._resized),
+    **dict.fromkeys(("LOG", "SQRT", "RSQRT"), _Draft._of_positive),
+    "DIV": _Draft._divided,
+    "TILE": _Draft._tile,
+    "REVERSE_V2": _Draft._reversed,
+    "SLICE": _Draft._part,
+    "MIRROR_PAD": _Draft._mirrored,
+    "CUMSUM": _Draft._running,
+    "BATCH_MATMUL": _Draft._product,
     "RESHAPE": _Draft._reshape,
     "TRANSPOSE": _Draft._transpose,
     "CONCATENATION": _Draft._concatenation,

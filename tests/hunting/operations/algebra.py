@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Final
 
 from tests.hunting.arrays import (
@@ -13,7 +14,10 @@ from tests.hunting.arrays import (
     one,
     zero,
 )
-from tests.hunting.scope import Maker, Scope, joined
+from tests.hunting.scope import Maker, Scope, halved, joined
+
+_MOST_ROWS: Final = 200
+"""The sizes of matrices of equations: in larger ones roundings grow too far."""
 
 _MATRICES: Final = (*WIDE_FLOATS, *COMPLEX)
 
@@ -33,8 +37,9 @@ def _filled(scope: Scope, type_: str, sizes: tuple[int, ...], text: str) -> Draw
 
 
 def _matrices(scope: Scope) -> tuple[int, ...]:
-    size = scope.size()
-    return (*scope.sizes(0, 1), size, size)
+    size = min(scope.size(), _MOST_ROWS)
+    batch = halved(scope.sizes(0, 1), scope.draft.most // (size * size or 1))
+    return (*batch, size, size)
 
 
 def _cholesky(scope: Scope, type_: str) -> DrawnArray | None:
@@ -80,12 +85,13 @@ def _triangular_solve(scope: Scope, type_: str) -> DrawnArray | None:
     sizes = _matrices(scope)
     rank = len(sizes)
     left = scope.chance(2)
-    other = scope.size()
+    (other,) = halved([scope.size()], scope.draft.most // (prod(sizes[:-1]) or 1))
     right_sizes = (*sizes[:-1], other) if left else (*sizes[:-2], other, sizes[-1])
     x = scope.array(type_, sizes, 0)
     eye = _eye(scope, type_, sizes)
-    quarter = _filled(scope, type_, sizes, "(0.125, 0)" if type_ in COMPLEX else "0.125")
-    small = scope.emit(type_, sizes, f"multiply({joined([x, quarter])})")
+    part = "0.00390625"  # Beside 4 it is little even of large arguments: solutions stay small.
+    parts = _filled(scope, type_, sizes, f"({part}, 0)" if type_ in COMPLEX else part)
+    small = scope.emit(type_, sizes, f"multiply({joined([x, parts])})")
     four = _filled(scope, type_, sizes, "(4, 0)" if type_ in COMPLEX else "4")
     diagonal = scope.emit(type_, sizes, f"multiply({joined([eye, four])})")
     matrix = scope.emit(type_, sizes, f"add({joined([small, diagonal])})")

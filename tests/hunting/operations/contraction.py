@@ -7,7 +7,10 @@ from typing import Final
 
 from tests.hunting.arrays import F8, INTEGERS, DrawnArray, braced
 from tests.hunting.operations.windows import draw_dimension, window_text
-from tests.hunting.scope import Maker, Scope, joined
+from tests.hunting.scope import Maker, Scope, halved, joined
+
+_MOST_WORK: Final = 20_000_000
+"""How many products of two elements an operation may take."""
 
 
 def _result_type(scope: Scope, type_: str) -> str:
@@ -34,17 +37,20 @@ def _dot(scope: Scope, type_: str) -> DrawnArray | None:
     summed = [("k", i) for i in range(draw.choice((0, 1, 1, 1, 1, 2)))]
     left = [("m", i) for i in range(draw.choice((0, 1, 1, 1, 2)))]
     right = [("n", i) for i in range(draw.choice((0, 1, 1, 1, 2)))]
-    size = {x: scope.size() for x in (*batch, *summed, *left, *right)}
+    dimensions = [*batch, *summed, *left, *right]
+    work = halved([scope.size() for _ in dimensions], _MOST_WORK)
+    size = dict(zip(dimensions, work, strict=True))
     first = _shuffled(scope, batch + summed + left)
     second = _shuffled(scope, batch + summed + right)
     if scope.focus is not None and scope.focus.rank == len(first):
         size |= dict(zip(first, scope.focus.sizes, strict=True))
-    a = scope.array(type_, tuple([size[x] for x in first]))
-    b = scope.array(type_, tuple([size[x] for x in second]))
     result = batch + [x for x in first if x[0] == "m"] + [x for x in second if x[0] == "n"]
     sizes = tuple([size[x] for x in result])
-    if prod(sizes) > 20_000:
+    operands = [tuple([size[x] for x in y]) for y in (first, second)]
+    most = 10 * scope.draft.most
+    if prod(size.values()) > _MOST_WORK or any(prod(x) > most for x in (sizes, *operands)):
         return None
+    a, b = [scope.array(type_, x) for x in operands]
     attributes = [
         f"lhs_contracting_dims={braced(_places(first, summed))}",
         f"rhs_contracting_dims={braced(_places(second, summed))}",
@@ -63,19 +69,36 @@ def _labels(scope: Scope, first: str, second: str, spatial: int) -> str:
     return "".join(order)
 
 
+def _length(scope: Scope) -> int:
+    """The size of an array along a dimension of a window."""
+    if scope.draft.wide and scope.chance(2):
+        return scope.random.choice((16, 28, 56, 100, 224, 300, 1000))
+    return scope.random.randint(0 if scope.chance(20) else 1, 6)
+
+
+def _features(scope: Scope) -> int:
+    """The number of features that meet in a convolution, or come out of it for a group."""
+    if scope.draft.wide and scope.chance(3):
+        return scope.random.choice((8, 16, 17, 32, 64, 130))
+    return scope.random.randint(1, 4)
+
+
 def _convolution(scope: Scope, type_: str) -> DrawnArray | None:
     if type_ == "pred" or type_ in F8:
         return None
     draw = scope.random
     spatial = draw.choice((0, 1, 1, 2, 2, 3))
-    groups = draw.choice((1, 1, 1, 2, 3))
+    groups = draw.choice((1, 1, 1, 2, 3, 32) if scope.draft.wide else (1, 1, 1, 2, 3))
     batches = draw.choice((1, 1, 2)) if groups == 1 else 1
-    lengths = [draw.randint(0 if scope.chance(20) else 1, 6) for _ in range(spatial)]
+    lengths = [_length(scope) for _ in range(spatial)]
     window = [draw_dimension(scope, x, spreads=True) for x in lengths]
     places = [x.places(length) for x, length in zip(window, lengths, strict=True)]
-    features, outputs = draw.randint(1, 4), draw.randint(1, 4) * groups * batches
+    features, outputs = _features(scope), _features(scope) * groups * batches
     samples = draw.randint(1, 3) * batches
     sizes = {"b": samples, "f": features * groups, "i": features, "o": outputs}
+    terms = [samples // batches, features, outputs, *places, *[x.size for x in window]]
+    if prod(terms) > _MOST_WORK or prod(lengths) * samples * features > 10 * scope.draft.most:
+        return None
     lhs, rhs, out = (_labels(scope, *x, spatial) for x in (("b", "f"), ("i", "o"), ("b", "f")))
     given = {str(i): x for i, x in enumerate(lengths)}
     kernel = {str(i): x.size for i, x in enumerate(window)}

@@ -31,6 +31,7 @@ EXACT: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "count-leading-zeros": (1, INTEGERS),
     "maximum": (2, (*REAL, *INTEGERS, "pred")),
     "minimum": (2, (*REAL, *INTEGERS, "pred")),
+    "mulhi": (2, INTEGERS[:8]),
     "multiply": (2, (*REAL, *INTEGERS, "pred")),
     "negate": (1, NUMBERS),
     "not": (1, (*INTEGERS, "pred")),
@@ -113,9 +114,17 @@ def _odd(scope: Scope, x: DrawnArray) -> DrawnArray:
     return scope.emit(x.type, x.sizes, f"or({joined([x, units])})")
 
 
+def _compared(scope: Scope, type_: str, sizes: tuple[int, ...]) -> DrawnArray:
+    """An array to compare: at times the numbers of places, as masks are made."""
+    if type_ in INTEGERS and sizes and scope.chance(3):
+        place = scope.random.randrange(len(sizes))
+        return scope.emit(type_, sizes, f"iota(), iota_dimension={place}")
+    return scope.array(type_, sizes, 0)
+
+
 def _compare(scope: Scope, type_: str) -> DrawnArray | None:
     sizes = scope.sizes()
-    a, b = scope.array(type_, sizes, 0), scope.array(type_, sizes, 0)
+    a, b = [_compared(scope, type_, sizes) for _ in range(2)]
     directions = ("EQ", "NE") if type_ in COMPLEX else ("EQ", "NE", "LT", "LE", "GT", "GE")
     order = ", type=TOTALORDER" if type_ in FLOATS and scope.chance(4) else ""
     direction = scope.random.choice(directions)
@@ -199,6 +208,20 @@ def _reduce_precision(scope: Scope, type_: str) -> DrawnArray | None:
     return scope.emit(type_, x.sizes, f"reduce-precision({x.name}), {attributes}")
 
 
+def _stochastic_convert(scope: Scope, type_: str) -> DrawnArray | None:
+    if type_ not in FLOATS:
+        return None
+    x = scope.array(type_, scope.sizes(), 0)
+    random = scope.array(f"u{element_type(type_).bits}", x.sizes, 0)
+    narrower = [t for t in (*FLOATS, "s32", "s16", "s8", "u8") if _bits(t) < _bits(type_)]
+    made = scope.random.choice(narrower or ["s8"])
+    return scope.emit(made, x.sizes, f"stochastic-convert({joined([x, random])})")
+
+
+def _bits(type_: str) -> int:
+    return element_type(type_).bits
+
+
 def _map(scope: Scope, type_: str) -> DrawnArray | None:
     if type_ not in NUMBERS:
         return None
@@ -234,6 +257,7 @@ MAKERS: Final[dict[str, Maker]] = {
     "convert": _convert,
     "bitcast-convert": _bitcast_convert,
     "reduce-precision": _reduce_precision,
+    "stochastic-convert": _stochastic_convert,
     "map": _map,
     "copy": _copy,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Final
 
 from tests.hunting.arrays import DrawnArray, braced
@@ -45,6 +46,7 @@ class IndexForm:
     """
 
     def __init__(self, scope: Scope) -> None:
+        self.most = scope.draft.most
         rank = scope.random.randint(1, 3)
         self.sizes = scope.sizes(rank, rank)
         self.batched = [i for i in range(rank) if scope.chance(5)]
@@ -78,9 +80,37 @@ class IndexForm:
 
     @property
     def is_possible(self) -> bool:
-        """Whether each slice lies within the array."""
+        """Whether each slice lies within the array, and there are not too many."""
         pairs = zip(self.slice_sizes, self.sizes, strict=True)
-        return all(a <= b for a, b in pairs)
+        return all(a <= b for a, b in pairs) and prod(self.result) <= 4 * self.most
+
+
+def _indices(scope: Scope, form: IndexForm) -> DrawnArray:
+    """The indices of a gather or a scatter: numbers from anywhere, or counted along rows."""
+    type_ = scope.random.choice(_INDEX_TYPES)
+    if not form.indexed or scope.chance(2):
+        return scope.array(type_, form.index_sizes, 0)
+    if form.vector == len(form.index_sizes):
+        return _counted(scope, type_, form.index_sizes)
+    sizes = tuple([1 if i == form.vector else x for i, x in enumerate(form.index_sizes)])
+    parts = [_counted(scope, type_, sizes) for _ in form.indexed]
+    expression = f"concatenate({joined(parts)}), dimensions={{{form.vector}}}"
+    return scope.emit(type_, form.index_sizes, expression)
+
+
+def _counted(scope: Scope, type_: str, sizes: tuple[int, ...]) -> DrawnArray:
+    """Numbers that grow or fall by the same along a dimension; at times any."""
+    if not sizes or scope.chance(4):
+        return scope.array(type_, sizes, 0)
+    place = scope.random.randrange(len(sizes))
+    made = scope.emit(type_, sizes, f"iota(), iota_dimension={place}")
+    for opcode, least in (("multiply", 1), ("add", 0), ("subtract", 0)):
+        if scope.chance(3):
+            step = scope.constant(type_, str(scope.random.randint(least, 5)))
+            steps = scope.emit(type_, sizes, f"broadcast({step.name}), dimensions={{}}")
+            pair = [steps, made] if scope.chance(2) else [made, steps]
+            made = scope.emit(type_, sizes, f"{opcode}({joined(pair)})")
+    return made
 
 
 def _gather(scope: Scope, type_: str) -> DrawnArray | None:
@@ -88,7 +118,7 @@ def _gather(scope: Scope, type_: str) -> DrawnArray | None:
     if not form.is_possible:
         return None
     x = scope.array(type_, form.sizes)
-    indices = scope.array(scope.random.choice(_INDEX_TYPES), form.index_sizes, 0)
+    indices = _indices(scope, form)
     attributes = [
         f"offset_dims={braced(form.offsets)}",
         f"collapsed_slice_dims={braced(form.dropped)}",
@@ -109,7 +139,7 @@ def _scatter(scope: Scope, type_: str) -> DrawnArray | None:
         return None
     number = 2 if scope.chance(4) else 1
     targets = [scope.array(type_, form.sizes) for _ in range(number)]
-    indices = scope.array(scope.random.choice(_INDEX_TYPES), form.index_sizes, 0)
+    indices = _indices(scope, form)
     updates = [scope.array(type_, form.result) for _ in range(number)]
     callee, noise = combiner(scope, type_) if number == 1 else pair_combiner(scope, type_)[:2]
     attributes = [

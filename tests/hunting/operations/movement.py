@@ -6,7 +6,7 @@ from math import prod
 from typing import Final
 
 from tests.hunting.arrays import COMPLEX, DrawnArray, braced, row_major, zero
-from tests.hunting.scope import Maker, Scope, bounds, joined
+from tests.hunting.scope import Maker, Scope, bounds, halved, joined
 
 
 def _broadcast(scope: Scope, type_: str) -> DrawnArray | None:
@@ -90,10 +90,11 @@ def _pad(scope: Scope, type_: str) -> DrawnArray | None:
 def _concatenate(scope: Scope, type_: str) -> DrawnArray | None:
     sizes = list(scope.sizes(1, 3))
     place = scope.random.randrange(len(sizes))
+    others = max(1, prod([*sizes[:place], *sizes[place + 1 :]]))
     parts = []
     for _ in range(scope.random.randint(1, 4)):
         if scope.chance(2):
-            sizes[place] = scope.size()
+            (sizes[place],) = halved([scope.size()], 2 * scope.draft.most // others)
         parts.append(scope.array(type_, tuple(sizes)))
     sizes[place] = sum([x.sizes[place] for x in parts])
     noise = max([x.noise for x in parts])

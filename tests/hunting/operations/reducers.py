@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.hunting.arrays import COMPLEX, FLOATS, INTEGERS, is_float, one, zero
+from tests.hunting.arrays import COMPLEX, F8, FLOATS, INTEGERS, is_float, one, zero
 from tests.hunting.scope import Scope
 
 _BITS: Final = ("and", "or", "xor")
@@ -108,12 +108,39 @@ def arg_reducer(scope: Scope, type_: str, direction: str) -> str:
     return scope.draft.computation("best", lines)
 
 
+def _by_two(types: list[str], direction: str) -> list[str]:
+    """The lines of an order by two keys, the second where the first are equal."""
+    return [
+        "equal = pred[] compare(a0, b0), direction=EQ",
+        f"first = pred[] compare(a0, b0), direction={direction}",
+        f"second = pred[] compare(a1, b1), direction={direction}",
+        "ROOT r = pred[] select(equal, second, first)",
+    ]
+
+
+def _as_jax(type_: str, direction: str) -> list[str]:
+    """The lines of the total order of floats in which zeros are equal, and all NaN."""
+    lines = [f"zero = {type_}[] constant(0)", f"none = {type_}[] constant(nan)"]
+    for x in "ab":
+        lines += [
+            f"{x}z = pred[] compare({x}0, zero), direction=EQ",
+            f"{x}1z = {type_}[] select({x}z, zero, {x}0)",
+            f"{x}n = pred[] compare({x}0, {x}0), direction=NE",
+            f"{x}1n = {type_}[] select({x}n, none, {x}1z)",
+        ]
+    return [*lines, f"ROOT r = pred[] compare(a1n, b1n), direction={direction}, type=TOTALORDER"]
+
+
 def comparator(scope: Scope, types: list[str], direction: str) -> str:
     """Return a computation that orders scalars of some types by the first."""
     names = []
     for number, type_ in enumerate(types):
         names += [f"a{number} = {type_}[] parameter({2 * number})"]
         names += [f"b{number} = {type_}[] parameter({2 * number + 1})"]
+    if len(types) > 1 and types[1] not in (*COMPLEX, *F8) and scope.chance(3):
+        return scope.draft.computation("order", [*names, *_by_two(types, direction)])
+    if types[0] in FLOATS and scope.chance(3):
+        return scope.draft.computation("order", [*names, *_as_jax(types[0], direction)])
     order = ", type=TOTALORDER" if types[0] in FLOATS and scope.chance(2) else ""
     lines = [*names, f"ROOT r = pred[] compare(a0, b0), direction={direction}{order}"]
     if scope.chance(4) and types[0] != "pred" and types[0][0] != "u":

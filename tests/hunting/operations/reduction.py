@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.hunting.arrays import COMPLEX, F8, FLOATS, INTEGERS, DrawnArray, braced
+from tests.hunting.arrays import (
+    COMPLEX,
+    F8,
+    FLOATS,
+    INTEGERS,
+    DrawnArray,
+    braced,
+    row_major,
+    shape_text,
+)
 from tests.hunting.operations.reducers import (
     arg_reducer,
     comparator,
@@ -13,8 +22,11 @@ from tests.hunting.operations.reducers import (
     reducer,
     reducers_of,
 )
-from tests.hunting.operations.windows import DrawnWindow, draw_window
+from tests.hunting.operations.windows import DrawnWindow, draw_running, draw_window
 from tests.hunting.scope import Maker, Scope, joined
+
+_MOST_STEPS: Final = 300
+"""Of a scan, which the evaluator takes one by one."""
 
 
 def _reduce(scope: Scope, type_: str) -> DrawnArray | None:
@@ -67,7 +79,10 @@ def _reduce_window(scope: Scope, type_: str) -> DrawnArray | None:
         return None
     opcode = scope.random.choice(reducers_of(type_))
     x = scope.array(type_, scope.sizes(1, 4))
-    window = draw_window(scope, x.sizes, spreads=True)
+    if scope.chance(4) and all(x.sizes):
+        window = draw_running(scope, x.sizes)
+    else:
+        window = draw_window(scope, x.sizes, spreads=True)
     start = scope.constant(type_, initial(opcode, type_))
     callee, noise = reducer(scope, opcode, type_)
     expression = f"reduce-window({joined([x, start])}), window={window.text}, to_apply={callee}"
@@ -122,9 +137,37 @@ def _topk(scope: Scope, type_: str) -> DrawnArray | None:
     return scope.emit_parts([(type_, sizes), ("s32", sizes)], expression)[0]
 
 
+def _scan(scope: Scope, type_: str) -> DrawnArray | None:
+    """A running reduction along a dimension, forwards or backwards, and where it ends."""
+    if type_ in F8:
+        return None
+    sizes = scope.sizes(1, 3)
+    place = scope.random.randrange(len(sizes))
+    if sizes[place] > _MOST_STEPS:
+        return None
+    opcode = scope.random.choice(reducers_of(type_))
+    rest = (*sizes[:place], *sizes[place + 1 :])
+    part = shape_text(type_, rest, row_major(len(rest)))
+    lines = [
+        f"x = {part} parameter(0)",
+        f"c = {part} parameter(1)",
+        f"y = {part} {opcode}(c, x)",
+        f"ROOT r = ({part}, {part}) tuple(y, y)",
+    ]
+    callee = scope.draft.computation("step", lines)
+    given = [scope.array(type_, sizes, 0), scope.array(type_, rest, 0)]
+    reverse = ", is_reverse=true" if scope.chance(2) else ""
+    expression = f"scan({joined(given)}), dimensions={{{place}}}, num_carries=1{reverse}"
+    noise = int(opcode in ("add", "multiply") and type_ not in INTEGERS)
+    parts = [(type_, sizes), (type_, rest)]
+    made = scope.emit_parts(parts, f"{expression}, to_apply={callee}", noise)
+    return made[scope.random.randrange(2)]
+
+
 MAKERS: Final[dict[str, Maker]] = {
     "reduce": _reduce,
     "reduce-window": _reduce_window,
+    "scan": _scan,
     "select-and-scatter": _select_and_scatter,
     "sort": _sort,
     "topk": _topk,

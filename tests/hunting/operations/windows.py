@@ -43,9 +43,20 @@ def draw_window(scope: Scope, sizes: Sequence[int], *, spreads: bool) -> DrawnWi
     return DrawnWindow(window_text(dimensions), result)
 
 
+def draw_running(scope: Scope, sizes: Sequence[int]) -> DrawnWindow:
+    """Return a window over all that comes before, or behind, along one dimension of an array."""
+    place = scope.random.randrange(len(sizes))
+    reach = sizes[place] - 1
+    low = scope.random.choice((0, reach))
+    dimensions = [DrawnDimension(1)] * len(sizes)
+    dimensions[place] = DrawnDimension(sizes[place], low=low, high=reach - low)
+    return DrawnWindow(window_text(dimensions), tuple(sizes))
+
+
 def draw_dimension(scope: Scope, length: int, *, spreads: bool) -> DrawnDimension:
     """Return one dimension of a window over an array of some length."""
-    size = 1 if scope.chance(3) else scope.random.randint(1, max(1, min(4, length)))
+    most = 17 if scope.draft.wide and scope.chance(4) else 4
+    size = 1 if scope.chance(3) else scope.random.randint(1, max(1, min(most, length)))
     draw = scope.random
     padded = scope.chance(2)
     return DrawnDimension(
