@@ -150,7 +150,7 @@ def _call(
     rules: Any = mlir
     ordered = effect is not None and effects.ordered_effects.contains(effect)
     function = HostFunction(_on_arrays(callback) if as_arrays else callback, name)
-    place = ctx.module_context.axis_context
+    given = ctx.module_context.axis_context, sharding, ctx.avals_out
     results = write_call(
         ctx,
         operands,
@@ -158,7 +158,7 @@ def _call(
         token=ctx.tokens_in.get(effect) if ordered else None,
         has_side_effect=effect is not None,
         partitioned=partitioned,
-        sharding=known._callback_op_sharding(place, sharding, ctx.avals_out),
+        sharding=None if partitioned else known._callback_op_sharding(*given),
     )
     if ordered:
         tokens = rules.TokenSet({effect: results.pop(0)})
