@@ -1,4 +1,4 @@
-"""What JAX's library writes for platforms by name: calls of Python, partitioners of users."""
+"""Lowering rules that JAX has for platforms by name: calls of Python, partitioners of users."""
 
 from __future__ import annotations
 

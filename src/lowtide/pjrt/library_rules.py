@@ -1,4 +1,4 @@
-"""What JAX's library writes for platforms that it knows by name, and for XLA's partitioner."""
+"""Lowering rules of JAX that ask for platforms by name, or for XLA's partitioner, for ours."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PARTITIONED_BY_USER: Final = "CustomSPMDPartitioning"
 
 
 def register_library_rules() -> None:
-    """Have such rules write what runs here."""
+    """Have such rules, of JAX and of libraries, write programs that run here."""
     _emit_calls()
     _take_custom_partitioning()
 
