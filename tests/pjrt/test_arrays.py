@@ -267,6 +267,14 @@ def test_arrays_are_shared_by_dlpack_both_ways(tmp_path: Path) -> None:
         b = jax.dlpack.from_dlpack(a)
         assert b.dtype == a.dtype and b.unsafe_buffer_pointer() == a.unsafe_buffer_pointer()
         assert (np.asarray(b) == np.asarray(a)).all()
+        c = jax.dlpack.from_dlpack(a, copy=True)
+        assert c.dtype == a.dtype and c.unsafe_buffer_pointer() != a.unsafe_buffer_pointer()
+        assert (np.asarray(c) == np.asarray(a)).all()
+    own = jax.dlpack.from_dlpack(host, copy=True)
+    before, host[0] = int(host[0]), host[0] + 1
+    assert y[0] == before + 1 and own[0] == before and own.dtype == host.dtype
+    wide = jax.dlpack.from_dlpack(np.arange(5.0), copy=True)
+    assert wide.dtype == np.float32 and wide.tolist() == [0, 1, 2, 3, 4]
     try:
         jax.dlpack.from_dlpack(jnp.ones(3, "int4"))
     except BufferError as error:

@@ -97,6 +97,14 @@ def _of_card(place: Card, array: Any) -> Any:
         raise BufferError(str(error)) from None
 
 
+def _copy_of(array: Any) -> Any:
+    """An array of JAX in memory of its own, of the same type, where numbers have 32 bits too."""
+    from jax._src import lax
+
+    library: Any = lax.lax
+    return library._array_copy(array)
+
+
 def register_dlpack(*, is_default: bool) -> None:
     """Have JAX hand out arrays of the platform, and put there what it takes over by default."""
     from jax._src import array as arrays
@@ -110,11 +118,18 @@ def register_dlpack(*, is_default: bool) -> None:
     library: Any = _jax
     kind: Any = arrays.ArrayImpl
     export, place = library.buffer_to_dlpack_managed_tensor, kind.__dlpack_device__
+    take = library.dlpack_managed_tensor_to_buffer
 
     def handed_out(array: Any, stream: Any = None) -> Any:
         if array.platform() == PLATFORM:
             return capsule_of(array)
         return export(array, stream=stream)
+
+    def taken(capsule: Any, device: Any, stream: Any, copy: bool | None, *rest: Any) -> Any:
+        if not copy or device.client.platform != PLATFORM:
+            return take(capsule, device, stream, copy, *rest)
+        # JAX copies by a way of its own platforms. The owner may write once this is back.
+        return _copy_of(take(capsule, device, stream, None, *rest)).block_until_ready()
 
     def placed(array: Any) -> Any:
         if array.platform() == PLATFORM and len(array.sharding.device_set) == 1:
@@ -124,4 +139,5 @@ def register_dlpack(*, is_default: bool) -> None:
         return place(array)
 
     library.buffer_to_dlpack_managed_tensor = handed_out
+    library.dlpack_managed_tensor_to_buffer = taken
     kind.__dlpack_device__ = placed

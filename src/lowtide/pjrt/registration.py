@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 from lowtide.client.jit.foreign_targets import know_targets_of_jax
@@ -13,8 +14,9 @@ from lowtide.pjrt import PLATFORM
 from lowtide.pjrt.algorithms import take_any_algorithm
 from lowtide.pjrt.compile_options import card_target, checks_contracts
 from lowtide.pjrt.dlpack import register_dlpack
-from lowtide.pjrt.family import join_family
+from lowtide.pjrt.family import FAMILY, join_family
 from lowtide.pjrt.inspections import register_inspections
+from lowtide.pjrt.library_rules import register_library_rules
 from lowtide.pjrt.lifetime import watch_process
 from lowtide.pjrt.table import api_capsule
 
@@ -54,6 +56,7 @@ def register() -> None:
     join_family()
     take_any_algorithm()
     register_inspections()
+    register_library_rules()
 
 
 def _register_exported() -> None:
@@ -78,11 +81,10 @@ def _register_cache() -> None:
     from jax._src import compilation_cache
 
     cache: Any = compilation_cache
-    is_used, is_enabled = cache.is_cache_used, cache._is_cache_enabled
+    is_used = cache.is_cache_used
+    known = SimpleNamespace(platform=FAMILY, supports_executable_serialization=True)
 
     def is_ours_used(backend: Any) -> bool:
-        if backend.platform == PLATFORM:
-            return bool(is_enabled())
-        return bool(is_used(backend))
+        return bool(is_used(known if backend.platform == PLATFORM else backend))
 
     cache.is_cache_used = is_ours_used

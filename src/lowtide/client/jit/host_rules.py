@@ -142,31 +142,62 @@ def _call(
     One that is partitioned is made by each device with what it has of the operands. The function
     gets JAX's arrays, or NumPy's if not `as_arrays`.
     """
-    from jax._src import effects, ffi
+    from jax._src import callback as home
+    from jax._src import effects
     from jax._src.interpreters import mlir
 
+    known: Any = home
     rules: Any = mlir
     ordered = effect is not None and effects.ordered_effects.contains(effect)
-    given = ctx
-    if ordered:
-        token: Any = _token_type()
-        operands = [ctx.tokens_in.get(effect), *operands]
-        given = ctx.replace(avals_in=[token, *ctx.avals_in], avals_out=[token, *ctx.avals_out])
     function = HostFunction(_on_arrays(callback) if as_arrays else callback, name)
-    ctx.module_context.add_keepalive(function)
-    # So JAX knows that the program calls Python: it waits for it at barriers and does not store it.
-    ctx.module_context.add_host_callback(function.function)
-    write: Any = ffi.build_ffi_lowering_function(TARGET, has_side_effect=effect is not None)
-    call = write(given, *operands, **{NUMBER: np.uint64(function.number)})
-    if partitioned:
-        _ask_for_tiles(call)
-    else:
-        _set_sharding(ctx, call, sharding, ordered=ordered)
-    results = list(call.results)
+    given = ctx.module_context.axis_context, sharding, ctx.avals_out
+    results = write_call(
+        ctx,
+        operands,
+        function,
+        token=ctx.tokens_in.get(effect) if ordered else None,
+        has_side_effect=effect is not None,
+        partitioned=partitioned,
+        sharding=None if partitioned else known._callback_op_sharding(*given),
+    )
     if ordered:
         tokens = rules.TokenSet({effect: results.pop(0)})
         ctx.set_tokens_out(ctx.tokens_in.update_tokens(tokens))
     return results
+
+
+def write_call(
+    ctx: Any,
+    operands: Sequence[Any],
+    function: HostFunction,
+    *,
+    token: Any,
+    has_side_effect: bool,
+    partitioned: bool,
+    sharding: Any,
+) -> list[Any]:
+    """Write a call of a function, and return its results; behind a token that of the call is first.
+
+    The program of the context holds the function. A sharding, in the form of the program, has one
+    of several devices make the call; one that is partitioned is made by each with its tiles.
+    """
+    from jax._src import ffi
+
+    given = ctx
+    if token is not None:
+        kind: Any = _token_type()
+        operands = [token, *operands]
+        given = ctx.replace(avals_in=[kind, *ctx.avals_in], avals_out=[kind, *ctx.avals_out])
+    ctx.module_context.add_keepalive(function)
+    # So JAX knows that the program calls Python: it waits for it at barriers and does not store it.
+    ctx.module_context.add_host_callback(function.function)
+    write: Any = ffi.build_ffi_lowering_function(TARGET, has_side_effect=has_side_effect)
+    call = write(given, *operands, **{NUMBER: np.uint64(function.number)})
+    if partitioned:
+        _ask_for_tiles(call)
+    elif sharding is not None:
+        _set_sharding(ctx, call, sharding, ordered=token is not None)
+    return list(call.results)
 
 
 def _token_type() -> Any:
@@ -188,18 +219,13 @@ def _ask_for_tiles(call: Any) -> None:
 
 def _set_sharding(ctx: Any, call: Any, sharding: Any, *, ordered: bool) -> None:
     """Have one of several devices make a call."""
-    from jax._src import callback
     from jax._src.interpreters import mlir
 
-    home: Any = callback
-    found = home._callback_op_sharding(ctx.module_context.axis_context, sharding, ctx.avals_out)
-    if found is None:
-        return
-    if ordered and ctx.avals_out and hasattr(found, "shardings"):
-        first = replace(found.shardings[0], dim_shardings=())
-        found = type(found)((first, *found.shardings))
+    if ordered and ctx.avals_out and hasattr(sharding, "shardings"):
+        first = replace(sharding.shardings[0], dim_shardings=())
+        sharding = type(sharding)((first, *sharding.shardings))
     rules: Any = mlir
-    rules.set_sharding(ctx.module_context, call, found)
+    rules.set_sharding(ctx.module_context, call, sharding)
 
 
 # -- the call ------------------------------------------------------------------------------------
