@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lowtide.files.object_cache import ObjectCache
+from lowtide.llvm.function import COMMON
 from lowtide.llvm.host import host_facts
 from lowtide.llvm.machine import (
     CODE_LEVEL,
@@ -37,11 +38,11 @@ _SYMBOL: Final = re.compile(r"@([\w.]+)")
 def with_unique_names(text: str, separator: str = ".") -> tuple[str, str]:
     """Return a module whose symbols end with a fingerprint of its text, and that ending.
 
-    Equal modules stay equal, and symbols of different ones never clash. The ending begins with the
-    separator.
+    Equal modules stay equal, and symbols of different ones never clash; `COMMON` ones are left as
+    they are. The ending begins with the separator.
     """
     digest = separator + hashlib.sha256(text.encode()).hexdigest()[:16]
-    names = set(_DEFINITION.findall(f"\n{text}"))
+    names = {x for x in _DEFINITION.findall(f"\n{text}") if not x.startswith(COMMON)}
 
     def renamed(match: re.Match[str]) -> str:
         name = match[1]
