@@ -10,10 +10,10 @@ import pytest
 
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.direct_addresses import buffer_loads, buffer_pointer
-from lowtide.llvm.function import COMMON, Function, module_text
+from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.library import Library
 from lowtide.llvm.machine import KernelCompiler
-from lowtide.llvm.objects import with_unique_names
+from lowtide.llvm.objects import COMMON, with_unique_names
 from lowtide.llvm.sharing import with_shared_functions
 from lowtide.llvm.target import host_target
 

@@ -45,9 +45,6 @@ class Loop:
     again: str = "false"
 
 
-COMMON: Final = "common."
-"""What the name of a symbol begins with that is the same in all modules that define it."""
-
 _CONSTANTS: Final[dict[Integer, str]] = {"true": "i1", "false": "i1", "null": "ptr"}
 """The types of constants that have one."""
 

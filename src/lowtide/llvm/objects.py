@@ -10,7 +10,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lowtide.files.object_cache import ObjectCache
-from lowtide.llvm.function import COMMON
 from lowtide.llvm.host import host_facts
 from lowtide.llvm.machine import (
     CODE_LEVEL,
@@ -28,6 +27,9 @@ if TYPE_CHECKING:
     from lowtide.native import NativeUnit
 
     Compiler: TypeAlias = KernelCompiler | IsolatedCompiler
+
+COMMON: Final = "common."
+"""What the name of a symbol begins with that is the same in all modules that define it."""
 
 _DEFINITION: Final = re.compile(r"\n(?:define [^@]*)?@([\w.]+)(?:\(| = )")
 """A function or constant that begins a line; ten times as fast as with "^" in its place."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
-from lowtide.llvm.function import COMMON
+from lowtide.llvm.objects import COMMON
 from lowtide.records import dataclass
 
 _ENDING: Final = re.compile(r"^define .*?@\w+(\.[0-9a-f]{16})\(", re.MULTILINE)

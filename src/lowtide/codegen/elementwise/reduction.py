@@ -17,7 +17,8 @@ from lowtide.codegen.elementwise.number import INTEGER_OF, Number, any_lane, exa
 from lowtide.codegen.elementwise.processor import power_of_two
 from lowtide.codegen.value import vector_type
 from lowtide.llvm.callee import Callee, external, parameters
-from lowtide.llvm.function import COMMON, Function
+from lowtide.llvm.function import Function
+from lowtide.llvm.objects import COMMON
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
 
