@@ -31,18 +31,6 @@ CASES: list[tuple[str, str, str]] = [
         "p | a | b",
     ),
     (
-        "what is expensive is not computed twice within short kernels either",
-        "x: f32[64]; y: f32[64]; p = f32[64] exponential(x); a = f32[64] add(p, y); "
-        "b = f32[64] multiply(p, y); t = (f32[64], f32[64]) tuple(a, b)",
-        "p | a | b",
-    ),
-    (
-        "a few expensive elements are computed sooner than a kernel of their own begins",
-        "x: f32[8]; y: f32[8]; p = f32[8] exponential(x); a = f32[8] add(p, y); "
-        "b = f32[8] multiply(p, y); t = (f32[8], f32[8]) tuple(a, b)",
-        "loop(x, y): p a | loop(x, y): p b",
-    ),
-    (
         "an expensive vector is not computed for each row",
         "x: f32[256,256]; y: f32[256]; p = f32[256] exponential(y); "
         "w = f32[256,256] broadcast(p), dimensions={1}; a = f32[256,256] add(x, w)",

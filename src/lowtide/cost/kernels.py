@@ -8,7 +8,7 @@ from lowtide.cost.machine import Machine
 from lowtide.ir import Instruction, Opcode
 from lowtide.ops.table import TABLE
 
-TRANSCENDENTAL: Final = frozenset(
+_TRANSCENDENTAL: Final = frozenset(
     {
         Opcode.ACOS,
         Opcode.ACOSH,
@@ -32,8 +32,6 @@ TRANSCENDENTAL: Final = frozenset(
         Opcode.TANH,
     }
 )
-"""Functions that take many times as long as a sum."""
-
 _DIVIDING: Final = frozenset({Opcode.DIVIDE, Opcode.REMAINDER, Opcode.SQRT, Opcode.RSQRT})
 _FREE: Final = frozenset(
     {Opcode.CONSTANT, Opcode.BROADCAST, Opcode.RESHAPE, Opcode.BITCAST, Opcode.IOTA, Opcode.TUPLE}
@@ -60,7 +58,7 @@ def compute_seconds(instruction: Instruction, machine: Machine) -> float:
     elements = instruction.shape.element_count
     if opcode is Opcode.REDUCE:
         elements = instruction.operands[0].shape.element_count
-    if opcode in TRANSCENDENTAL:
+    if opcode in _TRANSCENDENTAL:
         return elements * machine.transcendental_seconds
     if opcode in _DIVIDING:
         return elements * machine.division_seconds

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Final, TypeAlias, final
 
-from lowtide.cost.kernels import TRANSCENDENTAL, move_seconds
+from lowtide.cost.kernels import move_seconds
 from lowtide.fusion.cluster import Cluster, ClusterRead, KernelKind
 from lowtide.fusion.cluster_graph import ClusterGraph, evaluations
 from lowtide.fusion.legality import Joint, joined_by_all
@@ -160,7 +160,7 @@ class _Queue:
         whole = root.shape.nbytes
         moves, saved = self._moves(producer)
         if not _is_view(producer):
-            saved += self._start_seconds(producer, readers) + move_seconds(whole, machine)
+            saved += machine.launch_seconds + move_seconds(whole, machine)
         times = -1.0
         for reader in readers:
             read = reader.inputs[root]
@@ -170,21 +170,6 @@ class _Queue:
             known = reader.inputs
             saved -= part * sum([move for x, move in moves.items() if x not in known])
         return saved - times * producer.seconds + _TIE
-
-    def _start_seconds(self, producer: Cluster, readers: Sequence[Cluster]) -> float:
-        """What goes by until a kernel of the producer's own begins.
-
-        It is a step where all kernels are short, which bundles run one after the other. Only slow
-        functions are looked at: simple operations are computed again within a step.
-        """
-        machine = self.graph.target.machine
-        if (
-            len(readers) > 1
-            and all(x.seconds < machine.launch_seconds for x in (producer, *readers))
-            and not TRANSCENDENTAL.isdisjoint([x.opcode for x in producer.members])
-        ):
-            return machine.step_seconds
-        return machine.launch_seconds
 
     def _moves(self, producer: Cluster) -> tuple[dict[Instruction, float], float]:
         """The seconds to move each value that a producer reads, and all of them."""
