@@ -13,7 +13,7 @@ from lowtide.llvm.direct_addresses import buffer_loads, buffer_pointer
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.library import Library
 from lowtide.llvm.machine import KernelCompiler
-from lowtide.llvm.objects import with_unique_names
+from lowtide.llvm.objects import COMMON, with_unique_names
 from lowtide.llvm.sharing import with_shared_functions
 from lowtide.llvm.target import host_target
 
@@ -106,6 +106,21 @@ def test_functions_that_call_others_of_their_module_stay() -> None:
         return with_unique_names(module_text([least, middle, f]))[0]
 
     texts = [calling(), calling() + "\n"]
+    assert with_shared_functions(texts) == (texts, [])
+
+
+def test_functions_that_call_what_modules_have_in_common_stay() -> None:
+    def calling(apart: int) -> str:
+        least = Function(f"{COMMON}least", parameters(to="ptr"), linkage="internal")
+        least.store("i64", 1, "%to", 8)
+        middle = inner(2, 5)
+        middle.call(least, ["%to"])
+        f = Function("outer", parameters(to="ptr"))
+        f.call(middle, [f.gep("%to", apart)])
+        return with_unique_names(module_text([least, middle, f]))[0]
+
+    texts = [calling(8), calling(16)]
+    assert all(x.count(f"@{COMMON}least(") == 2 for x in texts)
     assert with_shared_functions(texts) == (texts, [])
 
 

@@ -44,10 +44,10 @@ def merged(text: str, others: Sequence[str]) -> str:
     Names are unique, as `with_unique_names` makes them.
     """
     heads: dict[str, None] = {}
-    functions: list[str] = []
+    functions: dict[str, None] = {}
     for other in others:
-        take_lines(other, heads, functions)
-    take_lines(text, heads, functions)
+        take_parts(other, heads, functions)
+    take_parts(text, heads, functions)
     return "\n".join([*heads, *functions, ""])
 
 
@@ -69,13 +69,14 @@ def inlined_once(others: Sequence[str], caller: str) -> list[str]:
     return [_INNER.sub(inlined, x) if _OPEN in x else x for x in others]
 
 
-def take_lines(text: str, heads: dict[str, None], functions: list[str]) -> None:
-    """Sort the lines of a module: those of functions, and those outside, each of which once."""
-    inside = False
+def take_parts(text: str, heads: dict[str, None], functions: dict[str, None]) -> None:
+    """Sort what a module defines: lines outside of functions, and functions, each of which once."""
+    begun: list[str] = []
     for line in text.splitlines():
-        inside = inside or line.startswith("define ")
-        if inside:
-            functions.append(line)
+        if begun or line.startswith("define "):
+            begun.append(line)
         elif line:
             heads[line] = None
-        inside = inside and line != "}"
+        if begun and line == "}":
+            functions["\n".join(begun)] = None
+            begun = []

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     Compiler: TypeAlias = KernelCompiler | IsolatedCompiler
 
+COMMON: Final = "common."
+"""What the name of a symbol begins with that is the same in all modules that define it."""
+
 _DEFINITION: Final = re.compile(r"\n(?:define [^@]*)?@([\w.]+)(?:\(| = )")
 """A function or constant that begins a line; ten times as fast as with "^" in its place."""
 
@@ -37,11 +40,11 @@ _SYMBOL: Final = re.compile(r"@([\w.]+)")
 def with_unique_names(text: str, separator: str = ".") -> tuple[str, str]:
     """Return a module whose symbols end with a fingerprint of its text, and that ending.
 
-    Equal modules stay equal, and symbols of different ones never clash. The ending begins with the
-    separator.
+    Equal modules stay equal, and symbols of different ones never clash; `COMMON` ones are left as
+    they are. The ending begins with the separator.
     """
     digest = separator + hashlib.sha256(text.encode()).hexdigest()[:16]
-    names = set(_DEFINITION.findall(f"\n{text}"))
+    names = {x for x in _DEFINITION.findall(f"\n{text}") if not x.startswith(COMMON)}
 
     def renamed(match: re.Match[str]) -> str:
         name = match[1]

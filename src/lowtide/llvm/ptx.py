@@ -12,7 +12,7 @@ from functools import cache
 from typing import Final
 
 from lowtide.llvm.machine import CodeError, KernelCompiler
-from lowtide.llvm.merging import take_lines
+from lowtide.llvm.merging import take_parts
 from lowtide.llvm.target import Target
 from lowtide.llvm.warpgroup import with_assembly
 
@@ -83,9 +83,9 @@ def without_prefetches(text: str) -> str:
 def joined(texts: Sequence[str]) -> str:
     """Return one module with all that is defined in some, whose names are unique."""
     heads: dict[str, None] = {}
-    functions: list[str] = []
+    functions: dict[str, None] = {}
     for text in dict.fromkeys(texts):
-        take_lines(text, heads, functions)
+        take_parts(text, heads, functions)
     return "\n".join([*heads, *functions, ""])
 
 

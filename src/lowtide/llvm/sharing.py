@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
+from lowtide.llvm.objects import COMMON
 from lowtide.records import dataclass
 
 _ENDING: Final = re.compile(r"^define .*?@\w+(\.[0-9a-f]{16})\(", re.MULTILINE)
@@ -87,7 +88,7 @@ def _inner(module: int, text: str) -> Iterator[tuple[tuple[str, str, str], _Inne
         return
     for found in _INNER.finditer(text):
         body = found["body"]
-        if body.count("\n") < _LEAST_LINES or ending[1] in body:
+        if body.count("\n") < _LEAST_LINES or ending[1] in body or f"@{COMMON}" in body:
             continue
         symbol = f"@{found['name']}{ending[1]}"
         if text.count(symbol) != text.count(f"  call void {symbol}(") + 1:

@@ -15,8 +15,10 @@ from typing import Final
 
 from lowtide.codegen.elementwise.number import INTEGER_OF, Number, any_lane, exact_sum, fma
 from lowtide.codegen.elementwise.processor import power_of_two
+from lowtide.codegen.value import vector_type
 from lowtide.llvm.callee import Callee, external, parameters
 from lowtide.llvm.function import Function
+from lowtide.llvm.objects import COMMON
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
 
@@ -54,7 +56,7 @@ _WORDS: Final = (
 )
 """A word of zeros, then the bits of 2 / pi behind the point, 64 a word."""
 
-_TABLE: Final = "two_over_pi"
+_TABLE: Final = f"{COMMON}two_over_pi"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +103,18 @@ def _subtracted(x: Number) -> tuple[Number, ...]:
 
 
 def _each_lane(x: Number) -> tuple[Number, ...]:
+    """The parts of the angles of all lanes.
+
+    On processors a function of its own finds them: it is long, and hardly ever called.
+    """
+    if x.target.triple.startswith("nvptx"):
+        return _in_turn(x) if x.lanes else _narrowed(x, _of_any_magnitude(x.extended()))
+    return _called(x) if x.lanes else _narrowed(x, _called(x.extended()))
+
+
+def _in_turn(x: Number) -> tuple[Number, ...]:
     """The parts of the angles of all lanes, one after the other, by way of the stack."""
-    fn = x.fn
-    if not x.lanes:
-        return _multiplied(x)
-    elements = [x.element] * (1 + x.is_double) + [INTEGER_OF[x.element]]
+    fn, elements = x.fn, _parts_of(x)
     given = fn.stack(x.element, x.lanes)
     fn.store(x.type, x.name, given, 64)
     results = [fn.stack(element, x.lanes) for element in elements]
@@ -113,7 +122,7 @@ def _each_lane(x: Number) -> tuple[Number, ...]:
         size = x.width // 8
         loaded = fn.load(x.element, fn.gep(given, loop.index, x.element), size)
         lane = Number(fn, x.target, x.element, 0, loaded)
-        for element, base, value in zip(elements, results, _multiplied(lane), strict=True):
+        for element, base, value in zip(elements, results, _each_lane(lane), strict=True):
             fn.store(element, value.name, fn.gep(base, loop.index, element), size)
     names = [
         fn.load(x.named(element, "").type, base, 64)
@@ -122,44 +131,45 @@ def _each_lane(x: Number) -> tuple[Number, ...]:
     return tuple([x.named(e, name) for e, name in zip(elements, names, strict=True)])
 
 
-def _multiplied(x: Number) -> tuple[Number, ...]:
-    """The parts of the angle of one number of any magnitude of at least 1.
+def _parts_of(x: Number) -> tuple[str, ...]:
+    """The element types of r, in double of its rounding error, and of the quadrant."""
+    return (*[x.element] * (1 + x.is_double), INTEGER_OF[x.element])
 
-    On processors a function of its own finds them: it is long, and hardly ever called.
-    """
-    wide = x.extended()
-    if x.target.triple.startswith("nvptx"):
-        r, rest, count = _of_any_magnitude(wide)
-    else:
-        fn = x.fn
-        called = _angle_function(x.target)
-        for line in (*called.globals, called.text()):
-            fn.define(line)
-        callee = Callee(f"@{called.name}", called.returns, called.types)
-        found = fn.call(callee, [wide.name])
-        r, rest, count = [
-            x.named(element, fn.op(f"extractvalue {called.returns} {found}, {place}"))
-            for place, element in enumerate(_ANGLE)
-        ]
+
+def _narrowed(x: Number, parts: tuple[Number, ...]) -> tuple[Number, ...]:
+    """The parts of an angle in double as those of a number of the type of x."""
     if x.is_double:
-        return r, rest, count
+        return parts
+    r, _, count = parts
     return r.shortened(), count.cast("trunc", INTEGER_OF[x.element])
 
 
-_ANGLE: Final = ("double", "double", "i64")
+def _called(x: Number) -> tuple[Number, ...]:
+    """The parts of the angles of all lanes, from a function that the module has for them."""
+    fn, function = x.fn, _angle_function(x.target, x.element, x.lanes)
+    for line in (*function.globals, function.text()):
+        fn.define(line)
+    found = fn.call(Callee(f"@{function.name}", function.returns, function.types), [x.name])
+    return tuple(
+        [
+            x.named(element, fn.op(f"extractvalue {function.returns} {found}, {place}"))
+            for place, element in enumerate(_parts_of(x))
+        ]
+    )
 
 
 @cache
-def _angle_function(target: Target) -> Function:
-    """The function of a module from a double to the parts of its angle."""
+def _angle_function(target: Target, element: str, lanes: int) -> Function:
+    """The function from doubles, or from vectors of a type, to the parts of their angles."""
     fn = Function(
-        "any_angle",
-        parameters(x="double"),
-        f"{{ {', '.join(_ANGLE)} }}",
-        "nounwind noinline cold",
-        "internal",
+        f"{COMMON}angle.{element}.{lanes}",
+        parameters(x=vector_type(element, lanes)),
+        attributes="nounwind noinline cold",
+        linkage="internal",
     )
-    parts = _of_any_magnitude(Number(fn, target, "double", 0, "%x"))
+    x = Number(fn, target, element, lanes, "%x")
+    parts = _in_turn(x) if lanes else _of_any_magnitude(x)
+    fn.returns = f"{{ {', '.join([x.type for x in parts])} }}"
     made = "poison"
     for place, part in enumerate(parts):
         made = fn.op(f"insertvalue {fn.returns} {made}, {part.type} {part.name}, {place}")

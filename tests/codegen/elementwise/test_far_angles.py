@@ -1,0 +1,53 @@
+"""Sines of angles that are far from zero: long code, which the kernels of a program have once."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+
+from lowtide.codegen.elementwise.number import Number
+from lowtide.codegen.elementwise.trigonometric import sin
+from lowtide.codegen.value import vector_type
+from lowtide.llvm.callee import parameters
+from lowtide.llvm.function import Function, module_text
+from lowtide.llvm.library import Library
+from lowtide.llvm.machine import KernelCompiler
+from lowtide.llvm.merging import merged
+from lowtide.llvm.objects import with_unique_names
+from lowtide.llvm.target import host_target
+
+KERNELS = [("double", 0), ("double", 4), ("double", 8), ("float", 0), ("float", 8)]
+FAR = np.array([1e22, -3.5e8, 0.5, 1e6, 2e6, 1e300, -1e15, 4e7])
+
+
+def sines(element: str, lanes: int, times: int) -> tuple[str, str]:
+    """Return a module whose function replaces what lies at an address by its sine, and its name."""
+    type_ = vector_type(element, lanes)
+    f = Function("sines", parameters(at="ptr"))
+    number = Number(f, host_target(), element, lanes, f.load(type_, "%at", 4))
+    for _ in range(times):
+        number = sin(number)
+    f.store(type_, number.name, "%at", 4)
+    text, ending = with_unique_names(module_text([f]))
+    return text, f"sines{ending}"
+
+
+def test_modules_have_the_functions_for_far_angles_in_common() -> None:
+    modules = [sines(element, lanes, times) for element, lanes in KERNELS for times in (1, 2)]
+    text = merged("", [x for x, _ in modules])
+    assert text.count("define internal") == 4  # Of doubles; of vectors of three types.
+    assert text.count("@common.two_over_pi = ") == 1
+    code = KernelCompiler(host_target()).object_code(text, whole=True)
+    library = Library([code], [name for _, name in modules], host_target())
+    for (element, lanes), (_, name) in zip(KERNELS, modules[::2], strict=True):
+        dtype = {"float": np.float32, "double": np.float64}[element]
+        x = (FAR if element == "double" else np.minimum(FAR, 3e38)).astype(dtype)[: lanes or 1]
+        wanted = np.sin(x.astype(np.longdouble))
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library[name])(x.ctypes.data)
+        np.testing.assert_allclose(x, wanted, rtol=4 * np.finfo(dtype).eps)
+
+
+def test_a_sine_more_takes_no_loop_over_lanes_more() -> None:
+    once, twice = (sines("double", 8, times)[0] for times in (1, 2))
+    assert twice.count(" = phi i64") == once.count(" = phi i64")
