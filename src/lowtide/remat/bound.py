@@ -16,7 +16,7 @@ from lowtide.remat.first_large import FirstLarge
 from lowtide.remat.link_bound import LINK_PRICES, RunTimes, least_beside_link
 from lowtide.remat.measure import footprints, step_bytes
 from lowtide.remat.network import Flow, Networks, Price
-from lowtide.remat.prices import Lines
+from lowtide.remat.prices import CutLines
 from lowtide.remat.tables import Int64Array, RematTables, tables_of
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import Effort
@@ -116,7 +116,7 @@ class BoundSearch:
         self._live_out = int(tables.graph.buffer_bytes[tables.graph.live_out].sum())
         self._profile = step_bytes(tables, order)
         self._order = order
-        self._lines: dict[int, Lines] = {}
+        self._lines: dict[int, CutLines] = {}
         self._effort = effort
         self._cuts_left = _CUTS[effort]
         self._by_cases: dict[int, int] = {}
@@ -222,9 +222,9 @@ class BoundSearch:
         needed = int(self._least[node]) if binding is not None else self._live_out
         return RecomputeBound(budget, math.inf, 0, self.tables.tick_seconds, binding, needed, None)
 
-    def _lines_of(self, node: int) -> Lines:
+    def _lines_of(self, node: int) -> CutLines:
         if node not in self._lines:
-            self._lines[node] = Lines(self._networks.of(node))
+            self._lines[node] = CutLines(self._networks.of(node))
         return self._lines[node]
 
     def _late(self) -> bool:

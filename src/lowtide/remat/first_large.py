@@ -24,7 +24,7 @@ import numpy as np
 
 from lowtide.records import dataclass
 from lowtide.remat.network import ANCESTOR, DESCENDANT, Flags, Networks, Price
-from lowtide.remat.prices import Lines
+from lowtide.remat.prices import CutLines
 from lowtide.remat.tables import Int64Array
 
 _MOST_LARGE: Final = 128
@@ -50,7 +50,7 @@ class LargeSteps:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Link:
+class ChainNode:
     """A node of a chain: all that runs up to it, itself included, and all that waits for it."""
 
     node: int
@@ -59,7 +59,7 @@ class Link:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Case:
+class LargeCase:
     """The node of S that runs first, what else `ran` by then, and what is `waiting`, S included."""
 
     node: int
@@ -76,9 +76,9 @@ class FirstLarge:
         self._networks = networks
         self._least = least
         self._late = late
-        self._known: dict[int, Link] = {}
-        self._behind = self._link(node).behind
-        self._chain = self._links(node)
+        self._known: dict[int, ChainNode] = {}
+        self._behind = self._at(node).behind
+        self._chain = self._nodes_of_chain(node)
 
     def proved(self, budget: int, known: int, price: Price, most: int) -> tuple[int, int]:
         """Return the most ticks that some set S proves for a budget, and how many cuts that took.
@@ -100,12 +100,14 @@ class FirstLarge:
                 known = max(known, proved)
         return known, cuts
 
-    def _ticks(self, case: Case, budget: int, prices: list[Price], enough: int) -> tuple[int, int]:
+    def _ticks(
+        self, case: LargeCase, budget: int, prices: list[Price], enough: int
+    ) -> tuple[int, int]:
         """The most ticks that a case proves, or some that are `enough`, and how many cuts it took.
 
         The price that did it comes to the front.
         """
-        lines = Lines(self._networks.case(case.node, case.ran, case.waiting))
+        lines = CutLines(self._networks.case(case.node, case.ran, case.waiting))
         for price in prices:
             lines.cut(price)
             if lines.ticks(price, budget) >= enough:
@@ -119,25 +121,25 @@ class FirstLarge:
         del prices[_PRICES:]
         return lines.ticks(best, budget), len(lines.cuts)
 
-    def _links(self, node: int) -> list[Link]:
+    def _nodes_of_chain(self, node: int) -> list[ChainNode]:
         """A chain that begins with a node: of those behind it, ever fewer behind each."""
         order = self._networks.order
         places = np.flatnonzero(self._behind[order])
         count = min(_LOOKED_AT, len(places))
         looked = places[np.linspace(0, len(places) - 1, count).astype(np.int64)]
-        links = [self._link(int(v)) for v in order[looked]]
-        links.sort(key=lambda x: (-int(x.behind.sum()), int(self._networks.position[x.node])))
-        chain = [self._link(node)]
-        for link in links:
-            if chain[-1].behind[link.node]:
-                chain.append(link)
+        members = [self._at(int(v)) for v in order[looked]]
+        members.sort(key=lambda x: (-int(x.behind.sum()), int(self._networks.position[x.node])))
+        chain = [self._at(node)]
+        for member in members:
+            if chain[-1].behind[member.node]:
+                chain.append(member)
         step = -(-len(chain) // _POINTS)
         return chain[::step]
 
-    def _link(self, node: int) -> Link:
+    def _at(self, node: int) -> ChainNode:
         if node not in self._known:
             kinds = self._networks.kinds(node)
-            self._known[node] = Link(node, kinds == ANCESTOR, kinds == DESCENDANT)
+            self._known[node] = ChainNode(node, kinds == ANCESTOR, kinds == DESCENDANT)
         return self._known[node]
 
     def _sets(self) -> Iterator[LargeSteps]:
@@ -162,19 +164,19 @@ class FirstLarge:
         for node in nodes[np.argsort(self._networks.position[nodes])].tolist():
             if not waiting[node]:
                 first.append(node)
-                waiting |= self._link(node).behind
+                waiting |= self._at(node).behind
                 waiting[node] = True
         return LargeSteps(tuple(first), waiting)
 
-    def _cases(self, steps: LargeSteps) -> Iterator[Case]:
+    def _cases(self, steps: LargeSteps) -> Iterator[LargeCase]:
         """The cases of a set, but for those that cannot be: of a node that has run and waits."""
-        for number, link in enumerate(self._chain):
-            if steps.waiting[link.node]:
+        for number, member in enumerate(self._chain):
+            if steps.waiting[member.node]:
                 return
             waiting = steps.waiting.copy()
             if number + 1 < len(self._chain):
                 waiting[self._chain[number + 1].node] = True
                 waiting |= self._chain[number + 1].behind
             for node in steps.first:
-                if np.count_nonzero(self._link(node).before & waiting) == 1:  # The node itself.
-                    yield Case(node, link.before, waiting)
+                if np.count_nonzero(self._at(node).before & waiting) == 1:  # The node itself.
+                    yield LargeCase(node, member.before, waiting)

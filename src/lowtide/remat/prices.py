@@ -17,7 +17,7 @@ _TRIES: Final = 6
 
 
 @dataclass(slots=True)
-class Lines:
+class CutLines:
     """What is known of a network: the value of least cuts by price."""
 
     network: RematNetwork
