@@ -440,13 +440,10 @@ def _explain_function(
 
 def _module_of(function: Any, specs: tuple[Any, ...], keywords: dict[str, Any]) -> Module:
     """The module of a function for JAX, perhaps jitted, for some arguments."""
-    from lowtide.autopsy.jax_compiled import program_of_jax
     from lowtide.client.jit import Jitted, jit
-    from lowtide.frontend.hlo_proto import read_hlo_proto
+    from lowtide.client.library_jit import module_of_jitted
 
     if isinstance(function, Jitted) or not hasattr(function, "lower"):
         jitted = function if isinstance(function, Jitted) else jit(function)
-        module: Module = jitted.lower(*specs, **keywords).module
-        return module
-    hlo = program_of_jax(function.lower(*specs, **keywords)).compiler_ir("hlo")
-    return read_hlo_proto(hlo.as_serialized_hlo_module_proto())
+        return jitted.lower(*specs, **keywords).module
+    return module_of_jitted(function, specs, keywords)
