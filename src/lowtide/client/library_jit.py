@@ -46,9 +46,15 @@ def argument_leaves(
 
 
 def module_of_jitted(function: Any, specs: Sequence[Any], keywords: Mapping[str, Any]) -> Module:
-    """Return the module of a jitted function, which has `lower`, for arguments or their shapes."""
+    """Return the module of a jitted function, which has `lower`, for arguments or their shapes.
+
+    JAX's HLO gives a result the layout of the transpose behind it, which is not how programs
+    return it: ends lie row-major, which is the default. Other layouts that the function asks for
+    are not in the HLO.
+    """
     hlo = program_of_jax(_lowered(function, specs, keywords)).compiler_ir("hlo")
     module = read_hlo_proto(hlo.as_serialized_hlo_module_proto())
+    module.lay_out_entry_by_default()
     _name_as_given(module, function, specs, keywords)
     return module
 
