@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Final, overload
 
@@ -165,6 +165,9 @@ def explain(
     of the arguments are searched, and what comes back is a `ShardingReport`: the quickest simulated
     steps of which a device needs at most `memory`, arguments and all.
 
+    Ctrl-C ends a search for changes, divisions or a plan within `memory` with the best so far,
+    which says so, and pressed again the call; before there is a plan it is a KeyboardInterrupt.
+
     `str` of the report is the screen of `lowtide explain`, `.to_json()` the schema
     "lowtide.memory/1". Raises InputError for a file that cannot be read, InvalidModuleError for a
     module that breaks the rules of HLO, ValueError for an unknown effort, TypeError for what is
@@ -303,6 +306,7 @@ def _explain_module(
 ) -> MemoryReport:
     from lowtide import compiler
     from lowtide.ir.partitioning import is_divided
+    from lowtide.search.interrupts import ending_call_at
 
     verify(module)
     if is_divided(module) and not (whole or changes.which):
@@ -311,13 +315,16 @@ def _explain_module(
         module = one_device(module)
     chosen = options or Options()
     plan_options = compiler.PlanOptions.of(chosen)
-    if changes.which:
-        return _explain_changes(module, chosen, plan_options, changes)
-    if chosen.memory is not None:
+    if not changes.which and chosen.memory is None:
+        return compiler.explain(module, plan_options)
+    with ending_call_at(chosen.search_seconds) as deadline:
+        search = replace(plan_options.search, deadline=deadline)
+        plan_options = replace(plan_options, search=search)
+        if changes.which:
+            return _explain_changes(module, chosen, plan_options, changes)
         from lowtide.budgeting.planner import plan_within
 
         return plan_within(module, chosen.memory, plan_options).report
-    return compiler.explain(module, plan_options)
 
 
 def _options_of_module(
@@ -349,7 +356,7 @@ def _explain_divisions(
     keywords: dict[str, Any],
     mesh: SearchMesh,
 ) -> ShardingReport:
-    from lowtide.search.deadline import Deadline
+    from lowtide.search.interrupts import ending_call_at
     from lowtide.sharding_search.search import search_shardings
 
     if isinstance(source, Module | str | os.PathLike):
@@ -362,7 +369,8 @@ def _explain_divisions(
         raise TypeError(f"expected a path, a Module or a function, found {type(source).__name__}")
     verify(module)
     chosen = options or Options()
-    return search_shardings(module, mesh, chosen.memory, deadline=Deadline(chosen.deadline))
+    with ending_call_at(chosen.deadline) as deadline:
+        return search_shardings(module, mesh, chosen.memory, deadline=deadline)
 
 
 def _explain_changes(
