@@ -3,8 +3,13 @@
 import pytest
 
 import lowtide
+from lowtide.compiler import PlanOptions, plan
 from lowtide.ir import SourceLocation
 from lowtide.ir.metadata import FileLocation, Metadata, StackFrame, StackFrames
+from lowtide.search.deadline import Deadline
+from lowtide.search.effort import SearchOptions
+from lowtide.whatif.baseline import Baseline
+from lowtide.whatif.checkpointing import checkpoint_changes
 from lowtide.whatif.entry_function import JAX_JIT, entry_function
 
 TEXT = """HloModule jit_step
@@ -15,6 +20,18 @@ ENTRY main {
   ROOT b = f32[8] add(a, a)
 }
 """
+GRADIENT = """HloModule jit_step
+
+ENTRY main {
+  x = f32[64,64] parameter(0)
+  a = f32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  b = f32[64,64] sine(a)
+  c = f32[64,64] dot(b, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  d = f32[64,64] dot(c, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT e = f32[64,64] dot(d, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+"""
+INPUT = PlanOptions("input", search=SearchOptions(deadline=Deadline()))
 OWN, SITE = "/home/me/train.py", "/venv/lib/python3.12/site-packages"
 AROUND = {
     "jax.jit": [],
@@ -107,3 +124,19 @@ def test_the_advice_for_nnx_and_equinox_names_their_decorators():
     assert change.code.startswith('eqx.filter_jit(update, donate="all-except-first")')
     after = lowtide.explain(eqx.filter_jit(update, donate="all-except-first"), x, weights)
     assert after.total_bytes == change.total_bytes < before.total_bytes
+
+
+@pytest.mark.parametrize(
+    ("library", "code"),
+    [
+        ("flax/linen/module.py", "nn.remat(Block)"),
+        ("flax/nnx/nn/linear.py", "nnx.remat(Block.__call__)"),
+        ("equinox/_module/_prebuilt.py", "eqx.filter_checkpoint(Block)"),
+        ("haiku/_src/module.py", "hk.remat(Block)"),
+    ],
+)
+def test_a_module_is_wrapped_by_its_library(library, code):
+    stack = [(OWN, "Block.__call__", 5), (f"{SITE}/{library}", "call", 9), (OWN, "step", 12)]
+    module = module_with(stack, stack, text=GRADIENT)
+    base = Baseline(module, plan(module, INPUT), INPUT)
+    assert code in [change.code for change in checkpoint_changes(base)]
