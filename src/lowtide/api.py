@@ -448,10 +448,11 @@ def _explain_function(
 
 def _module_of(function: Any, specs: tuple[Any, ...], keywords: dict[str, Any]) -> Module:
     """The module of a function for JAX, perhaps jitted, for some arguments."""
+    from lowtide.autopsy.jax_compiled import program_of_jax
     from lowtide.client.jit import Jitted, jit
     from lowtide.client.library_jit import module_of_jitted
 
     if isinstance(function, Jitted) or not hasattr(function, "lower"):
         jitted = function if isinstance(function, Jitted) else jit(function)
         return jitted.lower(*specs, **keywords).module
-    return module_of_jitted(function, specs, keywords)
+    return module_of_jitted(function, specs, keywords, program_of_jax)

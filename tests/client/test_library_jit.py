@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 
 import lowtide
+from lowtide.autopsy.jax_compiled import program_of_jax
 from lowtide.client.library_jit import module_of_jitted
 
 jax = pytest.importorskip("jax")
@@ -67,7 +68,7 @@ def shapes_of(tree):
 def test_packed_arguments_have_the_names_of_the_users_function(given):
     scale = given(jnp.float32(2))
     report = lowtide.explain(step, given(PARAMS), given(X), scale=scale, what_if=True)
-    module = module_of_jitted(step, given((PARAMS, X)), {"scale": scale})
+    module = module_of_jitted(step, given((PARAMS, X)), {"scale": scale}, program_of_jax)
     assert [x.metadata.op_name for x in module.entry.parameters] == NAMES
     assert "donate:params" in [x.name for x in report.what_if.changes]
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import lowtide
+from lowtide.autopsy.jax_compiled import program_of_jax
 from lowtide.client.library_jit import module_of_jitted
 
 jax = pytest.importorskip("jax")
@@ -28,7 +29,7 @@ def layouts(module):
 @pytest.mark.parametrize("way", ["jax.jit", "lowtide.jit", "StableHLO"])
 def test_arguments_and_results_are_row_major(way, tmp_path):
     if way == "jax.jit":
-        module = module_of_jitted(jax.jit(moments), ARGUMENTS, {})
+        module = module_of_jitted(jax.jit(moments), ARGUMENTS, {}, program_of_jax)
     elif way == "lowtide.jit":
         module = lowtide.jit(moments).lower(*ARGUMENTS).module
     else:

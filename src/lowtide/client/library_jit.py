@@ -13,7 +13,6 @@ from dataclasses import replace
 from inspect import signature
 from typing import Any, Final, NamedTuple
 
-from lowtide.autopsy.jax_compiled import program_of_jax
 from lowtide.frontend.hlo_proto import read_hlo_proto
 from lowtide.ir import Module
 
@@ -45,14 +44,21 @@ def argument_leaves(
     return ArgumentLeaves(names, [value for _, value in paths], tree)
 
 
-def module_of_jitted(function: Any, specs: Sequence[Any], keywords: Mapping[str, Any]) -> Module:
+def module_of_jitted(
+    function: Any,
+    specs: Sequence[Any],
+    keywords: Mapping[str, Any],
+    program_of: Callable[[Any], Any],
+) -> Module:
     """Return the module of a jitted function, which has `lower`, for arguments or their shapes.
+
+    `program_of` finds JAX's own program in what a library's `lower` returns.
 
     JAX's HLO gives a result the layout of the transpose behind it, which is not how programs
     return it: ends lie row-major, which is the default. Other layouts that the function asks for
     are not in the HLO.
     """
-    hlo = program_of_jax(_lowered(function, specs, keywords)).compiler_ir("hlo")
+    hlo = program_of(_lowered(function, specs, keywords)).compiler_ir("hlo")
     module = read_hlo_proto(hlo.as_serialized_hlo_module_proto())
     module.lay_out_entry_by_default()
     _name_as_given(module, function, specs, keywords)
