@@ -164,9 +164,7 @@ def explain(
     written. With `devices`, a number, or `mesh`, as in "4x2" or {"data": 4, "model": 2}, divisions
     of the arguments are searched, and what comes back is a `ShardingReport`: the quickest simulated
     steps of which a device needs at most `memory`, arguments and all.
-
-    Ctrl-C ends a search for changes, divisions or a plan within `memory` with the best so far,
-    which says so, and pressed again the call; before there is a plan it is a KeyboardInterrupt.
+    Ctrl-C ends a search for changes, divisions or a plan within `memory` with the best so far.
 
     `str` of the report is the screen of `lowtide explain`, `.to_json()` the schema
     "lowtide.memory/1". Raises InputError for a file that cannot be read, InvalidModuleError for a
