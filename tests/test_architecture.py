@@ -268,6 +268,7 @@ ROOMS: dict[str, list[str]] = {
     "comparison": [
         "files",
         "ir",
+        "search",
         "options",
         "verifier",
         "report",

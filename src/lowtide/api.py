@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Final, overload
 
@@ -164,6 +164,7 @@ def explain(
     written. With `devices`, a number, or `mesh`, as in "4x2" or {"data": 4, "model": 2}, divisions
     of the arguments are searched, and what comes back is a `ShardingReport`: the quickest simulated
     steps of which a device needs at most `memory`, arguments and all.
+    Ctrl-C ends a search for changes, divisions or a plan within `memory` with the best so far.
 
     `str` of the report is the screen of `lowtide explain`, `.to_json()` the schema
     "lowtide.memory/1". Raises InputError for a file that cannot be read, InvalidModuleError for a
@@ -303,6 +304,7 @@ def _explain_module(
 ) -> MemoryReport:
     from lowtide import compiler
     from lowtide.ir.partitioning import is_divided
+    from lowtide.search.interrupts import ending_call_at
 
     verify(module)
     if is_divided(module) and not (whole or changes.which):
@@ -311,13 +313,16 @@ def _explain_module(
         module = one_device(module)
     chosen = options or Options()
     plan_options = compiler.PlanOptions.of(chosen)
-    if changes.which:
-        return _explain_changes(module, chosen, plan_options, changes)
-    if chosen.memory is not None:
+    if not changes.which and chosen.memory is None:
+        return compiler.explain(module, plan_options)
+    with ending_call_at(chosen.search_seconds) as deadline:
+        search = replace(plan_options.search, deadline=deadline)
+        plan_options = replace(plan_options, search=search)
+        if changes.which:
+            return _explain_changes(module, chosen, plan_options, changes)
         from lowtide.budgeting.planner import plan_within
 
         return plan_within(module, chosen.memory, plan_options).report
-    return compiler.explain(module, plan_options)
 
 
 def _options_of_module(
@@ -349,7 +354,7 @@ def _explain_divisions(
     keywords: dict[str, Any],
     mesh: SearchMesh,
 ) -> ShardingReport:
-    from lowtide.search.deadline import Deadline
+    from lowtide.search.interrupts import ending_call_at
     from lowtide.sharding_search.search import search_shardings
 
     if isinstance(source, Module | str | os.PathLike):
@@ -362,7 +367,8 @@ def _explain_divisions(
         raise TypeError(f"expected a path, a Module or a function, found {type(source).__name__}")
     verify(module)
     chosen = options or Options()
-    return search_shardings(module, mesh, chosen.memory, deadline=Deadline(chosen.deadline))
+    with ending_call_at(chosen.deadline) as deadline:
+        return search_shardings(module, mesh, chosen.memory, deadline=deadline)
 
 
 def _explain_changes(
@@ -442,11 +448,9 @@ def _module_of(function: Any, specs: tuple[Any, ...], keywords: dict[str, Any]) 
     """The module of a function for JAX, perhaps jitted, for some arguments."""
     from lowtide.autopsy.jax_compiled import program_of_jax
     from lowtide.client.jit import Jitted, jit
-    from lowtide.frontend.hlo_proto import read_hlo_proto
+    from lowtide.client.library_jit import module_of_jitted
 
     if isinstance(function, Jitted) or not hasattr(function, "lower"):
         jitted = function if isinstance(function, Jitted) else jit(function)
-        module: Module = jitted.lower(*specs, **keywords).module
-        return module
-    hlo = program_of_jax(function.lower(*specs, **keywords)).compiler_ir("hlo")
-    return read_hlo_proto(hlo.as_serialized_hlo_module_proto())
+        return jitted.lower(*specs, **keywords).module
+    return module_of_jitted(function, specs, keywords, program_of_jax)

@@ -224,7 +224,7 @@ def test_who_ignores_it_goes_on_to_do_so(lowtide, step, press, monkeypatch, hand
 def test_other_threads_take_no_signals(lowtide, step, monkeypatch):
     monkeypatch.setattr("threading.current_thread", object)
     before = signal.getsignal(signal.SIGINT)
-    from lowtide.cli.interrupts import ending_at
+    from lowtide.search.interrupts import ending_at
 
     with ending_at(None) as deadline:
         assert isinstance(deadline, Deadline)

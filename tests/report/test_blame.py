@@ -3,6 +3,7 @@
 import pytest
 from tests.support import EXAMPLES
 
+import lowtide.api
 from lowtide.compiler import PlanOptions, explain
 from lowtide.frontend.files import read
 from lowtide.frontend.hlo_text import parse_hlo
@@ -38,7 +39,13 @@ def test_what_computes_a_gradient():
 
 @pytest.mark.parametrize(
     "file",
-    ["x/site-packages/a.py", "x/dist-packages/a.py", "usr/lib/python3.11/b.py", "<frozen runpy>"],
+    [
+        "x/site-packages/a.py",
+        "x/dist-packages/a.py",
+        "usr/lib/python3.11/b.py",
+        "<frozen runpy>",
+        lowtide.api.__file__,
+    ],
 )
 def test_libraries_are_not_blamed(file):
     library = SourceLocation(file, 1)

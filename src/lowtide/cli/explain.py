@@ -365,8 +365,8 @@ def _check_format(name: str, plan: str | None, *, json: bool) -> None:
 def _write_format(path: str | None, request: _Request, name: str, output: Path | None) -> None:
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.explain_formats import write_timeline
-    from lowtide.cli.interrupts import ending_at
     from lowtide.cli.progress import progress
+    from lowtide.search.interrupts import ending_at
 
     if path is None:
         raise UsageError("Missing argument 'MODULE'. See 'lowtide explain --help'.")
@@ -386,11 +386,11 @@ def _explain_module(
 
     from lowtide import compiler
     from lowtide.cli import console
-    from lowtide.cli.interrupts import ending_at
     from lowtide.cli.progress import progress
     from lowtide.ir.garbage_collection import never_collected
     from lowtide.options import display_for
     from lowtide.report.text import explain_text
+    from lowtide.search.interrupts import ending_at
 
     found = request.loaded(path)
     is_dump = os.path.isdir(path) and found.module.is_scheduled
@@ -456,9 +456,9 @@ def _explain_kernels(
 ) -> None:
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError
-    from lowtide.cli.interrupts import ending_at
     from lowtide.cli.progress import progress
     from lowtide.compiler.why_not import explain_kernels
+    from lowtide.search.interrupts import ending_at
 
     if path is None:
         raise UsageError("Missing argument 'MODULE'. See 'lowtide explain --help'.")

@@ -50,7 +50,6 @@ def fit(
     fits; of the next one, no order fits, or else it is said that only the best plan known does not.
     """
     from lowtide.cli import console
-    from lowtide.cli.interrupts import ending_at
     from lowtide.cli.modules import load
     from lowtide.cli.plan_request import effort_named
     from lowtide.cli.progress import progress
@@ -60,6 +59,7 @@ def fit(
     from lowtide.options import display_for
     from lowtide.report.fit import fit_lines
     from lowtide.search.effort import SearchOptions
+    from lowtide.search.interrupts import ending_at
 
     named = NamedDimension.parse(dim)
     chosen = effort_named(effort)

@@ -7,10 +7,6 @@ INTERRUPTED: Final = 130
 """The status of interrupted commands."""
 
 
-class PressedAgainError(BaseException):
-    """Ctrl-C was pressed again: the command ends as it is, with no plan."""
-
-
 class CommandStage:
     """What a command is doing: its name, and the work in which an error was raised.
 

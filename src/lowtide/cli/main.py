@@ -20,7 +20,7 @@ from lowtide.cli.compile import compile
 from lowtide.cli.diff import diff
 from lowtide.cli.explain import explain
 from lowtide.cli.fit import fit
-from lowtide.cli.interrupted import INTERRUPTED, STAGE, PressedAgainError, interrupted
+from lowtide.cli.interrupted import INTERRUPTED, STAGE, interrupted
 from lowtide.cli.ops import ops
 from lowtide.cli.opt import opt
 from lowtide.cli.partition import partition
@@ -31,6 +31,7 @@ from lowtide.cli.reduce import reduce
 from lowtide.cli.run import run
 from lowtide.cli.shard import shard
 from lowtide.cli.verify import verify
+from lowtide.search.interrupts import PressedAgainError
 
 app = typer.Typer(
     name="lowtide",

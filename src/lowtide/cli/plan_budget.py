@@ -56,10 +56,10 @@ def plan_budget(path: str, request: PlanRequest, wanted: BudgetRequest) -> None:
     """
     from lowtide.cli.certificate_files import of_budget, of_graph
     from lowtide.cli.exit_codes import OverBudgetError
-    from lowtide.cli.interrupts import ending_at
     from lowtide.cli.plan_graph import deliver, graph_screen, read_graph, solve
     from lowtide.cli.plan_module import clock_lines
     from lowtide.remat.budget import METHODS
+    from lowtide.search.interrupts import ending_at
 
     wanted.check()
     file = read_graph(path)

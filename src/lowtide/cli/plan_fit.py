@@ -41,10 +41,10 @@ def plan_fit(
     from lowtide.budgeting.errors import refusal
     from lowtide.budgeting.pareto import pareto
     from lowtide.cli.exit_codes import OverBudgetError
-    from lowtide.cli.interrupts import ending_at
     from lowtide.cli.progress import progress
     from lowtide.remat.budget import METHODS
     from lowtide.report.caveats import time_caveats
+    from lowtide.search.interrupts import ending_at
 
     _check(wanted, budget)
     with ending_at(request.deadline) as deadline, ExitStack() as rest:

@@ -58,7 +58,7 @@ def plan_graph(path: str, packing: PackingRequest, request: PlanRequest) -> None
     """
     from lowtide.cli.certificate_files import of_graph
     from lowtide.cli.exit_codes import OverBudgetError
-    from lowtide.cli.interrupts import ending_at
+    from lowtide.search.interrupts import ending_at
 
     _check(packing, request)
     file = read_graph(path)

@@ -67,9 +67,9 @@ def plan_module(module: Module, wanted: ModuleRequest, request: PlanRequest) -> 
     found is written, else as `compiler.plan` does.
     """
     from lowtide.autopsy.assigners import plan_with
-    from lowtide.cli.interrupts import ending_at
     from lowtide.cli.progress import progress
     from lowtide.compiler import DEFAULT_PACKING
+    from lowtide.search.interrupts import ending_at
 
     packing = wanted.packing or DEFAULT_PACKING
     with ending_at(request.deadline) as deadline, ExitStack() as rest:

@@ -80,11 +80,11 @@ def search(module: Module, request: ShardRequest) -> None:
     """Search divisions of a module and write them; raises OverBudgetError where none fits."""
     from lowtide.cli import console
     from lowtide.cli.exit_codes import OverBudgetError
-    from lowtide.cli.interrupts import ending_at
     from lowtide.cli.progress import progress
     from lowtide.ir.printer import COMPLETE, to_text
     from lowtide.options import display_for
     from lowtide.report.shardings import sharding_lines
+    from lowtide.search.interrupts import ending_at
     from lowtide.sharding_search.program import annotated_module
     from lowtide.sharding_search.search import search_shardings
 

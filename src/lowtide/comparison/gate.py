@@ -27,6 +27,7 @@ from lowtide.records import dataclass
 from lowtide.report.diff import MemoryDiff, diff_of
 from lowtide.report.memory import MemoryReport
 from lowtide.report.schema import Json, TextReport
+from lowtide.search.deadline import CTRL_C, ended_by
 from lowtide.verifier import verify
 
 LOCK_SCHEMA: Final = "lowtide.peaks/1"
@@ -181,8 +182,15 @@ def _report(entry: GateEntry, path: Path) -> Json:
     if isinstance(found, MemoryReport | PlanReport):
         return found.to_json()
     arguments = found if isinstance(found, tuple) else (found,)
-    report = explain(*arguments)
-    return report.to_json()
+    return explained(*arguments).to_json()
+
+
+def explained(source: Any, *specs: Any, **keywords: Any) -> MemoryReport | PlanReport:
+    """Return what `lowtide.explain` does; Ctrl-C raises, since a part of a search is no verdict."""
+    report: MemoryReport | PlanReport = explain(source, *specs, **keywords)
+    if isinstance(report, MemoryReport) and ended_by(CTRL_C) in report.caveats:
+        raise KeyboardInterrupt
+    return report
 
 
 def _called(entry: GateEntry, path: Path) -> Any:

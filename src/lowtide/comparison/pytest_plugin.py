@@ -39,12 +39,12 @@ def memory_of(
     asked = []
 
     def report_within(source: Any, *specs: Any, **keywords: Any) -> MemoryReport | PlanReport:
-        from lowtide.api import explain
         from lowtide.autopsy.report import PlanReport
+        from lowtide.comparison.gate import explained
         from lowtide.report.units import unit_for
 
         asked.append(source)
-        report: MemoryReport | PlanReport = explain(source, *specs, **keywords)
+        report = explained(source, *specs, **keywords)
         memory = report.memory if isinstance(report, PlanReport) else report
         if limit is not None and memory.total_bytes > limit:
             unit = unit_for(limit)

@@ -93,7 +93,8 @@ def read_input(
     name = os.fspath(path)
     shown = "<stdin>" if name == STDIN else name
     if sizes and not is_onnx(name):
-        raise InputError("only ONNX models have named dimensions", file=shown)
+        hint = "; shapes of its inputs are taken (--shape)" if _is_saved_model(name) else ""
+        raise InputError(f"only ONNX models have named dimensions{hint}", file=shown)
     if signature is not None and not _is_saved_model(name):
         raise InputError("only SavedModels have signatures", file=shown)
     if name == STDIN:

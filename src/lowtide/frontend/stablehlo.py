@@ -32,6 +32,7 @@ def read_stablehlo(data: bytes, file: str, shapes: Shapes) -> Module:
     if kind != MADE:
         raise InputError(said.decode(), file=file)
     module = read_hlo_proto(said, file)
+    module.lay_out_entry_by_default()  # StableHLO's arrays have no layouts; HLO's guess some.
     _name_lines(module, file)
     return module
 

@@ -173,6 +173,10 @@ class Module:
         for computation in self.computations.values():
             computation.module = self
 
+    def lay_out_entry_by_default(self) -> None:
+        """Have arguments and results lie row-major, whatever the layouts of what makes them."""
+        self.entry_layout = (self.entry_layout or self.entry.program_shape).with_default_layouts()
+
     def remove_computation(self, computation: Computation) -> None:
         """Remove a computation, which no remaining instruction may call."""
         if computation is self._entry:

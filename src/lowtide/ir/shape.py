@@ -418,6 +418,11 @@ class ProgramShape:
     result: Shape
     parameter_names: tuple[str, ...] = ()
 
+    def with_default_layouts(self) -> ProgramShape:
+        """Return the same type with row-major layouts everywhere."""
+        parameters = tuple([x.with_default_layout() for x in self.parameters])
+        return ProgramShape(parameters, self.result.with_default_layout(), self.parameter_names)
+
     def __str__(self) -> str:
         names = self.parameter_names or tuple([f"p{i}" for i in range(len(self.parameters))])
         parameters = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from lowtide.ir import SourceLocation
@@ -11,13 +12,17 @@ from lowtide.ir import SourceLocation
 _LIBRARY: Final = re.compile(r"(^|/)(site-packages|dist-packages|lib/python\d+(\.\d+)?)/|^<frozen ")
 """What stands in the paths of installed packages and of Python's own library."""
 
+_OWN: Final = f"{Path(__file__).parents[1].as_posix()}/"
+"""Where lowtide lies, whose calls of the user's function stand around it; a checkout may too."""
+
 _WHOLE: Final = re.compile(r"p?jit\(.*\)$")
 """The first part of an operation's name, which stands for the whole program."""
 
 
 def is_library(file: str) -> bool:
-    """Whether a file belongs to an installed package or to Python itself."""
-    return _LIBRARY.search(file.replace("\\", "/")) is not None
+    """Whether a file belongs to an installed package, to lowtide or to Python itself."""
+    path = file.replace("\\", "/")
+    return path.startswith(_OWN) or _LIBRARY.search(path) is not None
 
 
 def user_frame(stack: Sequence[SourceLocation]) -> SourceLocation | None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic, process_time
-from typing import final
+from typing import Final, final
+
+CTRL_C: Final = "Ctrl-C"
+"""What ends a search where the user asks for it."""
 
 
 @final
@@ -58,7 +61,7 @@ class Deadline:
         """Return what to say of a result whose searches may not have ended by themselves."""
         if not self.passed:
             return []
-        return [ended_by("Ctrl-C" if self.was_interrupted else "a deadline")]
+        return [ended_by(CTRL_C if self.was_interrupted else "a deadline")]
 
     def interrupt(self) -> None:
         """End the search; raises KeyboardInterrupt, too, but not where that would lose a plan."""

@@ -55,7 +55,7 @@ def _offload(base: Baseline, name: str) -> ProgramChange:
         f"offload:{name}",
         f"keep {name} in the host's memory, copied when it is read",
         f"jax.device_put({name}, {name}_sharding.with_memory_kind('pinned_host'))",
-        base.outermost,
+        base.function.source,
         partial(_planned, name=name, form=_on_host, opcode=Opcode.COPY),
         remark="time of a copy in memory",
     )
@@ -64,13 +64,14 @@ def _offload(base: Baseline, name: str) -> ProgramChange:
 def _bf16(base: Baseline, name: str, *, is_mixed: bool) -> ProgramChange:
     """The change of an argument's f32; where it has other arrays, such as counts, they stay."""
     narrow = "x.astype(jnp.bfloat16)"
-    if is_mixed:
-        narrow += " if x.dtype == jnp.float32 else x"
+    which = base.function.decorator.arrays or ("x.dtype == jnp.float32" if is_mixed else "")
+    if which:
+        narrow += f" if {which} else x"
     return ProgramChange(
         f"bf16:{name}",
         f"keep {name} as bfloat16",
         f"{name} = jax.tree.map(lambda x: {narrow}, {name})  # back where it is read",
-        base.outermost,
+        base.function.source,
         partial(_planned, name=name, form=_narrow, opcode=Opcode.CONVERT),
         remark="results change",
         written=partial(_written, name=name, form=_narrow, opcode=Opcode.CONVERT),

@@ -11,12 +11,13 @@ from lowtide.budgeting.planner import BudgetPlanner
 from lowtide.compiler import ModulePlan, PlanOptions
 from lowtide.cost.module_times import run_seconds
 from lowtide.fitting.batch import BatchFinding, batch_of
-from lowtide.ir import Instruction, Module, SourceLocation
+from lowtide.ir import Instruction, Module
 from lowtide.ir.clone import CloneMap, clone_module
 from lowtide.records import dataclass
-from lowtide.report.blame import is_backward, user_frames
+from lowtide.report.blame import is_backward
 from lowtide.report.memory import MemoryReport
 from lowtide.search.deadline import Deadline
+from lowtide.whatif.entry_function import EntryFunction, entry_function
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,31 +107,10 @@ class Baseline:
         """Plans for budgets, as `memory=` finds them."""
         return BudgetPlanner(self.given, self.plan, self.options)
 
-    @property
-    def function(self) -> str:
-        """What the user's program calls the whole, `f` where that is not known."""
-        name = self.module.name
-        for prefix in ("jit_", "pjit_", "pmap_"):
-            if name.startswith(prefix) and name.removeprefix(prefix).isidentifier():
-                return name.removeprefix(prefix)
-        return "f"
-
     @cached_property
-    def outermost(self) -> SourceLocation | None:
-        """The outermost line of the user's program from which most of the entry comes."""
-        counts: dict[tuple[str, str], int] = {}
-        places: dict[tuple[str, str], SourceLocation] = {}
-        for x in self.module.entry.instructions.values():
-            frames = user_frames(x.stack)
-            if frames:
-                place = frames[-1]
-                key = place.file, place.function
-                counts[key] = counts.get(key, 0) + 1
-                first = places.setdefault(key, place)
-                places[key] = min(first, place, key=lambda y: y.line)
-        if not counts:
-            return None
-        return places[max(counts, key=lambda key: counts[key])]
+    def function(self) -> EntryFunction:
+        """The function that the program was made from."""
+        return entry_function(self.module)
 
     def copy(self, mapping: CloneMap | None = None) -> Module:
         """Return a copy of the planned module, whose order is open unless it was given."""

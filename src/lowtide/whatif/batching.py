@@ -70,7 +70,7 @@ def _half(base: Baseline, resizable: ResizableModule) -> ProgramChange:
         "batch:1/2",
         f"half of the batch of {resizable.size:,} ({_short(axes)}), run twice",
         f"{_split(axes)}  # batches of {half:,}",
-        base.outermost,
+        base.function.source,
         partial(_resized, resizable=resizable),
         runs=2,
         weight=Weight.PASSES,

@@ -7,7 +7,7 @@ first reads any of it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -26,6 +26,13 @@ from lowtide.whatif.change import ImpossibleChangeError, ProgramChange
 _MOST: Final = 6
 _LEAST_SHARE: Final = 50
 """A function is tried where it holds more than one part in so many of the peak."""
+_MODULES: Final = (
+    ("/flax/linen/", "nn.remat({})"),
+    ("/flax/nnx/", "nnx.remat({}.__call__)"),
+    ("/equinox/", "eqx.filter_checkpoint({})"),
+    ("/haiku/", "hk.remat({})"),
+)
+"""What has a module computed again, by what is in the paths of its library; else the first."""
 _MOST_SCORED: Final = 12
 """Of so many functions it is estimated what their checkpoint saves."""
 
@@ -96,14 +103,22 @@ def _makers_of_buffer(buffer: PeakBuffer) -> Iterator[Maker]:
 def _change(base: Baseline, maker: Maker, buffer: PeakBuffer) -> ProgramChange:
     name = plain_function(maker.name)
     place = _call_of(maker, buffer.stack) or buffer.source
-    wrapper = "nn.remat" if name.rpartition(".")[2][:1].isupper() else "jax.checkpoint"
     return ProgramChange(
         f"checkpoint:{name}",
         f"compute again what {name} saves for the backward pass",
-        f"{wrapper}({name})",
+        _wrapped(name, buffer.stack),
         place,
         partial(_planned, maker=maker),
     )
+
+
+def _wrapped(name: str, stack: Sequence[SourceLocation]) -> str:
+    """What to write around a function, or a module of the library whose calls are among these."""
+    if not name.rpartition(".")[2][:1].isupper():
+        return f"jax.checkpoint({name})"
+    files = [x.file.replace("\\", "/") for x in stack]
+    known = [code for part, code in _MODULES for file in files if part in file]
+    return next(iter(known), _MODULES[0][1]).format(name)
 
 
 def _call_of(maker: Maker, stack: Iterable[SourceLocation]) -> SourceLocation | None:

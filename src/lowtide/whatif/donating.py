@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import partial
 
@@ -44,8 +43,8 @@ def _change(base: Baseline, name: str, names: Sequence[str]) -> ProgramChange:
     return ProgramChange(
         name,
         f"donate {listed}, if not needed after the call",
-        f"jax.jit({base.function}, donate_argnames={json.dumps(names)})",
-        base.outermost,
+        base.function.decorator.donating(base.function.name, names),
+        base.function.source,
         partial(_planned, names=frozenset(names)),
         written=None if base.has_given_order else partial(_written, names=frozenset(names)),
     )

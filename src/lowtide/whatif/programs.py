@@ -26,8 +26,8 @@ def _budget(base: Baseline, share: int) -> ProgramChange:
     return ProgramChange(
         f"budget:{share}%",
         f"a budget of {nbytes:,} bytes: lowtide runs parts of the program again",
-        f'lowtide.jit({base.function}, memory="{nbytes}B")',
-        base.outermost,
+        base.function.decorator.within(base.function.name, nbytes),
+        base.function.source,
         partial(_within, nbytes=nbytes),
         weight=Weight.BUDGET,
         is_about=False,
@@ -89,7 +89,7 @@ def variant_changes(base: Baseline) -> list[ProgramChange]:
             x.name,
             x.what,
             x.code,
-            _largest_place(base) or base.outermost,
+            _largest_place(base) or base.function.source,
             partial(_variant, passes=x.passes),
             weight=Weight.PASSES,
         )

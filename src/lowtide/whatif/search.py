@@ -59,7 +59,9 @@ def what_if(
     base = _baseline(module, options, batch_axis)
     seconds = perf_counter() - start
     base.deadline.guard(max(_LEAST_SECONDS, _TIMES * (process_time() - started)))
-    found = _Search(base, seconds, progress or (lambda text: None)).run(changes_of(base))
+    search = _Search(base, seconds, progress or (lambda text: None))
+    with base.deadline.held():
+        found = search.run(changes_of(base))
     return replace(base.plan, report=replace(base.report, what_if=found))
 
 

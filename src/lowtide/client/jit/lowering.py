@@ -62,6 +62,7 @@ def program_of(traced: Any, devices: int = 1) -> LoweredProgram:
     platforms = {"lowering_platforms": ("cpu",)} if is_told else {}
     lowered = traced.lower(**platforms, **lowering_parameters())
     module = read_hlo_proto(_hlo_of(lowered))
+    module.lay_out_entry_by_default()
     module.num_partitions = devices
     refuse_callbacks(module)
     _refuse_others([*traced.jaxpr.in_avals, *_leaves(traced.out_info)])

@@ -1,4 +1,4 @@
-"""Ctrl-C while something is searched: the first ends the search, the second the command."""
+"""Ctrl-C while something is searched: the first ends the search, the second what asked for it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from lowtide.cli.interrupted import PressedAgainError
 from lowtide.search.deadline import Deadline
+
+
+class PressedAgainError(BaseException):
+    """Ctrl-C was pressed again: what asked for the search ends as it is, with no plan."""
 
 
 @contextmanager
@@ -37,3 +40,13 @@ def ending_at(seconds: float | None) -> Iterator[Deadline]:
         yield deadline
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def ending_call_at(seconds: float | None) -> Iterator[Deadline]:
+    """Yield a deadline as `ending_at` does, for a call from Python: it raises KeyboardInterrupt."""
+    try:
+        with ending_at(seconds) as deadline:
+            yield deadline
+    except PressedAgainError:
+        raise KeyboardInterrupt from None
