@@ -43,8 +43,8 @@ HELPERS = {
     "ops": "FusedUpdate Need Surrounded",
     "passes": "Checking Dumping Observing PassesUntil Timing TupleElements",
     "planning": "Placed PoolPlacement Size",
-    "remat": """Arcs Base ExpandedRows Flow Improver LinkWait RematTables ReturnGraph RunTimes Stay
-        Transferred""",
+    "remat": """Arcs Base CutLines ExpandedRows FirstLarge Flow Improver LargeCase LinkWait
+        RematTables ReturnGraph RunTimes Stay Transferred""",
     "scheduling": """Answer BranchResult Case Divided Exhausted Forced KeptBytes Narrowed
         PropagationWork Workbench""",
 }

@@ -16,25 +16,7 @@ _PARTITIONED_BY_USER: Final = "CustomSPMDPartitioning"
 """The target of JAX's calls of functions that have a partitioner of their own."""
 
 
-def register_library_rules() -> None:
-    """Have such rules, of JAX and of libraries, write programs that run here."""
-    _emit_calls()
-    _take_custom_partitioning()
-
-
-def _emit_calls() -> None:
-    """Have rules of libraries call Python, which JAX writes for platforms that it knows."""
-    from jax._src import callback
-    from jax.interpreters import mlir
-
-    home: Any = callback
-    shown: Any = mlir
-    home.emit_python_callback = shown.emit_python_callback = partial(
-        _emit, home.emit_python_callback
-    )
-
-
-def _emit(
+def emit_call(
     usual: Any,
     ctx: Any,
     callback: Callable[..., Sequence[Any]],
@@ -44,7 +26,10 @@ def _emit(
     result_avals: Sequence[Any],
     **parameters: Any,
 ) -> tuple[list[Any], Any, Any]:
-    """Write a call of a function on NumPy's arrays; return results, the new token, what to hold."""
+    """Write a call of Python for a rule of a library; return results, the new token, what to hold.
+
+    `callback` works on NumPy's arrays; `usual` writes the call for platforms that JAX knows.
+    """
     if tuple(ctx.module_context.platforms) != (PLATFORM,):
         given = (callback, token, operands, operand_avals, result_avals)
         found: tuple[list[Any], Any, Any] = usual(ctx, *given, **parameters)
@@ -71,24 +56,13 @@ def _arrays_of(callback: Callable[..., Sequence[Any]], *arrays: Any) -> list[Any
     return [types.canonicalize_value(np.asarray(x)) for x in callback(*arrays)]
 
 
-def _take_custom_partitioning() -> None:
-    """Have functions with a partitioner of their own divided as any other part of a program.
+def in_place(usual: Any, ctx: Any, *operands: Any, call: Any, **parameters: Any) -> Any:
+    """Lower a function with a partitioner of its own to its operations, as part of the program.
 
     The rules of the user say how XLA is to divide what it cannot look into. Here it is the function
-    itself that stands in the program, which is what those rules have to agree with.
+    itself that stands in the program, which is what those rules have to agree with; JAX's rule,
+    `usual`, tells what is wrong with them.
     """
-    from jax._src import custom_partitioning
-    from jax._src.interpreters import mlir
-
-    home: Any = custom_partitioning
-    rules: Any = mlir
-    primitive = home.custom_partitioning_p
-    usual = rules._lowerings[primitive].rule
-    rules.register_lowering(primitive, partial(_in_place, usual), platform=PLATFORM)
-
-
-def _in_place(usual: Any, ctx: Any, *operands: Any, call: Any, **parameters: Any) -> Any:
-    """Lower such a function to its operations; JAX's rule tells what is wrong with the user's."""
     from jax._src import core
     from jax._src.interpreters import mlir
 

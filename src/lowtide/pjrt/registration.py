@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +16,6 @@ from lowtide.pjrt.compile_options import card_target, checks_contracts
 from lowtide.pjrt.dlpack import register_dlpack
 from lowtide.pjrt.family import FAMILY, join_family
 from lowtide.pjrt.inspections import register_inspections
-from lowtide.pjrt.library_rules import register_library_rules
 from lowtide.pjrt.lifetime import watch_process
 from lowtide.pjrt.table import api_capsule
 
@@ -56,7 +55,7 @@ def register() -> None:
     join_family()
     take_any_algorithm()
     register_inspections()
-    register_library_rules()
+    _register_library_rules()
 
 
 def _register_exported() -> None:
@@ -74,6 +73,37 @@ def _register_exported() -> None:
         return home._call_exported_lowering(ctx, *operands, exported=exported)
 
     rules.register_lowering(home.call_exported_p, lower, platform=PLATFORM)
+
+
+def _register_library_rules() -> None:
+    """Have rules of libraries run here that call Python, or that ask for XLA's partitioner.
+
+    What writes them is loaded with the first.
+    """
+    from jax._src import callback, custom_partitioning
+    from jax._src.interpreters import mlir
+    from jax.interpreters import mlir as shown_mlir
+
+    calls: Any = callback
+    rules: Any = mlir
+    shown: Any = shown_mlir
+    parts: Any = custom_partitioning
+
+    def emit(usual: Any, *given: Any, **parameters: Any) -> Any:
+        from lowtide.pjrt.library_rules import emit_call
+
+        return emit_call(usual, *given, **parameters)
+
+    def lower(usual: Any, *given: Any, **parameters: Any) -> Any:
+        from lowtide.pjrt.library_rules import in_place
+
+        return in_place(usual, *given, **parameters)
+
+    calls.emit_python_callback = partial(emit, calls.emit_python_callback)
+    shown.emit_python_callback = calls.emit_python_callback
+    primitive = parts.custom_partitioning_p
+    usual = rules._lowerings[primitive].rule
+    rules.register_lowering(primitive, partial(lower, usual), platform=PLATFORM)
 
 
 def _register_cache() -> None:
