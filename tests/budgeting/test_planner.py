@@ -324,3 +324,59 @@ def test_a_refusal_at_the_deadline_says_that_something_was_left_untried() -> Non
 def test_what_a_variant_fits_is_not_proved_to_be_infeasible() -> None:
     found = compile_module(parse_hlo(SQUARES), Options(memory=8192, cache=False)).memory["budget"]
     assert found["variant"] and found["feasible"] and not found["infeasible_proved"]
+
+
+def step_that_reads(layers: int, source: str) -> Module:
+    """A training step whose first operation, `source`, makes x0 and must not run again."""
+    lines = [source]
+    for i in range(layers):
+        lines.append(f"d{i} = f32[64,64] dot(x{i}, x{i}), {_CONTRACTED}{{0}}")
+        lines.append(f"x{i + 1} = f32[64,64] tanh(d{i})")
+    last = f"x{layers}"
+    for i in reversed(range(layers)):
+        lines.append(f"g{i} = f32[64,64] dot({last}, x{i}), {_CONTRACTED}{{1}}")
+        last = f"g{i}"
+    lines.append(f"ROOT r = f32[64,64] negate({last})")
+    return parse_hlo("HloModule m\nENTRY e {\n" + "\n".join(lines) + "\n}")
+
+
+_CONTRACTED = "lhs_contracting_dims={1}, rhs_contracting_dims="
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "k = token[] after-all()\n f = (f32[64,64], token[]) infeed(k)\n"
+        " x0 = f32[64,64] get-tuple-element(f), index=0",
+        "p = f32[64,64] parameter(0)\n x0 = f32[64,64] custom-call(p),"
+        ' custom_call_target="t", custom_call_has_side_effect=true',
+    ],
+)
+def test_what_runs_once_ahead_of_all_makes_no_bound_wrong(source: str) -> None:
+    for layers in (4, 7, 9):
+        planner = planner_of(step_that_reads(layers, source))
+        curve = pareto(planner)
+        for point, proved in zip(curve.points, curve.bound, strict=True):
+            assert (proved.extra_seconds or 0.0) <= (point.extra_seconds or 0.0) + 1e-12
+            planner.within(point.nbytes).check()
+            assert planner.bounds.least_bytes <= point.nbytes
+
+
+def test_a_bound_above_a_plan_is_told() -> None:
+    _, planner = chain()
+    fit = planner.within(planner.own.plain.arena_bytes * 7 // 10)
+    assert fit.point is not None and fit.bound is not None
+    fit.check()
+    wrong = replace(fit.bound, extra_seconds=2 * fit.point.extra_seconds)
+    with pytest.raises(AssertionError, match="the plan stands, the bound is wrong"):
+        replace(fit, bound=wrong).check()
+
+
+def test_the_bytes_that_are_said_to_be_needed_are_what_is_needed() -> None:
+    """One byte fewer is refused for the same step and the same bytes."""
+    planner = planner_of(step_that_reads(7, "x0 = f32[64,64] parameter(0)"))
+    least = planner.bounds.least_bytes
+    for budget in (least - 1, least // 2, 1):
+        bound = planner.bounds.at(budget)
+        assert bound.is_infeasible and bound.binding_bytes == least
+    assert not planner.bounds.at(least).is_infeasible

@@ -79,14 +79,15 @@ def check(seeds: range) -> int:
     for seed in seeds:
         random = Random(seed)
         graph = random_graph(random)
-        tables = tables_of(graph)
+        once = random.sample(range(graph.node_count), random.choice((0, 0, 1, 2)))
+        tables = tables_of(graph, once)
         order = topological_order(tables)
         search = BoundSearch(tables, order, Effort.FAST)
         peak = peak_bytes(graph, order)
         if search.least_bytes >= peak:
             continue
         budget = random.randint(search.least_bytes, peak - 1)
-        best = least_extra(graph, budget)
+        best = least_extra(graph, budget, once)
         if best is None:
             continue
         networks = Networks(tables, order)

@@ -13,7 +13,7 @@ from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.analysis.memory_profile import peak_bytes
 from lowtide.remat.bound import BoundSearch, recompute_bound, topological_order
 from lowtide.remat.frontier import frontier
-from lowtide.remat.network import UNBOUNDED, Networks
+from lowtide.remat.network import UNBOUNDED, Networks, RematCut
 from lowtide.remat.tables import Int64Array, tables_of
 from lowtide.search.effort import Effort
 
@@ -52,6 +52,14 @@ def check(seeds: range) -> dict[str, int]:
         for budget in budgets_of(graph, random):
             best = least_extra(graph, budget)
             bound = recompute_bound(graph, budget, orders[0])
+            once = random.sample(range(graph.node_count), random.randint(0, 2))
+            least = least_extra(graph, budget, once)
+            held = recompute_bound(graph, budget, orders[0], once=once)
+            assert held.extra_seconds <= (math.inf if least is None else least + 1e-12), (
+                seed,
+                budget,
+                once,
+            )
             point = found.within(budget)
             tally["feasible" if best is not None else "infeasible"] += 1
             if best is None:
@@ -169,6 +177,22 @@ def test_networks_refuse_what_may_not_run_again() -> None:
         for node in range(graph.node_count):
             network = networks.of(node)
             assert network.cut(networks.price(1.0)).ticks == 0
+
+
+def test_a_network_without_arcs_proves_nothing() -> None:
+    """A node that may not run again, all others behind it: nothing costs anything."""
+    for seed in range(40):
+        graph = random_graph(Random(seed))
+        tables = tables_of(graph, once=range(graph.node_count))
+        networks = Networks(tables, topological_order(tables))
+        price = networks.price(1e6)
+        for node in range(graph.node_count):
+            other, network = networks.of(graph.node_count - 1 - node), networks.of(node)
+            other.cut(price)  # Leaves numbers where the next solver lies.
+            if len(network._arcs.tail):
+                continue
+            assert network.cut(price) == RematCut(0, 0, 0)
+            assert (network.least_held(), network.flow(price).value) == (0, 0)
 
 
 def test_bounds_of_the_impossible_are_infinite() -> None:

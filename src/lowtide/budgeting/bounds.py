@@ -70,9 +70,31 @@ class ModuleBounds:
             self._tables.append(tables_of(memory, graph.once))
             self._least.append(_least(memory, self._tables[-1], is_entry=graph is graphs.entry))
 
-    @property
+    @cached_property
     def least_bytes(self) -> int:
         """No recomputation needs fewer bytes than this."""
+        return self._tightest[0]
+
+    @cached_property
+    def _tightest(self) -> tuple[int, int | None]:
+        """The least bytes of any recomputation, and which graph no step alone keeps to them.
+
+        It is None where a step does, or all results do.
+        """
+        least, tightest = self._bytes_of_steps, None
+        for number, graph in enumerate([] if self._graphs.has_calls else self._graphs.graphs):
+            cap = self._caps(least)[number]
+            beside_link = self._link is not None and graph is self._graphs.entry
+            if beside_link or not graph.count or not self._could_bind(number, cap):
+                continue
+            lacking = self._search(number).least_bytes - cap
+            if lacking > 0:
+                least, tightest = least + lacking, number
+        return least, tightest
+
+    @property
+    def _bytes_of_steps(self) -> int:
+        """Bytes that some step needs alone, with what its callees need, or that all results do."""
         state = self._graphs.entry.state_bytes
         if self._graphs.has_calls:
             memory = self._tables[-1].graph
@@ -96,12 +118,7 @@ class ModuleBounds:
                 rate = self._link.bytes_per_second
                 seconds = search.beside_link(caps[number], rate, seconds)
             else:
-                found = search.proved(caps[number])
-                if found.is_infeasible and found.node is not None:
-                    around = caps[-1] - self._graphs.entry.state_bytes - caps[number]
-                    binding = graph.found.flow.nodes[found.node]
-                    return ModuleBound(budget, math.inf, binding, around + found.fixed_bytes)
-                seconds += graph.count * found.extra_seconds
+                seconds += graph.count * search.proved(caps[number]).extra_seconds
         return ModuleBound(budget, seconds, None, 0)
 
     def boundaries(self, budget: int) -> list[Boundary]:
@@ -113,12 +130,14 @@ class ModuleBounds:
         """
         found = []
         caps = self._caps(budget)
-        is_open = budget >= self.least_bytes and not self._graphs.has_calls
+        is_open = budget >= self._bytes_of_steps and not self._graphs.has_calls
         for number, graph in enumerate(self._graphs.graphs):
             boundary = self._largest_step(number)
             if is_open and graph.count and self._could_bind(number, caps[number]):
                 bound = self._search(number).at(caps[number])
-                if bound.node is not None and bound.price is not None:
+                if bound.node is not None and bound.price is None:
+                    boundary = Boundary(bound.node, math.inf)
+                elif bound.node is not None and bound.price is not None:
                     boundary = Boundary(bound.node, bound.price.value * bound.tick_seconds)
             found.append(boundary)
         return found
@@ -139,6 +158,10 @@ class ModuleBounds:
         found: Instruction | None = None
         if self._graphs.has_calls:
             return found, needed
+        _, tightest = self._tightest
+        if tightest is not None:
+            node = self._search(tightest).at(0).node
+            return self._graphs.graphs[tightest].found.flow.nodes[node or 0], needed
         while True:
             graph = self._graphs.graphs[number]
             least = footprints(self._tables[number])
@@ -149,9 +172,23 @@ class ModuleBounds:
             inner = int(self._tables[number].graph.inner_bytes[node])
             calls = [x for x in graph.found.calls if x.node == node]
             callee = [x.callee for x in calls if self._least[x.callee] - x.less == inner > 0]
-            if not callee:
+            if not callee or not self._is_held_by_a_step(callee[0]):
                 return found, needed
             number = callee[0]
+
+    def _is_held_by_a_step(self, number: int) -> bool:
+        """Whether the largest step of a callee reads and makes most of what it takes.
+
+        A small step of a condition, say, takes the state of its loop: then the loop is what needs
+        the memory.
+        """
+        memory = self._tables[number].graph
+        node = int(footprints(self._tables[number]).argmax())
+        reads = memory.consumers.row_numbers()[memory.consumers.items == node]
+        touched = memory.producer == node
+        touched[reads] = True
+        own = int(memory.scratch_bytes[node] + memory.inner_bytes[node])
+        return 2 * (own + int(memory.buffer_bytes[touched].sum())) >= self._least[number]
 
     def _caps(self, budget: int) -> list[int]:
         """The most bytes that each computation may hold where the entry is within a budget."""

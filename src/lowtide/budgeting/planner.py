@@ -76,6 +76,17 @@ class Fit:
         """Whether a plan within the budget is known."""
         return self.point is not None
 
+    def check(self) -> None:
+        """Raise AssertionError where the plan takes less time than is said to be proved."""
+        point, bound = self.point, self.bound
+        if point is None or bound is None or point.variant:
+            return
+        if bound.extra_seconds > point.extra_seconds * (1 + 1e-9) + 1e-12:
+            raise AssertionError(
+                f"the plan takes {point.extra_seconds:.3g} s more, and the bound on every one is "
+                f"{bound.extra_seconds:.3g} s: the plan stands, the bound is wrong"
+            )
+
     def document(self) -> dict[str, Any]:
         """Return the report's `budget`.
 

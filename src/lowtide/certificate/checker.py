@@ -377,8 +377,8 @@ class _Orders:
         least, runs, room = 0, {len(cuts) - 1: 1}, {len(cuts) - 1: self.budget}
         for k, graph in reversed([*enumerate(self.graphs)]):
             own, value, price, rate = cuts[k]
-            lost = max(0, -((price * (room[k] - own) - value) // rate))
-            least += runs[k] * lost if own <= room[k] and lost <= sum(graph.seconds) else _ENDLESS
+            lost = max(0, -((price * (room[k] - own) - value) * _ENDLESS // (rate * _ENDLESS or 1)))
+            least += runs[k] * lost if own <= room[k] else _ENDLESS  # at a rate of 0, runs are free
             for v, row in enumerate(graph.calls):
                 left = room[k] - graph.scratch[v] - sum([graph.bytes[b] for b in {*graph.reads[v]}])
                 for callee, less, *times in row:

@@ -5,6 +5,7 @@ The format is that of kind "order" in docs/certificates.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final
@@ -47,7 +48,8 @@ class Ordered:
 class Boundary:
     """Why runs beyond the first cost something: a node, and a price per byte in seconds.
 
-    What is in memory after the node's first run, and does not have to be, is worth the price.
+    What is in memory after the node's first run, and does not have to be, is worth the price, which
+    is infinite where no plan fits.
     """
 
     node: int
@@ -221,10 +223,9 @@ class _Made:
         runs, room, least = {last: 1}, {last: self.room}, 0
         for number in range(last, -1, -1):
             line, graph = lines[number], self.graphs[number]
-            lost = line.ticks(room[number])
-            if line.cut.own > room[number] or lost > sum(graph.ticks):
+            if not line.fits(room[number]):
                 return NONE, [x.document() for x in lines]
-            least += runs[number] * lost
+            least += runs[number] * line.ticks(room[number])
             for node, row in enumerate(graph.calls):
                 own = graph.scratch[node] + sum([graph.sizes[b] for b in graph.reads[node]])
                 for callee, less, times in row:
@@ -235,6 +236,8 @@ class _Made:
     def _line(self, graph: CertifiedGraph, boundary: Boundary, held: list[int]) -> _Line:
         """The cut at a boundary."""
         node, rate = boundary.node + 1, 1 << _FINEST
+        if math.isinf(boundary.price):
+            return _Line(1, 0, cut_at(graph, node, held[node], 1, [0] * len(graph.ticks)))
         price = boundary.price * self.ticks_per_second
         while rate > 1 and rate * max(sum(graph.ticks), price * sum(graph.sizes)) > _MOST:
             rate >>= 1
@@ -245,14 +248,24 @@ class _Made:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """What a cut at `price / rate` ticks per byte proves, by the bytes that there are."""
+    """What a cut at `price / rate` ticks per byte proves, by the bytes that there are.
+
+    At a rate of 0 what runs again costs nothing: then it proves whether anything fits.
+    """
 
     price: int
     rate: int
     cut: FlowCut
 
+    def fits(self, room: int) -> bool:
+        """Return whether something may fit into `room` bytes."""
+        beyond = 0 if self.rate else self.cut.value
+        return self.cut.own + beyond <= room
+
     def ticks(self, room: int) -> int:
         """Return the least ticks of runs beyond the first within `room` bytes."""
+        if not self.rate:
+            return 0
         return max(0, -((self.price * (room - self.cut.own) - self.cut.value) // self.rate))
 
     def document(self) -> dict[str, Any]:

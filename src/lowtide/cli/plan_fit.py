@@ -65,7 +65,10 @@ def plan_fit(
         _deliver(planner, _shown(planner, fit), wanted, request, fit, curve, remarks)
     if deadline.was_interrupted:
         raise KeyboardInterrupt
-    if fit is not None and not fit.is_feasible:
+    if fit is None:
+        return
+    fit.check()
+    if not fit.is_feasible:
         raise OverBudgetError(refusal(plain.report, fit))
 
 

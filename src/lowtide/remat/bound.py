@@ -6,6 +6,7 @@ import heapq
 import math
 from collections.abc import Collection
 from dataclasses import replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -35,11 +36,11 @@ _CUTS: Final = {Effort.FAST: 0, Effort.DEFAULT: 20_000, Effort.PROOF: 400_000}
 class RecomputeBound:
     """No sequence within `budget_bytes` has less extra time.
 
-    `extra_seconds` is infinite where none is within the budget. `extra_ticks` are ticks of
-    `tick_seconds`, rounded down, that a flow in the network of `node` at `price` proves
-    (`network.py`, `BoundSearch.flow`). Whatever runs again, the first step of `node` takes
-    `fixed_bytes`; if there is no node, all that lives to the end does. There is no price where that
-    is more than the budget without one.
+    `extra_seconds` is infinite where none is within the budget. Then there is no price: the first
+    step of `node` takes `fixed_bytes` whatever runs again, or all that lives to the end does if
+    there is no node. `extra_ticks` are ticks of `tick_seconds`, rounded down, that a flow in the
+    network of `node` at `price` proves (`network.py`, `BoundSearch.flow`): its value less
+    `price * (budget_bytes - fixed_bytes)`.
     """
 
     budget_bytes: int
@@ -124,9 +125,14 @@ class BoundSearch:
         self._chosen = self._promising()
 
     @property
-    def least_bytes(self) -> int:
-        """Bytes that every sequence holds at some step: of one node, or of all results."""
+    def bytes_of_steps(self) -> int:
+        """Bytes that the step of one node takes alone, or that all results do."""
         return max(int(self._least.max(initial=0)), self._live_out)
+
+    @cached_property
+    def least_bytes(self) -> int:
+        """Bytes that every sequence holds at some step, with what no run can make again."""
+        return max([self.bytes_of_steps, *[self._lines_of(v).needed for v in self._chosen]])
 
     def at(self, budget: int) -> RecomputeBound:
         """Return the bound for a budget in bytes."""
@@ -142,7 +148,7 @@ class BoundSearch:
         It may be above what the flow of its price proves. It takes longer than `at`.
         """
         bound = self.at(budget)
-        if bound.node is None or bound.price is None or bound.is_infeasible:
+        if bound.node is None or bound.price is None:
             return bound
         if budget not in self._by_cases and self._cuts_left > 0:
             cases = FirstLarge(self._networks, self._least, bound.node, self._late)
@@ -167,10 +173,7 @@ class BoundSearch:
         seconds = ticks * self.tables.tick_seconds
         if best is None or price is None:
             return RecomputeBound(budget, 0.0, 0, self.tables.tick_seconds, None, 0, None)
-        lines, most = self._lines[best], int(self.tables.cost.sum())
-        fixed = lines.network.fixed_bytes
-        if ticks > most:
-            seconds, fixed = math.inf, max(budget + 1, lines.needed(price, most))
+        fixed = self._lines[best].network.fixed_bytes
         return RecomputeBound(budget, seconds, ticks, self.tables.tick_seconds, best, fixed, price)
 
     def beside_link(self, budget: int, bytes_per_second: float, others: float = 0.0) -> float:
@@ -178,9 +181,10 @@ class BoundSearch:
 
         `others` are seconds proved to be lost inside of nodes. `link_bound.py` has the proof.
         """
-        if budget < self.least_bytes:
+        if budget < self.bytes_of_steps:
             return math.inf
-        self.at(budget)  # Its cuts prove something here, too.
+        for node in self._chosen:
+            self._lines_of(node).refine(self._networks, budget, self._late)
         tick, best = self.tables.tick_seconds, others
         base = float(self.tables.graph.seconds.sum())
         for lines in [self._lines_of(node) for node in self._chosen]:
@@ -217,10 +221,14 @@ class BoundSearch:
         return self._networks.of(bound.node).flow(bound.price)
 
     def _infeasible(self, budget: int) -> RecomputeBound:
-        node = int(self._least.argmax())
-        binding = node if self._least[node] > budget else None
-        needed = int(self._least[node]) if binding is not None else self._live_out
-        return RecomputeBound(budget, math.inf, 0, self.tables.tick_seconds, binding, needed, None)
+        node: int | None = int(self._least.argmax())
+        needed = self.bytes_of_steps
+        if needed < self.least_bytes:
+            node = next(v for v in self._chosen if self._lines_of(v).needed == self.least_bytes)
+            needed = self.least_bytes
+        elif self._least[node] <= budget:
+            node = None
+        return RecomputeBound(budget, math.inf, 0, self.tables.tick_seconds, node, needed, None)
 
     def _lines_of(self, node: int) -> CutLines:
         if node not in self._lines:
@@ -242,7 +250,7 @@ class BoundSearch:
         places = np.unique(np.concatenate([highest, spread.astype(np.int64)]))
         chosen = {first: None}
         for share in _SHARES:
-            budget = max(self.least_bytes, int(peak * share))
+            budget = max(self.bytes_of_steps, int(peak * share))
             self._lines_of(first).refine(self._networks, budget, self._late)
             price = self._lines[first].best(budget)
             proved = [(self._proved(int(v), price, budget), int(v)) for v in self._order[places]]

@@ -117,12 +117,6 @@ class Price:
         product = size * self.numerator
         return -(-product >> self.shift) if self.shift >= 0 else product << -self.shift
 
-    def bytes_for(self, ticks: int) -> int:
-        """Return the bytes that cost so many ticks, rounded down, at least 0."""
-        if ticks <= 0 or not self.numerator:
-            return 0
-        return (ticks << self.shift if self.shift >= 0 else ticks >> -self.shift) // self.numerator
-
 
 @dataclass(frozen=True, slots=True)
 class RematCut:
@@ -198,40 +192,60 @@ class RematNetwork:
     def cut(self, price: Price) -> RematCut:
         """Return a least cut at a price."""
         solver = self._solved(price)
+        if solver is None:
+            return RematCut(0, 0, 0)
         arcs = self._arcs
-        side = np.zeros(self._source + 2, np.bool_)
-        side[solver.get_source_side_min_cut()] = True
-        cut = side[arcs.tail] & ~side[arcs.head]
+        cut = self._cut_arcs(solver)
         ticks, held = int(arcs.ticks[cut].sum()), int(arcs.sizes[cut].sum())
         return RematCut(int(solver.optimal_flow()), ticks, held)
 
     def held(self, price: Price) -> Int64Array:
         """Return the buffers that a least cut at a price holds."""
-        arcs = self._arcs
-        side = np.zeros(self._source + 2, np.bool_)
-        side[self._solved(price).get_source_side_min_cut()] = True
-        cut = side[arcs.tail] & ~side[arcs.head] & (arcs.kind == HELD)
+        arcs, solver = self._arcs, self._solved(price)
+        if solver is None:
+            return np.unique(self.fixed_buffers)
+        cut = self._cut_arcs(solver) & (arcs.kind == HELD)
         return np.unique(np.concatenate([arcs.name[cut], self.fixed_buffers]))
+
+    def least_held(self) -> int:
+        """Return the fewest bytes that are held beyond `fixed_bytes`, whatever runs again."""
+        arcs = self._arcs
+        solver = self._with_capacity(np.where(arcs.kind == READ, UNBOUNDED, arcs.sizes))
+        return 0 if solver is None else int(solver.optimal_flow())
 
     def flow(self, price: Price) -> Flow:
         """Return a largest flow at a price."""
         solver = self._solved(price)
         arcs = self._arcs
-        amount = np.array(solver.flows(np.arange(len(arcs.tail))), np.int64)
+        amount = np.zeros(len(arcs.tail), np.int64)
+        if solver is not None:
+            amount[:] = solver.flows(np.arange(len(amount)))
         moved = np.flatnonzero(amount)
         kinds = [moved[arcs.kind[moved] == kind] for kind in (READ, HELD, RUN)]
         rows = [np.stack([arcs.name[x], arcs.other[x], amount[x]], axis=1) for x in kinds]
         inner = rows[0][arcs.tail[kinds[0]] != self._source]
-        return Flow(int(solver.optimal_flow()), inner, rows[1][:, [0, 2]], rows[2][:, [0, 2]])
+        value = 0 if solver is None else int(solver.optimal_flow())
+        return Flow(value, inner, rows[1][:, [0, 2]], rows[2][:, [0, 2]])
+
+    def _cut_arcs(self, solver: Any) -> Flags:
+        """Which arcs lead from the side of the source to that of the sink."""
+        side = np.zeros(self._source + 2, np.bool_)
+        side[solver.get_source_side_min_cut()] = True
+        cut: Flags = side[self._arcs.tail] & ~side[self._arcs.head]
+        return cut
 
     def _solved(self, price: Price) -> Any:
+        return self._with_capacity(self._arcs.ticks + price.times(self._arcs.sizes))
+
+    def _with_capacity(self, capacity: Int64Array) -> Any:
+        """The largest flow by arcs of some capacities, None where there are no arcs."""
         from ortools.graph.python.max_flow import SimpleMaxFlow
 
-        arcs = self._arcs
+        if not len(capacity):  # A solver that was not run has no flow, but says some number.
+            return None
         solver = SimpleMaxFlow()
-        capacity = arcs.ticks + price.times(arcs.sizes)
-        solver.add_arcs_with_capacity(arcs.tail, arcs.head, capacity)
-        if len(capacity) and solver.solve(self._source, self._source + 1) != solver.OPTIMAL:
+        solver.add_arcs_with_capacity(self._arcs.tail, self._arcs.head, capacity)
+        if solver.solve(self._source, self._source + 1) != solver.OPTIMAL:
             raise RuntimeError("the maximum flow was not found")
         return solver
 

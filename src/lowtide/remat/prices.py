@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
+from functools import cached_property
 from typing import Final
 
 from lowtide.records import dataclass
@@ -16,7 +17,7 @@ _FACTOR: Final = 8.0
 _TRIES: Final = 6
 
 
-@dataclass(slots=True)
+@dataclass
 class CutLines:
     """What is known of a network: the value of least cuts by price."""
 
@@ -33,13 +34,10 @@ class CutLines:
         """Return what a price proves for a budget; the cut at that price is known."""
         return self.cuts[price].value - price.of(budget - self.network.fixed_bytes)
 
-    def needed(self, price: Price, most: int) -> int:
-        """Return bytes that the step takes whatever runs again, by the cut at a price.
-
-        What is held costs at least what the cut does, less the time of all nodes, `most` ticks.
-        """
-        beyond = self.cuts[price].value - most
-        return self.network.fixed_bytes + max(0, price.bytes_for(beyond))
+    @cached_property
+    def needed(self) -> int:
+        """Bytes that the first step of the node takes, whatever runs again."""
+        return self.network.fixed_bytes + self.network.least_held()
 
     def best(self, budget: int) -> Price:
         """Return the price that proves most for a budget, of those tried."""
@@ -75,5 +73,4 @@ class CutLines:
             if cut.held_bytes <= room:
                 return low, cut
             low = cut
-        cut = self.cut(networks.price(float(networks.tables.cost.sum()) + 1.0))
-        return low, cut if cut.held_bytes <= room else None
+        return low, None
