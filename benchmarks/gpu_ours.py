@@ -32,6 +32,7 @@ from lowtide.ir import Module
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.gpu_names import EMULATED, GPU_PREFIX
 from lowtide.options import Options
+from lowtide.runtime.gpu.cuda_calls import cuda_version
 from lowtide.runtime.gpu.driver import Driver
 from lowtide.runtime.gpu.emulator.device import EmulatedDriver, on_emulated_device
 from lowtide.runtime.gpu.execution import LoadedGpuProgram
@@ -92,7 +93,7 @@ def device(target: str) -> Answer:
     }
     if target != EMULATED:
         calls = driver.calls
-        found["cuda"] = calls.version
+        found["cuda"] = cuda_version(calls.number)
         found["multiprocessors"] = calls.attribute("MULTIPROCESSOR_COUNT")
         found["kilohertz"] = calls.attribute("CLOCK_RATE")
         found["l2_bytes"] = calls.attribute("L2_CACHE_SIZE")

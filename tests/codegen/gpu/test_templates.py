@@ -99,8 +99,8 @@ POINTS = {
 
 UNITS = {
     "a transform of a large prime length": """
-  x = c64[4,34] parameter(0)
-  ROOT f = c64[4,34] fft(x), fft_type=FFT, fft_length={34}
+  x = c64[20,58] parameter(0)
+  ROOT f = c64[20,58] fft(x), fft_type=FFT, fft_length={58}
 """,
     "windows that overlap": """
   x = f32[60] parameter(0)
