@@ -17,9 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import re
-import subprocess
 import sys
 import tempfile
 from dataclasses import replace
@@ -79,20 +77,8 @@ def _second(model: RealModel, other: RealModel, path: Path, target: str) -> dict
 
 def _child(kind: str, path: Path, cache: str, target: str) -> dict[str, Any]:
     code = [sys.executable, __file__, str(path), "--kind", kind, "--target", target]
-    environment = {
-        **os.environ, "XDG_CACHE_HOME": cache, "PYTHONPYCACHEPREFIX": onnx_models._bytecode()
-    }  # fmt: skip
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    try:
-        done = subprocess.run(
-            code, capture_output=True, text=True, timeout=SECONDS, env=environment
-        )
-    except subprocess.TimeoutExpired:
-        return {"error": f"{kind}: not done after {SECONDS} s"}
-    if done.returncode:
-        return {"error": f"{kind}: {(done.stderr.strip().splitlines() or ['?'])[-1][:300]}"}
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    found = onnx_models.answer_of(code, cache, SECONDS, 300)
+    return {"error": f"{kind}: {found['error']}"} if "error" in found else found
 
 
 def _row(path: Path, target: str, quick: bool) -> list[str]:

@@ -284,16 +284,23 @@ def _child(
 ) -> dict[str, Any]:
     number = f"{MODELS.index(model)}"
     code = [sys.executable, __file__, f"--{kind}", number, "--path", str(path), *more]
+    return answer_of(code, cache, CHILD_SECONDS, 200)
+
+
+def answer_of(code: Sequence[str], cache: str, limit: float, most: int) -> dict[str, Any]:
+    """Return what a process prints as JSON on its last line, with a cache of its own.
+
+    That is an `error`, of at most so many letters, where it failed or was not done after `limit`
+    seconds.
+    """
     environment = {**os.environ, "XDG_CACHE_HOME": cache, "PYTHONPYCACHEPREFIX": _bytecode()}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     try:
-        done = subprocess.run(
-            code, capture_output=True, text=True, timeout=CHILD_SECONDS, env=environment
-        )
+        done = subprocess.run(code, capture_output=True, text=True, timeout=limit, env=environment)
     except subprocess.TimeoutExpired:
-        return {"error": f"not done after {CHILD_SECONDS} s"}
+        return {"error": f"not done after {limit} s"}
     if done.returncode:
-        return {"error": done.stderr.strip().splitlines()[-1][:200]}
+        return {"error": (done.stderr.strip().splitlines() or ["?"])[-1][:most]}
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 

@@ -3,6 +3,7 @@
 import os
 import signal
 import tempfile
+from pkgutil import resolve_name
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -58,3 +59,21 @@ def fuzz_seconds(request: pytest.FixtureRequest) -> float:
     """How long a fuzz test may go on; infinity where there is no limit."""
     seconds = float(request.config.getoption("--fuzz-seconds"))
     return seconds or float("inf")
+
+
+@pytest.fixture
+def press(monkeypatch):
+    """Have Ctrl-C pressed some times when a function is called first; it runs as ever."""
+
+    def pressed(place: str, times: int = 1) -> None:
+        function = resolve_name(place)
+        left = [signal.SIGINT] * times
+
+        def first(*args, **kwargs):
+            while left:
+                signal.raise_signal(left.pop())
+            return function(*args, **kwargs)
+
+        monkeypatch.setattr(place, first)
+
+    return pressed

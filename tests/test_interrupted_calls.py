@@ -1,7 +1,6 @@
 """Ctrl-C in a call of `lowtide.explain`: the best so far comes back; pressed again it is raised."""
 
 import signal
-from pkgutil import resolve_name
 
 import pytest
 from tests.budgeting.chains import training_step
@@ -9,24 +8,6 @@ from tests.budgeting.chains import training_step
 import lowtide
 from lowtide.comparison.gate import explained
 from lowtide.search.deadline import CTRL_C, ended_by
-
-
-@pytest.fixture
-def press(monkeypatch):
-    """Have Ctrl-C pressed some times when a function is called first; it runs as ever."""
-
-    def pressed(place: str, times: int = 1) -> None:
-        function = resolve_name(place)
-        left = [signal.SIGINT] * times
-
-        def first(*args, **kwargs):
-            while left:
-                signal.raise_signal(left.pop())
-            return function(*args, **kwargs)
-
-        monkeypatch.setattr(place, first)
-
-    return pressed
 
 
 def test_what_was_tried_before_ctrl_c_is_told(press):

@@ -3,7 +3,6 @@
 import json
 import re
 import signal
-from pkgutil import resolve_name
 
 import pytest
 from tests.budgeting.chains import training_step
@@ -38,24 +37,6 @@ def graph(tmp_path):
     path = tmp_path / "chain.json"
     path.write_text(json.dumps(SmallGraph([0] * 5, [[]] * 5, buffers).document()))
     return path
-
-
-@pytest.fixture
-def press(monkeypatch):
-    """Have Ctrl-C pressed some times when a function is called first; it runs as ever."""
-
-    def pressed(place: str, times: int = 1) -> None:
-        function = resolve_name(place)
-        left = [signal.SIGINT] * times
-
-        def first(*args, **kwargs):
-            while left:
-                signal.raise_signal(left.pop())
-            return function(*args, **kwargs)
-
-        monkeypatch.setattr(place, first)
-
-    return pressed
 
 
 @pytest.mark.parametrize("command", ["plan", "explain"])

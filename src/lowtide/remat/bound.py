@@ -138,8 +138,7 @@ class BoundSearch:
         """Return the bound for a budget in bytes."""
         if budget < self.least_bytes:
             return self._infeasible(budget)
-        for node in self._chosen:
-            self._lines_of(node).refine(self._networks, budget, self._late)
+        self._refine(budget)
         return self.known(budget)
 
     def proved(self, budget: int) -> RecomputeBound:
@@ -183,8 +182,7 @@ class BoundSearch:
         """
         if budget < self.bytes_of_steps:
             return math.inf
-        for node in self._chosen:
-            self._lines_of(node).refine(self._networks, budget, self._late)
+        self._refine(budget)
         tick, best = self.tables.tick_seconds, others
         base = float(self.tables.graph.seconds.sum())
         for lines in [self._lines_of(node) for node in self._chosen]:
@@ -229,6 +227,11 @@ class BoundSearch:
         elif self._least[node] <= budget:
             node = None
         return RecomputeBound(budget, math.inf, 0, self.tables.tick_seconds, node, needed, None)
+
+    def _refine(self, budget: int) -> None:
+        """Find the best price for a budget at each of the chosen nodes."""
+        for node in self._chosen:
+            self._lines_of(node).refine(self._networks, budget, self._late)
 
     def _lines_of(self, node: int) -> CutLines:
         if node not in self._lines:

@@ -18,7 +18,7 @@ def _sizes(draft: GraphDraft, rank: int, most: int = 5) -> tuple[int, ...]:
     return tuple([draft.random.randint(1, most) for _ in range(rank)])
 
 
-def _floats(draft: GraphDraft, values: list[float], sizes: tuple[int, ...]) -> Drawn:
+def _floats(draft: GraphDraft, values: float | list[float], sizes: tuple[int, ...]) -> Drawn:
     return draft.constant(values, sizes, "float32")
 
 
@@ -203,7 +203,7 @@ def _quantized(draft: GraphDraft) -> Drawn:
     count = (x.sizes[axis],) if each else ()
     scales = [draft.random.choice((0.25, 0.125, 1.0)) for _ in range(prod(count))]
     zeros = [draft.random.randint(0, 9) for _ in scales]
-    scale = _floats(draft, scales if each else scales[0], count)  # type: ignore[arg-type]
+    scale = _floats(draft, scales if each else scales[0], count)
     zero = draft.constant(zeros if each else zeros[0], count, type_)
     made = draft.node("QuantizeLinear", [x, scale, zero], type_, x.sizes, axis=axis)
     if draft.random.randrange(2):
