@@ -1,13 +1,15 @@
 """Matrix products beside XLA's, and beside the peak of the machine.
 
-    python benchmarks/gemm.py [--threads N] [--rounds N] [NAME ...]
+    python benchmarks/gemm.py [--threads N] [--rounds N] [--avx2] [NAME ...]
+    PYTHONPATH=FOLDER python benchmarks/gemm.py --avx2 ...
 
 Prints for each product the least microseconds of a call of ours and of XLA:CPU's, in slices that
 alternate, their ratio, and the part of the peak that ours reaches. The peak is that of a loop of
 fused multiplications and additions of f32 in registers, the best of all slices of the run, times
 the threads; narrower types may exceed it. A product that is bound by memory shows GB/s of its
 operands as well. With one thread the process keeps to one processor, so that XLA has one thread
-too. NAMEs select by how names of products begin.
+too. NAMEs select by how names of products begin. With `--avx2` FOLDER is what `jaxlib_avx2.py`
+makes, whose library of products has no AVX-512 either.
 
 Operands are named by their dimensions: b batch, m rows, n columns, k what is contracted.
 """
@@ -23,6 +25,8 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from vs_xla import restrict_to_avx2
 
 from lowtide.backends.build import build
 from lowtide.backends.cpu import CpuBackend
@@ -181,7 +185,10 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--avx2", action="store_true", help="code for AVX2 only, on both sides")
     given = parser.parse_args()
+    if given.avx2:
+        restrict_to_avx2()
     if given.threads == 1:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     loop = peak_loop()
