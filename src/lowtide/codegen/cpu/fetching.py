@@ -31,7 +31,7 @@ class Fetching:
 _FAR: Final = Fetching(8192, 2048, 10.0, 4096, 1024, 2, 2)
 """Fastest on Intel's cores, which are slow to see that an array is read on beyond a page."""
 
-_NEAR: Final = Fetching(4096, 2048, 0.0, 256, 256, 1, 1)
+_NEAR: Final = Fetching(4096, 2048, 0.0, 256, 512, 1, 1)
 """Fastest on AMD's Zen, where the second cache fetches ahead by itself and is only disturbed."""
 
 _OF_ZEN: Final = "clzero"

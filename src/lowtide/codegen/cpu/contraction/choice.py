@@ -8,7 +8,7 @@ from typing import Final
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, without_pairs
 from lowtide.codegen.cpu.contraction.finishing import Epilogue
 from lowtide.codegen.cpu.contraction.geometry import Geometry
-from lowtide.codegen.cpu.contraction.inner import MOST_ROWS
+from lowtide.codegen.cpu.contraction.inner_scheme import SWAPPED_ROWS
 from lowtide.codegen.cpu.contraction.matrix_tile import MOST, SIDE
 from lowtide.codegen.cpu.contraction.operands import OperandSide
 from lowtide.codegen.cpu.contraction.scheme import (
@@ -67,7 +67,7 @@ def is_better_swapped(shape: Geometry, rows: OperandSide) -> bool:
     """
     if shape.n >= shape.m or not rows.lies_along_k:
         return shape.n == 1 < shape.m
-    if shape.n > MOST_ROWS:
+    if shape.n > SWAPPED_ROWS:
         return False
     return shape.n == 1 or shape.k * (16 - shape.n) > 160 * shape.n
 

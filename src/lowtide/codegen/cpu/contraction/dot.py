@@ -21,7 +21,8 @@ from lowtide.codegen.cpu.contraction.choice import (
 from lowtide.codegen.cpu.contraction.finishing import Epilogue
 from lowtide.codegen.cpu.contraction.gemm import Gemm
 from lowtide.codegen.cpu.contraction.geometry import Geometry, Roles, geometry_of
-from lowtide.codegen.cpu.contraction.inner import Inner, inner_scheme
+from lowtide.codegen.cpu.contraction.inner import Inner
+from lowtide.codegen.cpu.contraction.inner_scheme import inner_scheme
 from lowtide.codegen.cpu.contraction.operands import OperandSide
 from lowtide.codegen.cpu.contraction.phases import gemm_code
 from lowtide.codegen.cpu.contraction.product import S, shared_bytes

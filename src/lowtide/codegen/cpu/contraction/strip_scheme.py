@@ -1,4 +1,4 @@
-"""Blocks of products that are computed by strips: how wide strips are, into how many parts k is cut."""
+"""Blocks of products that are computed by strips: how wide strips are, how k is cut."""
 
 from __future__ import annotations
 
