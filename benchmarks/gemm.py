@@ -26,8 +26,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vs_xla import restrict_to_avx2
-
 from lowtide.backends.build import build
 from lowtide.backends.cpu import CpuBackend
 from lowtide.frontend.hlo_text import parse_hlo
@@ -37,6 +35,7 @@ from lowtide.llvm.library import Library
 from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.target import host_target
 from lowtide.runtime.cpu.call import LinkedExecutable
+from vs_xla import restrict_to_avx2
 
 SLICE = 2e-3
 """Seconds of one slice, at least."""

@@ -17,6 +17,9 @@ from lowtide.records import dataclass
 LINE: Final = 64
 """Bytes that come at once."""
 
+STEPS_AHEAD: Final = 8
+"""Steps of k between what is packed of rows that lie side by side and what is asked for."""
+
 
 def ask_to_write(fn: Function, place: str, nbytes: int) -> None:
     """Write what asks for the lines that some bytes will be stored to, wherever lines begin."""
@@ -105,6 +108,28 @@ def panel_ahead(side: OperandSide, columns: int, tiles: int) -> PanelAhead | Non
         return None
     lines = -(-columns * lying.size // LINE)
     return PanelAhead(lines, -(-lines // tiles), lying.along, lying.size)
+
+
+def tiles_ahead(
+    elements: Elements, side: OperandSide, first: Integer
+) -> Callable[[Integer, Integer, int], None]:
+    """Return what asks for some rows of a later step, where rows lie side by side.
+
+    It is called with a step, counted from the element `first` of k on, the first row, and how many
+    there are.
+    """
+    lying = _lying(side)
+    if lying is None:
+        return lambda step, row, count: None
+    fn, fetching = elements.function, fetching_for(elements.target)
+    base = fn.gep(side.address(fn, "%batch"), fn.mul(fn.add(first, STEPS_AHEAD), lying.along))
+
+    def ask(step: Integer, row: Integer, count: int) -> None:
+        there = fn.gep(base, fn.add(fn.mul(step, lying.along), fn.mul(row, lying.size)))
+        for line in range(0, count * lying.size, LINE):
+            fn.prefetch(fn.gep(there, line), fetching.cache)
+
+    return ask
 
 
 def lines_ahead(elements: Elements, side: OperandSide) -> Callable[[Integer, Integer], None]:

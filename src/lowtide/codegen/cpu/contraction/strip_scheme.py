@@ -57,6 +57,12 @@ LEAST_BYTES: Final = 1 << 20
 HELD_LEAST_COLUMNS: Final = 64
 """Columns for which strips are long enough where columns are held."""
 
+HELD_NEAR_BYTES: Final = 1 << 10
+"""Steps of k so close together are read like a packed panel."""
+
+HELD_NEAR_ROWS: Final = 16
+"""Rows for which such columns are held all the same."""
+
 HELD_LEAST_BYTES: Final = 256 << 10
 """Bytes of columns that are worth holding: other columns are read faster panel by panel, from a
 second cache."""
@@ -190,7 +196,8 @@ def _held_scheme(
     """The scheme of a product whose columns are held in registers."""
     lanes, size = how.lanes(target), columns.type.nbytes
     is_small = shape.n < HELD_LEAST_COLUMNS or shape.k * shape.n * size < HELD_LEAST_BYTES
-    if is_small or how.method is not MultiplyMethod.FLOAT:
+    is_near = shape.n * size < HELD_NEAR_BYTES and shape.m > HELD_NEAR_ROWS
+    if is_small or is_near or how.method is not MultiplyMethod.FLOAT:
         return None
     wanted = wanted_units(shape, how, lanes)
     least = -(-shape.n * shape.m * how.unit_bytes // HELD_SUMS_BYTES)
@@ -198,8 +205,10 @@ def _held_scheme(
     long_enough = max(row // HELD_STRIP_BYTES, min(HELD_STRIPS, row // (HELD_STRIP_BYTES // 4)))
     parts = max(least, _even(min(-(-wanted // shape.batch), long_enough)))
     width = _width(shape, parts, max(held_columns(target).vectors * lanes, LINE // size))
+    units = shape.batch * -(-shape.n // width)
+    shares = _even(share_count(shape, shape.k, wanted // units))
     packs = not _is_read_in_place(rows, how)
-    found = StripScheme(shape, how, lanes, width, EvenParts(shape.k, 1), packs)
+    found = StripScheme(shape, how, lanes, width, EvenParts(shape.k, shares), packs)
     return found if found.row_bytes <= ROWS_BYTES else None
 
 
