@@ -84,6 +84,7 @@ def square(types: tuple[str, str, str], m: int, n: int, k: int, order: str = "mk
     return text_of(types, (lhs, rhs), {"m": m, "n": n, "k": k, "b": 3})
 
 
+DOUBLES = ("f64", "f64", "f64")
 F32 = ("f32", "f32", "f32")
 
 
@@ -194,7 +195,7 @@ def test_large_columns_are_read_in_strips(
         (8, 1003, 301, F32),
         (9, 513, 1024, F32),
         (33, 700, 512, F32),
-        (64, 129, 1031, ("f64", "f64", "f64")),
+        (64, 129, 831, DOUBLES),
         (7, 811, 333, ("f16", "f16", "f32")),
     ],
 )
@@ -208,6 +209,29 @@ def test_columns_are_held_while_rows_pass_by(
         assert not any(x.name.startswith("pack_rows") for x in kernel.plan.emit().functions) or (
             types[0] == "f16"
         )
+
+
+@pytest.mark.parametrize("target", ["native", "avx2"])
+@pytest.mark.parametrize("types", [F32, DOUBLES, ("bf16", "f32", "f32")])
+def test_far_rows_are_packed_tile_by_tile(types: tuple[str, str, str], target: str) -> None:
+    """Tiles of two heights in several blocks of rows and of k, which end early on all sides."""
+    kernel = check(square(types, 2099, 203, 531, "km,kn"), target=TARGETS[target], factor=3)
+    assert any(x.name == "pack_rows" for x in kernel.plan.emit().functions)
+
+
+@pytest.mark.parametrize("target", ["native", "avx2"])
+@pytest.mark.parametrize(
+    ("m", "n", "k", "types"),
+    [(13, 203, 901, F32), (27, 45, 333, F32), (61, 100, 517, F32), (19, 50, 777, DOUBLES)],
+)
+def test_rows_in_several_tiles_along_k(
+    m: int, n: int, k: int, types: tuple[str, str, str], target: str
+) -> None:
+    """Tiles of two heights; spans and ends of k that fill no vector; rows packed or not."""
+    for order in ("mk,nk", "km,nk"):
+        kernel = check(square(types, m, n, k, order), target=TARGETS[target], factor=3)
+        packed = any(x.name.startswith("pack_") for x in kernel.plan.emit().functions)
+        assert packed == (order == "km,nk") or m > 32
 
 
 def test_held_columns_have_work_for_threads() -> None:

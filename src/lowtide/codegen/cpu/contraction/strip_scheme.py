@@ -76,6 +76,9 @@ LEAST_STEPS: Final = 64
 ROWS_BYTES: Final = 256 << 10
 """Bytes of packed rows."""
 
+FAR_ROWS_BYTES: Final = 512 << 10
+"""Bytes of rows that come from a second cache for each strip."""
+
 
 @dataclass(frozen=True, slots=True)
 class HeldColumns:
@@ -197,7 +200,8 @@ def _held_scheme(
     lanes, size = how.lanes(target), columns.type.nbytes
     is_small = shape.n < HELD_LEAST_COLUMNS or shape.k * shape.n * size < HELD_LEAST_BYTES
     is_near = shape.n * size < HELD_NEAR_BYTES and shape.m > HELD_NEAR_ROWS
-    if is_small or is_near or how.method is not MultiplyMethod.FLOAT:
+    is_long = shape.m * shape.k * how.unit_bytes > FAR_ROWS_BYTES
+    if is_small or is_near or is_long or how.method is not MultiplyMethod.FLOAT:
         return None
     wanted = wanted_units(shape, how, lanes)
     least = -(-shape.n * shape.m * how.unit_bytes // HELD_SUMS_BYTES)
