@@ -196,7 +196,7 @@ def test_large_columns_are_read_in_strips(
         (9, 513, 1024, F32),
         (33, 700, 512, F32),
         (64, 129, 831, DOUBLES),
-        (7, 811, 333, ("f16", "f16", "f32")),
+        (7, 811, 333, ("f16", "f32", "f32")),
     ],
 )
 def test_columns_are_held_while_rows_pass_by(

@@ -43,7 +43,7 @@ second one: what a tile has read is gone when the next tile of rows reads it."""
 DIRECT_TILES: Final = 3
 """Tiles of rows for which columns are read as they lie all the same."""
 
-FAR_BYTES: Final = 3072
+FAR_BYTES: Final = 2048
 """Steps of k so far apart fall into few lines of a second cache, each of them in another page."""
 
 SLOW_FAR_BYTES: Final = 8192 + 1

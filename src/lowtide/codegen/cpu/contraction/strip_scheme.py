@@ -203,6 +203,8 @@ def _held_scheme(
     is_long = shape.m * shape.k * how.unit_bytes > FAR_ROWS_BYTES
     if is_small or is_near or is_long or how.method is not MultiplyMethod.FLOAT:
         return None
+    if not columns.is_plain(how):
+        return None
     wanted = wanted_units(shape, how, lanes)
     least = -(-shape.n * shape.m * how.unit_bytes // HELD_SUMS_BYTES)
     row = shape.n * size
