@@ -5,14 +5,11 @@ import pytest
 from tests.codegen.bundles.programs import assert_same_bits, program_of, results
 
 from lowtide.client.executable.anew import compile_anew
-from lowtide.codegen.elementwise.memory import raw
-from lowtide.codegen.kernel import parameters
 from lowtide.evaluator import array_leaves, evaluate
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.inspection.kernel_texts import kernel_texts
 from lowtide.ir import ElementType
 from lowtide.ir.literal import DTYPES
-from lowtide.llvm.function import Function
 from lowtide.options import Options
 
 SHIFTED = """HloModule m
@@ -57,7 +54,7 @@ def test_vectors_that_move_by_one_place(type_: str, size: int, target: str) -> N
     module = parse_hlo(text)
     (shape,) = [x.shape for x in module.entry.parameters]
     values = np.arange(1, size + 1) % 5
-    given = values.astype(np.dtype(_numpy_type(type_)))
+    given = values.astype(DTYPES[ElementType(type_)])
     assert shape.dimensions == given.shape
     expected = array_leaves(evaluate(module, [given]))
     for a, b in zip(results(program, given), expected, strict=True):
@@ -71,16 +68,3 @@ def test_a_vector_that_moves_is_not_read_beyond_its_ends(size: int, target: str)
     text = SHIFTED.format(type_="f32", size=size, last=size - 1)
     planned = compile_anew(parse_hlo(text), Options(target=target))
     assert not any("llvm.masked.load" in x for _, x in kernel_texts(planned))
-
-
-def _numpy_type(type_: str) -> object:
-    return DTYPES[ElementType(type_)]
-
-
-@pytest.mark.parametrize("lanes, count, is_plain", [(16, 8, True), (8, 4, True), (8, 3, False)])
-def test_a_load_of_the_first_lanes_has_no_mask(lanes: int, count: int, *, is_plain: bool) -> None:
-    fn = Function("f", parameters(a="ptr"))
-    mask = ", ".join([f"i1 {int(x < count)}" for x in range(lanes)])
-    raw(fn, f"<{lanes} x float>", "%a", f"<{mask}>", ElementType.F32)
-    assert any("llvm.masked" in x for x in fn.lines) != is_plain
-    assert any(f"load <{count} x float>" in x for x in fn.lines) == is_plain

@@ -7,7 +7,7 @@ from tests.codegen.loops import target_of
 import lowtide
 from lowtide.codegen.elementwise.number import Number
 from lowtide.codegen.elementwise.processor import extremum
-from lowtide.codegen.kernel import parameters
+from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function
 from lowtide.options import Options
 

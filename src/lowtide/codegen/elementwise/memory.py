@@ -90,12 +90,6 @@ def raw(fn: Function, whole: str, pointer: str, mask: str | None, type_: Element
     align = element_bytes(type_)
     if mask is None:
         return fn.load(whole, pointer, align)
-    count = _first_lanes(mask)
-    if count is not None:
-        element, lanes = _parts(whole)
-        short = fn.load(vector_type(element, count), pointer, align)
-        taken = [min(x, count) for x in range(lanes)]
-        return fn.shuffle(vector_type(element, count), short, "zeroinitializer", taken)
     name = f"llvm.masked.load.{suffix(whole)}.p0"
     callee = external(name, whole, "ptr", _ALIGNMENT, _mask_type(whole), whole)
     return _kept(fn, whole, fn.call(callee, [pointer, align, mask, "zeroinitializer"]))
@@ -169,15 +163,9 @@ def _store(
         return
     lane = _only_lane(mask)
     if lane is not None:
-        element, _ = _parts(whole)
+        element = whole[1:-1].split(" x ")[1]
         one = fn.op(f"extractelement {whole} {name}, i64 {lane}")
         fn.store(element, one, fn.gep(pointer, lane, element), align)
-        return
-    count = _first_lanes(mask)
-    if count is not None:
-        element, _ = _parts(whole)
-        short = fn.shuffle(whole, name, "poison", range(count))
-        fn.store(vector_type(element, count), short, pointer, align)
         return
     function = f"llvm.masked.store.{suffix(whole)}.p0"
     callee = external(function, "void", whole, "ptr", _ALIGNMENT, _mask_type(whole))
@@ -189,33 +177,10 @@ def _only_lane(mask: str) -> int | None:
 
     LLVM 22 stores four bytes where a masked store has one lane and the value was truncated to it.
     """
-    lanes = _constant_lanes(mask)
-    return lanes.index(True) if sum(lanes) == 1 else None
-
-
-def _first_lanes(mask: str) -> int | None:
-    """The lanes of a constant mask, where they are the first ones and a vector of their own.
-
-    It is None for other masks. That vector is loaded and stored without a mask. Between steps of a loop it can stay in a
-    register, and what was just stored is there for a load at once.
-    """
-    lanes = _constant_lanes(mask)
-    count = sum(lanes)
-    is_first = all(lanes[:count]) and 1 < count < len(lanes)
-    return count if is_first and not count & (count - 1) else None
-
-
-def _constant_lanes(mask: str) -> list[bool]:
-    """The lanes of a constant mask, none of any other mask."""
     if not mask.startswith("<"):
-        return []
-    return [x.split()[-1] in ("true", "1") for x in mask[1:-1].split(",")]
-
-
-def _parts(whole: str) -> tuple[str, int]:
-    """The element and the number of lanes of a vector's type in LLVM."""
-    lanes, element = whole[1:-1].split(" x ")
-    return element, int(lanes)
+        return None
+    lanes = [x.split()[-1] in ("true", "1") for x in mask[1:-1].split(",")]
+    return lanes.index(True) if sum(lanes) == 1 else None
 
 
 # -- anywhere ----------------------------------------------------------------------------------
