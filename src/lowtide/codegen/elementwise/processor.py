@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -122,7 +123,7 @@ def _of_both_orders(which: str, a: Number, b: Number) -> Number:
     if which == "minimum":
         return (_lesser(a, b).bits() | _lesser(b, a).bits()).from_bits()
     common = (_greater(a, b).bits() & _greater(b, a).bits()).from_bits()
-    return common.where(a.compare("uno", b), a + b)
+    return common.where(a.compare("uno", b), math.nan)
 
 
 def _lesser(a: Number, b: Number) -> Number:
