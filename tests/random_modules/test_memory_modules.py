@@ -4,15 +4,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
-from tests.testing.test_modules import check
-
-from lowtide.evaluator import evaluate, value_leaves
-from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.ir import Opcode
-from lowtide.ir.printer import COMPLETE, to_text
-from lowtide.ir.shape import major_to_minor
-from lowtide.testing.check_pass import seeded_arguments
-from lowtide.testing.generation import (
+from tests.random_modules import (
     MEMORY,
     MEMORY_FAMILIES,
     Recipe,
@@ -20,7 +12,15 @@ from lowtide.testing.generation import (
     random_module,
     random_schedule,
 )
-from lowtide.testing.modules import memory_modules
+from tests.random_modules.strategies import memory_modules
+from tests.random_modules.test_modules import check
+
+from lowtide.evaluator import evaluate, value_leaves
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.ir import Opcode
+from lowtide.ir.printer import COMPLETE, to_text
+from lowtide.ir.shape import major_to_minor
+from lowtide.testing.check_pass import seeded_arguments
 from lowtide.verifier import verify
 
 
