@@ -13,7 +13,7 @@ from tests.random_modules import (
     random_schedule,
 )
 from tests.random_modules.strategies import memory_modules
-from tests.random_modules.test_modules import check
+from tests.testing.test_modules import check
 
 from lowtide.evaluator import evaluate, value_leaves
 from lowtide.frontend.hlo_text import parse_hlo
