@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, find, given, settings
 from hypothesis import strategies as st
-from tests.random_modules import COMMON_TYPES, FAMILIES, Recipe, random_module, xla
+from tests.random_modules import COMMON_TYPES, FAMILIES, Recipe, random_module
 from tests.random_modules.strategies import inputs_for, modules, special_values
+from tests.testing import xla
 
 from lowtide.checking.tolerances import tolerance, worst_difference
 from lowtide.evaluator import Token, evaluate, value_leaves
