@@ -12,6 +12,7 @@ import pytest
 from tests.budgeting.chains import training_step
 from tests.budgeting.link_judge import Found, Node, best_of_all, seconds_of
 from tests.budgeting.test_rewriting import FLAT, same_bits
+from tests.random_modules import MEMORY, Recipe, random_module
 
 from lowtide import compiler
 from lowtide.analysis.memory_profile import peak_bytes
@@ -32,7 +33,6 @@ from lowtide.remat.transfers import Step, Transfer
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import Effort, SearchOptions
 from lowtide.testing.check_pass import seeded_arguments
-from lowtide.testing.generation import MEMORY, Recipe, random_module
 from lowtide.verifier import verify
 
 SLACK = 256
