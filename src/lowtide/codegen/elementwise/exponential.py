@@ -37,8 +37,9 @@ from lowtide.records import dataclass
 class FloatPrecision:
     """What differs between float and double.
 
-    `rounder` added to a number leaves its nearest integer in the last bits, zeros before them. `log2` is log(2) in two
-    parts. Between `low` and `high` exp is neither 0 nor infinite, nor is it when halved.
+    `rounder` added to a number leaves its nearest integer in the last bits, with zeros before them.
+    `log2` is log(2) in two parts. Between `low` and `high` exp is neither 0 nor infinite, nor is it
+    when halved.
     """
 
     rounder: float

@@ -234,7 +234,8 @@ def _apart(
     mask: str | None,
 ) -> list[dict[int, str]]:
     """The addresses of elements by lane, of each part of complex ones; none for one instruction."""
-    if not narrow or lanes < 2 or gathers_fast(target) or not target.triple.startswith("x86_64"):
+    is_slow = target.triple.startswith("x86_64") and not gathers_fast(target)
+    if not narrow or lanes < 2 or lanes % 2 or not is_slow:
         return []
     if mask is not None and not mask.startswith("<"):
         return []

@@ -25,8 +25,8 @@ TWICE_BIAS: Final = {"float": 254, "double": 2046}
 def scaled(x: Number, exponent: Number, both: Number) -> Number:
     """Return x * 2**exponent, rounded once, for x of magnitude about 1.
 
-    The last bits of the integer `both` are the exponent plus `TWICE_BIAS`, with a 0 before them, and
-    are cut into the exponents of two normal numbers.
+    The last bits of the integer `both` are the exponent plus `TWICE_BIAS`, with a 0 before them:
+    they are cut into the exponents of two normal numbers.
     """
     if has_wide(x) and x.lanes:
         return scaled_where(None, x, exponent)
