@@ -217,8 +217,10 @@ def gather(
         for pointer in _addresses(fn, type_, base, indices, lanes):
             if not lanes:
                 names.append(raw(fn, element, pointer, None, type_))
-                continue
-            names.append(_gather(fn, vector_type(element, lanes), pointer, mask, type_))
+            elif mask is None and target.has("avx512f") and not gathers_fast(target):
+                names.append(load_apart(fn, element, _lanes_of(fn, pointer, lanes), lanes, align))
+            else:
+                names.append(_gather(fn, vector_type(element, lanes), pointer, mask, type_))
     if type_.is_complex:
         return Value(tuple(names), type_, lanes)
     return _in_register(fn, target, type_, names[0], lanes)
@@ -247,6 +249,12 @@ def _apart(
     if not type_.is_complex:
         return [first]
     return [first, {i: fn.gep(x, 1, element) for i, x in first.items()}]
+
+
+def _lanes_of(fn: Function, pointers: str, lanes: int) -> dict[int, str]:
+    """The addresses of a vector; LLVM takes them apart by itself for processors without AVX-512."""
+    type_ = f"<{lanes} x ptr>"
+    return {i: fn.op(f"extractelement {type_} {pointers}, i64 {i}") for i in range(lanes)}
 
 
 def _gather(fn: Function, whole: str, pointers: str, mask: str | None, type_: ElementType) -> str:
