@@ -21,6 +21,12 @@ ENTRY main {
   ROOT y = f32[4096,1024] negate(x)
 }
 """
+HEADS = """HloModule m
+ENTRY main {
+  x = f32[8,128,12,64] parameter(0)
+  ROOT y = f32[8,12,128,64] transpose(x), dimensions={0,2,1,3}
+}
+"""
 PRODUCT = """HloModule m
 ENTRY main {{
   w = f32[4096,4096] parameter(0)
@@ -45,6 +51,11 @@ def test_arrays_are_fetched_by_what_suits_the_processor(target, cache):
     text = code_of(NEGATE, target)
     assert caches(text) == {cache}
     assert f"i64 {fetching_for(target).arrays}" in text
+
+
+@pytest.mark.parametrize("target", [INTEL, ZEN])
+def test_arrays_that_are_not_read_in_their_order_are_not_fetched(target):
+    assert not caches(code_of(HEADS, target))
 
 
 @pytest.mark.parametrize("contracting", [0, 1])

@@ -1,12 +1,14 @@
 """Elements come from memory and go back with the same bits, and nothing beside them is touched."""
 
 import ctypes
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from tests.codegen.elementwise import oracle
 from tests.codegen.elementwise.kernels import TARGETS
 
+from lowtide.codegen.cpu.strided import first_lanes
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.value import Value
 from lowtide.ir.element_type import ElementType
@@ -138,3 +140,27 @@ def test_lane_numbers():
     _run(fn, target, to)
     assert to.tolist() == [0, 1, 2, 3]
     assert memory.lane_numbers(0) == "0"
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+@pytest.mark.parametrize("form", [x for x in FORMS if x[1] % 2 == 0], ids=str)
+@pytest.mark.parametrize("type_", oracle.ARRAY_TYPES)
+def test_elements_that_are_found_two_indices_at_once(type_, form, is_whole):
+    name, lanes = form
+    target = TARGETS[name]
+    target = replace(target, features=tuple([x for x in target.features if x != "serialize"]))
+    fn = Function("f", parameters(table="ptr", index="ptr", mask="ptr", to="ptr"))
+    index = fn.load(f"<{lanes} x i64>", "%index", 8)
+    narrow = fn.op(f"trunc <{lanes} x i64> {index} to <{lanes} x i32>")
+    chosen = np.arange(lanes) < (lanes if is_whole else lanes - 1)
+    mask = None if is_whole else first_lanes(lanes - 1, lanes)
+    value = memory.gather(fn, target, type_, "%table", index, lanes, mask, narrow=narrow)
+    memory.scatter_store(fn, target, value, "%to", index, mask, narrow=narrow)
+    assert "masked.gather" not in fn.text() and "masked.scatter" not in fn.text()
+    table = _elements(type_, 64)
+    places = np.random.default_rng(1).permutation(64)[:lanes].astype(np.int64)
+    to = np.full(64 * table.itemsize, 0x5A, np.uint8)
+    _run(fn, target, table, places, chosen.astype(np.uint8), to)
+    want = np.full((64, table.itemsize), 0x5A, np.uint8)
+    want[places[chosen]] = table.view(np.uint8).reshape(64, -1)[places[chosen]]
+    assert (to.reshape(64, -1) == want).all()

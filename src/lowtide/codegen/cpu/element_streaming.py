@@ -104,12 +104,16 @@ def fetch_ahead(
 
 
 def _is_long(array: Array, place: Affine, ahead: int) -> bool:
-    """Whether an array is large, and what is read one after the other is much more than `ahead`."""
+    """Whether an array is large, and what is read one after the other is much more than `ahead`.
+
+    Loops count from the innermost one on, up to one that leaves elements out for the next ones.
+    """
     nbytes = array.shape.element_type.nbytes
     if place.lane_step != 1 or stored_bytes(array.shape) < FETCHED_BYTES:
         return False
     reach = 1
-    for variable, step in sorted(place.terms, key=lambda x: x[1]):
-        if 0 < step <= reach:
-            reach += step * (variable.extent - 1)
+    for variable, step in sorted(place.terms, key=lambda x: (-x[0].level, x[1])):
+        if not 0 < step <= reach:
+            break
+        reach += step * (variable.extent - 1)
     return reach * nbytes >= _RUNS * ahead

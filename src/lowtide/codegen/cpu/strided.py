@@ -19,12 +19,12 @@ from lowtide.codegen.value import Value
 from lowtide.ir import ElementType
 from lowtide.llvm.function import Function, Integer
 
-FARTHEST: Final = 8
+FARTHEST: Final = 12
 """The most elements from one lane to the next for which vectors are loaded whole."""
 
 
 def strided(elements: Elements, array: Array, place: Affine, mask: Mask | None) -> Value | None:
-    """Return a vector of elements 1 .. 8 apart in either direction; None for any others.
+    """Return a vector of elements 1 .. 12 apart in either direction; None for any others.
 
     A mask has to hold for the first lanes, and is ignored otherwise: None is returned.
     """

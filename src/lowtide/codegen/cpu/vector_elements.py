@@ -66,9 +66,8 @@ class VectorMemory:
             pointer = elements.address(array, place)
             memory.store(fn, target, vector, pointer, name, streamed=streamed)
             return
-        memory.scatter_store(
-            fn, target, vector, array.pointer, elements.indices.vector(place), name
-        )
+        indices, narrow = _places(elements, place)
+        memory.scatter_store(fn, target, vector, array.pointer, indices, name, narrow=narrow)
 
     def store_in_turn(
         self,
@@ -131,8 +130,12 @@ def gathered(elements: Elements, array: Array, place: Affine, mask: Mask | None)
     """Return elements that lie anywhere in an array."""
     lanes = elements.lanes
     name = None if mask is None else elements.vectors.mask_lanes(mask, lanes)
-    indices = elements.indices.vector(place)
-    type_ = array.shape.element_type
-    return memory.gather(
-        elements.function, elements.target, type_, array.pointer, indices, lanes, name
-    )
+    indices, narrow = _places(elements, place)
+    type_, fn, target = array.shape.element_type, elements.function, elements.target
+    return memory.gather(fn, target, type_, array.pointer, indices, lanes, name, narrow=narrow)
+
+
+def _places(elements: Elements, place: Affine) -> tuple[str, str]:
+    """The index of each lane, and the same in 32 bits where that is enough."""
+    indices = elements.indices
+    return indices.vector(place), indices.narrow_vector(place) if indices.is_narrow(place) else ""

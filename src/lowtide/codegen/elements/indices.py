@@ -164,10 +164,14 @@ class Indices:
 
     def vector(self, index: Affine) -> str:
         """Write an index as an i64 per lane."""
-        if index.low >= 0 and index.high < _NARROW:
+        if self.is_narrow(index):
             narrow, lanes = self.narrow_vector(index), self.lanes
             return self.function.op(f"sext <{lanes} x i32> {narrow} to <{lanes} x i64>")
         return self._lanes_of(index, "i64")
+
+    def is_narrow(self, index: Affine) -> bool:
+        """Whether an index is not negative and has 31 bits."""
+        return index.low >= 0 and index.high < _NARROW
 
     def narrow_vector(self, index: Affine) -> str:
         """Write an index as an i32 per lane, wrapped around where that is too narrow."""

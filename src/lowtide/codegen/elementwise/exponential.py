@@ -21,6 +21,7 @@ from lowtide.codegen.elementwise.coefficients import (
 from lowtide.codegen.elementwise.estimates import estimated_exp, is_gpu
 from lowtide.codegen.elementwise.number import Number, fma, horner
 from lowtide.codegen.elementwise.processor import (
+    TWICE_BIAS,
     has_wide,
     looked_up,
     power_of_two,
@@ -36,8 +37,9 @@ from lowtide.records import dataclass
 class FloatPrecision:
     """What differs between float and double.
 
-    `rounder` added to a number leaves its nearest integer in the last bits. `log2` is log(2) in two
-    parts. Between `low` and `high` exp is neither 0 nor infinite, nor is it when halved.
+    `rounder` added to a number leaves its nearest integer in the last bits, with zeros before them.
+    `log2` is log(2) in two parts. Between `low` and `high` exp is neither 0 nor infinite, nor is it
+    when halved.
     """
 
     rounder: float
@@ -65,10 +67,11 @@ _PRECISION: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ReducedArgument:
-    """x = n * log(2) + r; `whole` is n as an integer."""
+    """x = n * log(2) + r; `whole` is n as an integer, and `both` is as `scaled` takes it."""
 
     n: Number
     whole: Number
+    both: Number
     r: Number
 
 
@@ -78,13 +81,14 @@ def reduced(x: Number, *, roughly: bool = False) -> ReducedArgument:
     `roughly` is enough where a large n makes the exponential count for little.
     """
     precision = _PRECISION[x.element]
-    shifted = fma(x, math.log2(math.e), precision.rounder)
-    n = shifted - precision.rounder
+    rounder = precision.rounder + TWICE_BIAS[x.element]
+    shifted = fma(x, math.log2(math.e), rounder)
+    n = shifted - rounder
     high, low = precision.log2
     r = fma(n, -high, x)
     r = r if roughly else fma(n, -low, r)
-    whole = shifted.bits() - shifted.constant(precision.rounder).bits()
-    return ReducedArgument(n, whole, r)
+    whole = shifted.bits() - shifted.constant(rounder).bits()
+    return ReducedArgument(n, whole, shifted.bits(), r)
 
 
 def bounded(x: Number) -> Number:
@@ -124,10 +128,10 @@ def exp_of_parts(
     parts = reduced(x)
     r = parts.r if rest is None else parts.r + rest
     grown = horner(r, (*(coefficients or EXP[x.element]), 1.0, 1.0))
-    n, whole = parts.n, parts.whole
+    n, both = parts.n, parts.both
     if halvings:
-        n, whole = n - float(halvings), whole - halvings
-    return scaled(grown, n, whole) if lasts is None else scaled_where(lasts, grown, n)
+        n, both = n - float(halvings), both - halvings
+    return scaled(grown, n, both) if lasts is None else scaled_where(lasts, grown, n)
 
 
 def small_exp(x: Number) -> Number:
@@ -135,7 +139,7 @@ def small_exp(x: Number) -> Number:
     parts = reduced(x, roughly=True)
     grown = horner(parts.r, (*EXP[x.element], 1.0, 1.0))
     if has_wide(x):
-        return scaled(grown, parts.n, parts.whole)
+        return scaled(grown, parts.n, parts.both)
     return grown * power_of_two(parts.whole)
 
 

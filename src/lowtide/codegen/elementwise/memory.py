@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from lowtide.codegen.elementwise.apart import lane_places, load_apart, store_apart
 from lowtide.codegen.elementwise.formats import FORMATS, decoded, encoded
 from lowtide.codegen.elementwise.number import Number, constant_text
 from lowtide.codegen.value import Value, memory_type, register_type, vector_type
@@ -28,8 +29,8 @@ _ALIGNMENT: Final = "i32 immarg"
 
 _FAST_GATHERS: Final = "serialize"
 """A feature of Intel's processors that gather a vector in half the time of its elements: those from
-Sapphire Rapids and Alder Lake on. AMD's take twice that time, and so do earlier ones of Intel with
-what their microcode does for safety."""
+Sapphire Rapids and Alder Lake on. AMD's take as long as for single elements, and earlier ones of
+Intel twice that time with what their microcode does for safety."""
 
 _BYTES: Final = {"i8": 1, "i16": 2, "half": 2, "i32": 4, "float": 4, "i64": 8, "double": 8}
 
@@ -179,8 +180,13 @@ def _only_lane(mask: str) -> int | None:
     """
     if not mask.startswith("<"):
         return None
-    lanes = [x.split()[-1] in ("true", "1") for x in mask[1:-1].split(",")]
+    lanes = _constant_lanes(mask)
     return lanes.index(True) if sum(lanes) == 1 else None
+
+
+def _constant_lanes(mask: str) -> list[bool]:
+    """Where a mask holds that is spelled out."""
+    return [x.split()[-1] in ("true", "1") for x in mask[1:-1].split(",")]
 
 
 # -- anywhere ----------------------------------------------------------------------------------
@@ -194,37 +200,61 @@ def gather(
     indices: str,
     lanes: int,
     mask: str | None = None,
+    *,
+    narrow: str = "",
 ) -> Value:
-    """Return the elements of an array at indices, a <lanes x i64>; an i64 for no lanes."""
+    """Return the elements of an array at indices, a <lanes x i64>; an i64 for no lanes.
+
+    `narrow` are the same indices as a <lanes x i32>, where these are known not to be negative.
+    """
     _check_mask(lanes, mask)
-    element = memory_type(type_)
-    names = []
-    for pointer in _addresses(fn, type_, base, indices, lanes):
-        if not lanes:
-            names.append(raw(fn, element, pointer, None, type_))
-            continue
-        whole = vector_type(element, lanes)
-        if mask is None and target.has("avx512f") and not gathers_fast(target):
-            names.append(_loaded_apart(fn, whole, pointer, type_))
-        else:
-            names.append(_gather(fn, whole, pointer, mask, type_))
+    element, align = memory_type(type_), element_bytes(type_)
+    apart = _apart(fn, target, type_, base, narrow, lanes, mask)
+    if apart:
+        names = [load_apart(fn, element, x, lanes, align) for x in apart]
+    else:
+        names = []
+        for pointer in _addresses(fn, type_, base, indices, lanes):
+            if not lanes:
+                names.append(raw(fn, element, pointer, None, type_))
+            elif mask is None and target.has("avx512f") and not gathers_fast(target):
+                names.append(load_apart(fn, element, _lanes_of(fn, pointer, lanes), lanes, align))
+            else:
+                names.append(_gather(fn, vector_type(element, lanes), pointer, mask, type_))
     if type_.is_complex:
         return Value(tuple(names), type_, lanes)
     return _in_register(fn, target, type_, names[0], lanes)
 
 
-def _loaded_apart(fn: Function, whole: str, pointers: str, type_: ElementType) -> str:
-    """Load element by element, which takes processors without fast gathers half the time of one.
+def _apart(
+    fn: Function,
+    target: Target,
+    type_: ElementType,
+    base: str,
+    narrow: str,
+    lanes: int,
+    mask: str | None,
+) -> list[dict[int, str]]:
+    """The addresses of elements by lane, of each part of complex ones; none for one instruction."""
+    is_slow = target.triple.startswith("x86_64") and not gathers_fast(target)
+    if not narrow or lanes < 2 or lanes % 2 or not is_slow:
+        return []
+    if mask is not None and not mask.startswith("<"):
+        return []
+    where = [True] * lanes if mask is None else _constant_lanes(mask)
+    places = lane_places(fn, narrow, lanes)
+    element = memory_type(type_)
+    unit = f"{{ {element}, {element} }}" if type_.is_complex else element
+    first = {i: fn.gep(base, places[i], unit) for i in range(lanes) if where[i]}
+    if not type_.is_complex:
+        return [first]
+    return [first, {i: fn.gep(x, 1, element) for i, x in first.items()}]
 
-    LLVM does so by itself for processors without AVX-512.
-    """
-    lanes, _, element = whole[1:-1].split(" ")
-    found = "poison"
-    for lane in range(int(lanes)):
-        place = fn.op(f"extractelement <{lanes} x ptr> {pointers}, i64 {lane}")
-        value = raw(fn, element, place, None, type_)
-        found = fn.op(f"insertelement {whole} {found}, {element} {value}, i64 {lane}")
-    return found
+
+def _lanes_of(fn: Function, pointers: str, lanes: int) -> dict[int, str]:
+    """The addresses of a vector; LLVM takes them apart by itself for processors without AVX-512."""
+    type_ = f"<{lanes} x ptr>"
+    return {i: fn.op(f"extractelement {type_} {pointers}, i64 {i}") for i in range(lanes)}
 
 
 def _gather(fn: Function, whole: str, pointers: str, mask: str | None, type_: ElementType) -> str:
@@ -243,12 +273,23 @@ def scatter_store(
     base: str,
     indices: str,
     mask: str | None = None,
+    *,
+    narrow: str = "",
 ) -> None:
-    """Store elements at indices of an array; where two indices are equal, the last lane stays."""
+    """Store elements at indices of an array; where two indices are equal, the last lane stays.
+
+    `narrow` is as in `gather`.
+    """
     lanes = value.lanes
     _check_mask(lanes, mask)
-    pointers = _addresses(fn, value.type, base, indices, lanes)
     names = value.names if value.type.is_complex else (_in_memory(fn, target, value),)
+    apart = _apart(fn, target, value.type, base, narrow, lanes, mask)
+    if apart:
+        element, align = memory_type(value.type), element_bytes(value.type)
+        for places, name in zip(apart, names, strict=True):
+            store_apart(fn, element, name, places, lanes, align)
+        return
+    pointers = _addresses(fn, value.type, base, indices, lanes)
     whole = vector_type(memory_type(value.type), lanes)
     for pointer, name in zip(pointers, names, strict=True):
         if not lanes:

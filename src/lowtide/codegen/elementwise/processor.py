@@ -19,15 +19,22 @@ def has_wide(x: Number) -> bool:
     return x.target.vector_bytes == 64 and x.target.has("avx512f")
 
 
-def scaled(x: Number, exponent: Number, whole: Number) -> Number:
+TWICE_BIAS: Final = {"float": 254, "double": 2046}
+"""Twice what is added to the exponents of numbers in their bits."""
+
+
+def scaled(x: Number, exponent: Number, both: Number) -> Number:
     """Return x * 2**exponent, rounded once, for x of magnitude about 1.
 
-    `whole` is the exponent as an integer; half of it must be the exponent of a normal number.
+    The last bits of the integer `both` are the exponent plus `TWICE_BIAS`, with a 0 before them:
+    they are cut into the exponents of two normal numbers.
     """
     if has_wide(x) and x.lanes:
         return scaled_where(None, x, exponent)
-    half = whole.ashr(1)
-    return (x * power_of_two(half)) * power_of_two(whole - half)
+    mantissa = 52 if both.width == 64 else 23
+    half = both >> 1
+    first, second = [(part << mantissa).from_bits() for part in (half, both - half)]
+    return (x * first) * second
 
 
 def power_of_two(exponent: Number) -> Number:

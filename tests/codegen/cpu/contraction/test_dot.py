@@ -300,6 +300,21 @@ def test_columns_that_lie_in_panels_are_read_there(name: str, target: str, lies:
     )
 
 
+@pytest.mark.parametrize("target", ["native", "avx2"])
+@pytest.mark.parametrize("rows", [4, 50])
+def test_columns_that_are_gathered_are_packed_once_for_all_rows(rows: int, target: str) -> None:
+    text = (
+        f"HloModule m\n\nENTRY e {{\n  x = f32[20,{rows}] parameter(0)\n"
+        f"  y = f32[7,20,3] parameter(1)\n  ROOT d = f32[{rows},7,3] dot(x, y), "
+        "lhs_contracting_dims={0}, rhs_contracting_dims={1}\n}"
+    )
+    plan = plan_of(parse_hlo(text), TARGETS[target])
+    assert plan is not None
+    names = [x.name for x in plan.emit().functions]
+    assert any(x.startswith("pack") and x.endswith("columns") for x in names) == (rows == 50)
+    check(text)
+
+
 def test_panels_are_packed_by_no_processor_whose_vectors_they_fill() -> None:
     module = parse_hlo(
         "HloModule m\n\nENTRY e {\n  x = f32[20,64] parameter(0)\n"
@@ -446,6 +461,9 @@ def test_longer_sums_and_rounded_operands_have_the_template(text: str) -> None:
 TINY = [
     ("f32", {"b": 150, "k": 3, "n": 2}, "bk,bnk"),
     ("f32", {"b": 33, "k": 2}, "bk,bk"),
+    ("f32", {"b": 70, "k": 3, "n": 3}, "bk,bnk"),
+    ("f32", {"b": 37, "k": 6, "n": 2}, "bk,bnk"),
+    ("f64", {"b": 41, "k": 4, "n": 3}, "bk,bnk"),
     ("f64", {"b": 19, "k": 2, "m": 3}, "bmk,bk"),
     ("s32", {"b": 40, "B": 5, "k": 2, "n": 4}, "bBk,bBnk"),
     ("c64", {"b": 50, "k": 2, "n": 2}, "bk,bnk"),

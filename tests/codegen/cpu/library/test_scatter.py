@@ -1,5 +1,7 @@
 """Scatter natively and by the evaluator: dimension numbers, combiners, bounds, fusions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -326,13 +328,18 @@ fused {
   p = TYPE[BATCH] parameter(2)
   q = TYPE[9] parameter(3)
   k = s32[BATCH,1] parameter(4)
+  h = s32[BATCH] reshape(k)
+  four = s32[] constant(4)
+  fours = s32[BATCH] broadcast(four), dimensions={}
+  c = pred[BATCH] compare(h, fours), direction=LT
   one = INDEX[] constant(1)
   ones = INDEX[BATCH,RANK] broadcast(one), dimensions={}
   j = INDEX[BATCH,RANK] subtract(i, ones)
   g = TYPE[BATCH] gather(q, k), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0},
       index_vector_dim=VECTOR, slice_sizes={1}
-  u = TYPE[BATCH] MULTIPLY(p, g)
-  ROOT s = TYPE[SIZES] scatter(x, j, u), update_window_dims={}, inserted_window_dims={INSERTED},
+  v0 = TYPE[BATCH] MULTIPLY(p, g)
+CHOICES
+  ROOT s = TYPE[SIZES] scatter(x, j, vMORE), update_window_dims={}, inserted_window_dims={INSERTED},
       scatter_dims_to_operand_dims={INSERTED}, index_vector_dim=VECTOR, to_apply=f
 }
 
@@ -347,9 +354,17 @@ ENTRY main {
 """
 
 
-def computed(type_: str, index: str, batch: tuple[int, ...], sizes: tuple[int, ...], name: str):
-    """Return a fusion that computes the places and the updates of single elements, and inputs."""
-    text = COMPUTED.replace("COMBINER", combiner(name, type_)).replace("TYPE", type_)
+CHOICE = "  v{} = TYPE[BATCH] select(c, v{}, p)"
+
+
+def computed(type_, index, batch, sizes, name, more=8):
+    """Return a fusion that computes the places and the updates of single elements, and inputs.
+
+    Updates are chosen `more` times, which is arithmetic enough for vectors of gathered elements.
+    """
+    choices = [CHOICE.format(x + 1, x) for x in range(more)]
+    text = COMPUTED.replace("CHOICES", "\n".join(choices)).replace("MORE", str(more))
+    text = text.replace("COMBINER", combiner(name, type_)).replace("TYPE", type_)
     text = text.replace("INDEX", index).replace("BATCH", dims(batch)).replace("SIZES", dims(sizes))
     text = text.replace("RANK", str(len(sizes))).replace("INSERTED", dims(range(len(sizes))))
     text = text.replace("VECTOR", str(len(batch)))
@@ -386,6 +401,13 @@ def test_computed_elements_are_vectors_and_plain_ones_are_not() -> None:
     text, _ = computed("f32", "s32", (50,), (40,), "add")
     (function,) = kernel_plan(parse_hlo(text).entry.root, host_target()).emit().functions
     assert "extractelement" in function.text()
+    text, _ = computed("f32", "s32", (50,), (40,), "add", more=0)
+    for fast in (False, True):
+        features = {x for x in host_target().features if x != "serialize"}
+        features |= {"avx512f", "serialize"} if fast else set()
+        target = replace(host_target(), features=tuple(sorted(features)))
+        (function,) = kernel_plan(parse_hlo(text).entry.root, target).emit().functions
+        assert ("extractelement" in function.text()) == fast
     plain = scatter_text("f32", (40,), (50, 1), (50,), ROWS.replace("{1}", "{}", 1))
     (function,) = kernel_plan(parse_hlo(plain).entry.root, host_target()).emit().functions
     assert "extractelement" not in function.text()

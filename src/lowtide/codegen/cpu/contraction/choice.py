@@ -138,6 +138,8 @@ def _columns_way(
     step = columns.view.single(columns.roles.inner)
     if step is None:
         return ColumnUnits.ALONG_COLUMNS
+    if _is_scattered(columns, how.lanes(target)):
+        return ColumnUnits.ALONG_COLUMNS
     apart = step * columns.type.nbytes
     most = DIRECT_ROWS // 2 if apart % SET_BYTES == 0 else DIRECT_ROWS
     if apart % PAGES_BYTES == 0:
@@ -145,6 +147,15 @@ def _columns_way(
     if apart <= NEAR_BYTES:
         most = NEAR_ROWS
     return ColumnUnits.DIRECT if shape.m <= most else ColumnUnits.ALONG_COLUMNS
+
+
+def _is_scattered(columns: OperandSide, lanes: int) -> bool:
+    """Whether vectors of neighbouring columns come from several places.
+
+    They are then put together element by element, which is done once for all tiles of rows.
+    """
+    found = columns.view.runs(columns.roles.free) if columns.view else ()
+    return bool(found) and (found[-1].step != 1 or (len(found) > 1 and found[-1].size % lanes != 0))
 
 
 def _tiles(

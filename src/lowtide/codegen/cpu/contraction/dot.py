@@ -55,6 +55,9 @@ _FEW: Final = 8
 """Products of which a sum in turn, as loops of elements write it, is ready before one of lanes; and
 columns that such loops can have beside each other."""
 
+_SHORT: Final = 6
+"""Products of which a sum in turn is added up sooner than across the lanes of a vector."""
+
 
 def plan_dot(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Return the plan of a dot whose operands are arrays in memory, None for a sum of few."""
@@ -101,16 +104,18 @@ def _planned(finish: Epilogue, target: Target) -> KernelPlan | None:
 
 
 def _are_tiny(shape: Geometry, how: Arithmetic, target: Target) -> bool:
-    """Whether there are many products of a row with a few columns that fill half a vector at most.
+    """Whether there are many products of a row with a few columns that do not fill a vector.
 
     Loops of elements then have a product in each lane, and nothing is added up across lanes. Types
     that are widened take longer to gather than that saves, and so do matrices so far apart that
     their elements are loaded one by one.
     """
     lanes = how.lanes(target)
-    if shape.n * shape.k > FARTHEST and not memory.gathers_fast(target):
+    if shape.m != 1 or shape.n > _FEW or shape.batch < 2 * lanes:
         return False
-    return shape.m == 1 and shape.n <= _FEW and 2 * shape.k < lanes and shape.batch >= 2 * lanes
+    if shape.n * shape.k <= FARTHEST:
+        return shape.k <= min(lanes, _SHORT)
+    return 2 * shape.k < lanes and memory.gathers_fast(target)
 
 
 def _ways(

@@ -10,7 +10,7 @@ from typing import Final
 from lowtide.codegen import indexing
 from lowtide.codegen.arrays import Array, offset
 from lowtide.codegen.cpu.cost import seconds, vector_cycles, widest
-from lowtide.codegen.cpu.library.scatter_blocks import block_lanes, lane_of
+from lowtide.codegen.cpu.library.scatter_blocks import block_lanes, lane_of, lies_in_memory
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.operands import Bound, bind, members
 from lowtide.codegen.elements.outputs import KernelOutput, stored
@@ -215,11 +215,14 @@ class ScatterKernel:
         with elements.scopes.loop(0, end, self.block) as loop:
             batch = (*at, elements.indices.variable(loop.index, size, is_lane=True))
             source = self._update_index(batch, dict.fromkeys([d for d, _ in form.window], _ZERO))
-            starts = [self._start(batch, number) for _, number in form.starts]
+            lies = lies_in_memory(form.indices, self.kernel)
+            starts = [] if lies else [self._start(batch, number) for _, number in form.starts]
             updates = [elements.at(x, source, self.bound.frame) for x in form.updates]
             for lane in range(self.block):
                 here = elements.indices.variable(fn.add(loop.index, lane), size)
                 begin = [lane_of(fn, x, lane) for x in starts]
+                if lies:
+                    begin = [self._start((*at, here), number) for _, number in form.starts]
                 with self._where((*at, here), begin) as origin:
                     place = tuple([origin[d] for d in range(len(form.sizes))])
                     self._combine(place, [lane_of(fn, x, lane) for x in updates], None)
