@@ -13,14 +13,13 @@ from functools import cache, partial
 from typing import Any, Final
 
 from lowtide.llvm.file_pages import forget_llvm_pages
+from lowtide.llvm.plain_loops import plain_loops
 from lowtide.llvm.target import Target
 
-PASSES: Final = (
-    *("global_dead_code_eliminate", "simplify_cfg"),
-    *("instruction_combine", "dead_store_elimination"),
-)
-"""LLVM's passes that run on kernels, of which nobody calls some functions. Loops and vectors are
-written as they are to be. Not NewGVN: that of LLVM 22 makes wrong code of some loops."""
+PASSES: Final = ("global_dead_code_eliminate", "simplify_cfg", "instruction_combine")
+"""LLVM's passes that run on kernels, of which nobody calls some functions. Loops, vectors and
+stores are written as they are to be: to look for dead stores takes a thirtieth of LLVM's time and
+finds none. Not NewGVN: that of LLVM 22 makes wrong code of some loops."""
 
 INLINING: Final = ("always_inliner", "loop_rotate", "loop_deletion", "simplify_cfg")
 """LLVM's passes that run on a whole module first: what is inlined loses the loops that run once.
@@ -79,11 +78,13 @@ class KernelCompiler:
         With `whole` it is optimized as a whole: what it says is inlined is, and functions are
         simplified then.
         """
-        return self._compiled(text, is_object=1, optimize=self._simplify if whole else None)
+        with plain_loops():
+            return self._compiled(text, is_object=1, optimize=self._simplify if whole else None)
 
     def assembly(self, text: str) -> str:
         """Return the assembly text of a module; raises CodeError where LLVM refuses it."""
-        return self._compiled(text, is_object=0).decode()
+        with plain_loops():
+            return self._compiled(text, is_object=0).decode()
 
     def whole_assembly(self, text: str, level: int) -> str:
         """Return the assembly text of a module that LLVM's own pipeline optimizes, at a level.
