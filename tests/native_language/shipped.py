@@ -65,7 +65,8 @@ def main() -> None:
             path.write_bytes(code)
     for path, code in files.items():
         there = path.is_file() and path.read_bytes() == code
-        print(f"{path.name}  {len(code):,} B  {'as it should be' if there else 'missing or different'}")
+        state = "as it should be" if there else "missing or different"
+        print(f"{path.name}  {len(code):,} B  {state}")
 
 
 if __name__ == "__main__":
