@@ -77,9 +77,14 @@ def test_searches_of_other_processors_are_compiled(
 ) -> None:
     asked: list[str] = []
     text_of = machine.text_of
+
+    def told(kernel: Kernel[..., object], triple: str = "") -> str:
+        asked.append(kernel.name)
+        return text_of(kernel, triple)
+
     monkeypatch.setattr(machine, "family_of", lambda _: family)
     monkeypatch.setattr(machine, "kept_object", lambda _, make: make())
-    monkeypatch.setattr(machine, "text_of", lambda x: asked.append(x.name) or text_of(x))
+    monkeypatch.setattr(machine, "text_of", told)
     assert _address_anew(SEARCHES[0])
     assert asked == [SEARCHES[0].name]
 
