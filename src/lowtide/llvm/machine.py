@@ -13,14 +13,13 @@ from functools import cache, partial
 from typing import Any, Final
 
 from lowtide.llvm.file_pages import forget_llvm_pages
+from lowtide.llvm.loop_reduction import loop_reduction
 from lowtide.llvm.target import Target
 
-PASSES: Final = (
-    *("global_dead_code_eliminate", "simplify_cfg"),
-    *("instruction_combine", "dead_store_elimination"),
-)
-"""LLVM's passes that run on kernels, of which nobody calls some functions. Loops and vectors are
-written as they are to be. Not NewGVN: that of LLVM 22 makes wrong code of some loops."""
+PASSES: Final = ("global_dead_code_eliminate", "simplify_cfg", "instruction_combine")
+"""LLVM's passes that run on kernels, of which nobody calls some functions. Loops, vectors and
+stores are written as they are to be: to look for dead stores takes a thirtieth of LLVM's time and
+finds none. Not NewGVN: that of LLVM 22 makes wrong code of some loops."""
 
 INLINING: Final = ("always_inliner", "loop_rotate", "loop_deletion", "simplify_cfg")
 """LLVM's passes that run on a whole module first: what is inlined loses the loops that run once.
@@ -40,6 +39,10 @@ It makes no vectors of loops: they are written where they pay."""
 CODE_LEVEL: Final = 1
 """How hard LLVM's code generator tries, 0 to 3. Beyond 1 code was not faster."""
 
+LONG_LINES: Final = 250
+"""Lines of a kernel from which on LLVM's code generator leaves its loops as they are. Loop strength
+reduction takes a quarter of LLVM's time for such kernels, which are as fast without; short ones are
+up to a tenth slower without."""
 
 RUNTIME_LEVEL: Final = 0
 """The same for code of lowtide's own, which each process needs first: level 1 takes LLVM six times
@@ -110,7 +113,9 @@ class KernelCompiler:
                     self._run(self._passes, module, self._builder)
                 else:
                     optimize(module)
-                return self._emitted(module, is_object)
+                is_whole = optimize is not None
+                with loop_reduction(on=is_whole or text.count("\n") < LONG_LINES):
+                    return self._emitted(module, is_object)
             finally:
                 raw.LLVMPY_DisposeModule(module)
         finally:
