@@ -1,12 +1,14 @@
 """Convolutions and pooling beside XLA's, and beside the peak of the machine.
 
-    python benchmarks/convolution.py [--threads N] [--rounds N] [NAME ...]
+    python benchmarks/convolution.py [--threads N] [--rounds N] [--avx2] [NAME ...]
+    PYTHONPATH=FOLDER python benchmarks/convolution.py --avx2 ...
 
 Prints for each program the least microseconds of ours and of XLA:CPU's in rounds that alternate,
 the ratio, and the part of the peak that ours reaches: the peak is that of a loop of fused
 multiplications and additions on registers, which runs in the same rounds, times the threads. With
 one thread the process keeps to one processor, so that XLA has one thread as well. NAMEs select by
-how names of programs begin.
+how names of programs begin. With `--avx2` FOLDER is what `jaxlib_avx2.py` makes, whose library of
+products has no AVX-512 either.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from lowtide.llvm.library import Library
 from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.target import host_target
 from lowtide.runtime.cpu.call import LinkedExecutable
+from vs_xla import restrict_to_avx2
 
 
 class Case(NamedTuple):
@@ -268,7 +271,10 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--avx2", action="store_true", help="code for AVX2 only, on both sides")
     given = parser.parse_args()
+    if given.avx2:
+        restrict_to_avx2()
     if given.threads == 1:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     print(f"{'':38} {'ours us':>9} {'XLA us':>9} {'ratio':>8} {'peak':>5} {'compile':>7} error")

@@ -1,13 +1,16 @@
 """Matrix products beside XLA's, and beside the peak of the machine.
 
-    python benchmarks/gemm.py [--threads N] [--rounds N] [NAME ...]
+    python benchmarks/gemm.py [--threads N] [--rounds N] [--avx2] [NAME ...]
+    PYTHONPATH=FOLDER python benchmarks/gemm.py --avx2 ...
 
 Prints for each product the least microseconds of a call of ours and of XLA:CPU's, in slices that
 alternate, their ratio, and the part of the peak that ours reaches. The peak is that of a loop of
 fused multiplications and additions of f32 in registers, the best of all slices of the run, times
 the threads; narrower types may exceed it. A product that is bound by memory shows GB/s of its
 operands as well. With one thread the process keeps to one processor, so that XLA has one thread
-too. NAMEs select by how names of products begin.
+too, and time is that of the processor, which other work changes less. NAMEs select by how names of
+products begin. With `--avx2` FOLDER is what `jaxlib_avx2.py` makes, whose library of products has
+no AVX-512 either.
 
 Operands are named by their dimensions: b batch, m rows, n columns, k what is contracted.
 """
@@ -33,6 +36,7 @@ from lowtide.llvm.library import Library
 from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.target import host_target
 from lowtide.runtime.cpu.call import LinkedExecutable
+from vs_xla import restrict_to_avx2
 
 SLICE = 2e-3
 """Seconds of one slice, at least."""
@@ -131,15 +135,15 @@ def peak_loop() -> Callable[[], float]:
     return run
 
 
-def slice_of(call: Callable[[], Any]) -> float:
+def slice_of(call: Callable[[], Any], threads: int) -> float:
     """Return the least time of a call within a slice, in seconds."""
+    clock = time.process_time if threads == 1 else time.perf_counter
     least, end = 1e9, time.perf_counter() + SLICE
     while True:
-        start = time.perf_counter()
+        start = clock()
         call()
-        now = time.perf_counter()
-        least = min(least, now - start)
-        if now >= end:
+        least = min(least, clock() - start)
+        if time.perf_counter() >= end:
             return least
 
 
@@ -170,8 +174,9 @@ def measured(product: Product, threads: int, rounds: int) -> tuple[float, float,
     error = np.abs(np.asarray(ours(*operands)).astype(np.float64) - expected).max()
     best = [1e9, 1e9]
     for _ in range(rounds):
-        best[0] = min(best[0], slice_of(lambda: ours(*operands)))
-        best[1] = min(best[1], slice_of(lambda: jax.block_until_ready(theirs(*given))))
+        best[0] = min(best[0], slice_of(lambda: ours(*operands), threads))
+        taken = slice_of(lambda: jax.block_until_ready(theirs(*given)), threads)
+        best[1] = min(best[1], taken)
     return best[0], best[1], compiling, float(error / max(1e-30, np.abs(expected).max()))
 
 
@@ -181,7 +186,10 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--avx2", action="store_true", help="code for AVX2 only, on both sides")
     given = parser.parse_args()
+    if given.avx2:
+        restrict_to_avx2()
     if given.threads == 1:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     loop = peak_loop()

@@ -19,6 +19,7 @@ from time import process_time
 
 import numpy as np
 
+from latency_hiding import AsyncGraph, latency_hiding_order
 from lowtide import compiler
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.cost.devices import DEVICES, DeviceRecord
@@ -28,7 +29,6 @@ from lowtide.overlap.hiding import HiddenStep, hide_communication
 from lowtide.overlap.module_step import module_step, schedule_by
 from lowtide.overlap.step_graph import Order, StepGraph, StepModel
 from lowtide.spmd.partitioner import partition
-from lowtide.xla.streams.latency_hiding import AsyncGraph, latency_hiding_order
 from sections import replace_section
 
 MOST_INSTRUCTIONS = 6000

@@ -19,10 +19,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from tests.ways_to_run import run, run_emulated, run_native
+
 from asked_process import AskedProcess, NoAnswerError
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.literal import Array
-from lowtide.testing.conformance import run, run_emulated, run_native
 from sections import replace_section
 
 RECORD = Path(__file__).parents[2] / "shared" / "conformance"

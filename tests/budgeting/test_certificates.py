@@ -14,6 +14,7 @@ from tests.budgeting.test_planner import make_plan, planner_of
 from tests.certificate.cases import answer, compact, copied, signed
 from tests.certificate.test_corruption import damaged
 from tests.certificate.test_module_certificates import places_of_numbers
+from tests.random_modules import MEMORY, random_module
 from tests.remat.small_graphs import least_extra
 
 from lowtide import compiler
@@ -26,7 +27,6 @@ from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.remat.measure import step_bytes
 from lowtide.remat.tables import tables_of
 from lowtide.search.effort import Effort
-from lowtide.testing.generation import MEMORY, random_module
 
 NONE = 1 << 99
 TICK = 1e-13

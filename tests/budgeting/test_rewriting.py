@@ -4,6 +4,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from tests.random_modules import MEMORY, Recipe, random_module
 from tests.remat.replay import replay
 
 from lowtide import compiler
@@ -15,7 +16,6 @@ from lowtide.evaluator import evaluate, value_leaves
 from lowtide.ir import Computation, Module
 from lowtide.search.effort import Effort, SearchOptions
 from lowtide.testing.check_pass import seeded_arguments
-from lowtide.testing.generation import MEMORY, Recipe, random_module
 from lowtide.verifier import verify
 
 FLAT = Recipe(

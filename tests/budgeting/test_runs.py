@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 from tests.budgeting.test_rewriting import FLAT, random_sequence
+from tests.random_modules import MEMORY, Recipe, random_module
 
 from lowtide import compiler
 from lowtide.analysis.dataflow import ComputationDataflow, dataflow
@@ -12,7 +13,6 @@ from lowtide.budgeting.graphs import BudgetGraph, BudgetGraphs, budget_graphs
 from lowtide.budgeting.rewriting import with_sequences
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Computation, Instruction, Module, Opcode
-from lowtide.testing.generation import MEMORY, Recipe, random_module
 from lowtide.verifier import verify
 
 BY_INPUT = compiler.PlanOptions("input")

@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 from benchmarks.jax_programs import MEMORY_SCHEDULER, jax_programs
+from tests.random_modules import MEMORY, SeededChoices, random_module, random_schedule
 from tests.support import CONFORMANCE, SHARED, needs_shared
 
 from lowtide import compiler
@@ -16,7 +17,6 @@ from lowtide.evaluator.in_arena import run_in_arena
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import UnsupportedOpError
 from lowtide.testing.check_pass import seeded_arguments
-from lowtide.testing.generation import MEMORY, SeededChoices, random_module, random_schedule
 from lowtide.verifier import verify
 
 

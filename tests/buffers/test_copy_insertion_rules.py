@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tests.buffers import flow_rules, in_place_rules, output_rules  # noqa: F401
 from tests.buffers.copy_rules import RULES
+from tests.random_modules import SeededChoices, random_schedule
 
 from lowtide.buffers.copy_insertion import insert_copies
 from lowtide.evaluator import evaluate, value_leaves
@@ -11,7 +12,6 @@ from lowtide.ir import Opcode, Schedule
 from lowtide.ir.printer import COMPLETE, to_text
 from lowtide.ir.traversal import fused_computations
 from lowtide.testing.check_pass import seeded_arguments
-from lowtide.testing.generation import SeededChoices, random_schedule
 from lowtide.verifier import verify
 
 

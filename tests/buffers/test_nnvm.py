@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from tests.buffers.nnvm_runner import PoolRun
+from tests.random_modules import MEMORY, Recipe, SeededChoices, random_module, random_schedule
 from tests.support import EXAMPLES, read_text
 
 from lowtide.buffers.nnvm import NO_ENTRY, nnvm_graph, plan_module
@@ -11,7 +12,6 @@ from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import UnsupportedOpError
 from lowtide.planning.nnvm import COPY, IN_PLACE, NEVER_READ, Pattern
 from lowtide.testing.check_pass import seeded_arguments
-from lowtide.testing.generation import MEMORY, Recipe, SeededChoices, random_module, random_schedule
 
 
 def bits(value):

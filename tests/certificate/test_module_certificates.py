@@ -6,6 +6,7 @@ import pytest
 from tests.analysis.random_modules import RandomModule
 from tests.budgeting.chains import training_step
 from tests.certificate.cases import answer, copied, signed
+from tests.random_modules import MEMORY, SeededChoices, random_module, random_schedule
 
 from lowtide.analysis.dataflow import dataflow
 from lowtide.analysis.donation import aliases
@@ -17,7 +18,6 @@ from lowtide.compiler.certificates import arena_of, certificate_of, certify
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import LowtideError
 from lowtide.search.effort import Effort, SearchOptions
-from lowtide.testing.generation import MEMORY, SeededChoices, random_module, random_schedule
 
 
 def module_of(seed):

@@ -3,12 +3,12 @@
 import random
 
 import pytest
+from tests.random_modules import MEMORY, random_module
 from tests.support import EXAMPLES, read_text
 
 from lowtide.checking import check_plan, inspect_plan
 from lowtide.compiler import PlanOptions, plan
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.testing.generation import MEMORY, random_module
 
 from .byte_machine import is_damaged
 from .mutations import MUTATIONS, definitions, definitions_only

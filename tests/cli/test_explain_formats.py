@@ -6,6 +6,7 @@ import json
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from hypothesis import given, settings
+from tests.random_modules.strategies import memory_modules
 from tests.support import EXAMPLES
 
 from lowtide.checking.packing import check_packing
@@ -13,7 +14,6 @@ from lowtide.checking.packing_csv import read_packing_csv
 from lowtide.cli.explain_formats import timeline_of
 from lowtide.compiler import PlanOptions, plan
 from lowtide.report.timeline import TimelineBuffer, lanes, timeline_csv
-from lowtide.testing.modules import memory_modules
 
 MODULE = EXAMPLES / "mlp.hlo.xz"
 PHASES = {

@@ -92,6 +92,37 @@ def test_values_are_written_once_for_each_place() -> None:
     assert elements.at(root, (place,), frame) != first
 
 
+STACKED = """HloModule m
+
+f {
+  x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  z = f32[] divide(x, y)
+  u = f32[1] reshape(z)
+  v = f32[] negate(z)
+  w = f32[1] reshape(v)
+  ROOT both = f32[2] concatenate(u, w), dimensions={0}
+}
+
+ENTRY e {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT all = f32[2] fusion(a, b), kind=kLoop, calls=f
+}
+"""
+
+
+def test_what_pieces_have_in_common_is_computed_once() -> None:
+    """Both pieces are wanted under a mask of their own; the quotient is the same under each."""
+    root = parse_hlo(STACKED).entry.root
+    fn = Function("f", ARGUMENTS)
+    elements = scalar_elements(fn, AARCH64)
+    place = elements.indices.variable("%begin", 2)
+    bound = bind(fn, root)
+    elements.at(bound.root, (place,), bound.frame)
+    assert sum(["fdiv" in x for x in fn.lines]) == 1
+
+
 def test_what_a_kernel_gives_for_now_goes_ahead_of_what_it_provides() -> None:
     root = parse_hlo(TEXT).entry.root
     elements = scalar_elements(Function("f", ARGUMENTS), AARCH64)

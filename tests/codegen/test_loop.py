@@ -2,6 +2,8 @@
 
 import pytest
 from tests.codegen.loops import TARGETS, as_fusion, check, target_of
+from tests.random_modules import Recipe, random_module
+from tests.random_modules.recipe import COMMON_TYPES
 
 from lowtide.codegen.cpu.loop import plan_loop
 from lowtide.codegen.elements.operands import members
@@ -11,8 +13,6 @@ from lowtide.ir import ElementType as E
 from lowtide.llvm.function import module_text
 from lowtide.llvm.machine import KernelCompiler
 from lowtide.ops.in_place import in_place_pairs
-from lowtide.testing.generation import Recipe, random_module
-from lowtide.testing.generation.recipe import COMMON_TYPES
 
 
 def kernel(body: str, shape: str = "", **parameters: str) -> str:

@@ -6,6 +6,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from tests.autopsy.plans import WASTEFUL, planned
+from tests.random_modules.strategies import memory_modules, modules
 from tests.support import EXAMPLES
 
 import lowtide
@@ -16,7 +17,6 @@ from lowtide.report.diff import ChangeKind, diff_of
 from lowtide.report.diff_text import diff_markdown, diff_text, headline
 from lowtide.report.matching import match_buffers
 from lowtide.report.side import side_of_json, side_of_report
-from lowtide.testing.modules import memory_modules, modules
 from lowtide.xla.dumps.buffer_assignment import buffer_assignment_text
 
 LAYERS = """HloModule net

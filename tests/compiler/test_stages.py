@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from tests.random_modules import MEMORY, Recipe, random_module
 from tests.support import CORPUS, EXAMPLES, needs_shared
 
 import lowtide
@@ -17,7 +18,6 @@ from lowtide.reduce.shrink import shrink
 from lowtide.reduce.shrink.arguments import likely_arguments
 from lowtide.reduce.shrink.faults import FACTOR, SEEDS
 from lowtide.testing.check_pass import assert_same_values
-from lowtide.testing.generation import MEMORY, Recipe, random_module
 from lowtide.verifier import verify
 
 RECIPES = (MEMORY, Recipe(max_instructions=40))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.random_modules.module import random_module
 from tests.support import EXAMPLES
 
 from lowtide.compiler.options import PlanOptions
@@ -13,7 +14,6 @@ from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.fusion.refusal import RefusalKind
 from lowtide.ir import LowtideError, Module, Opcode
 from lowtide.ir.clone import clone_module
-from lowtide.testing.generation.module import random_module
 
 ADD = "add_f { l = f32[] parameter(0)\n r = f32[] parameter(1)\n ROOT s = f32[] add(l, r) }\n"
 LESS = (

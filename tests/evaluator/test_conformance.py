@@ -3,8 +3,7 @@
 import importlib.util
 
 from tests.support import CONFORMANCE, needs_shared
-
-from lowtide.testing.conformance import run
+from tests.ways_to_run import run
 
 SAMPLE = 250
 

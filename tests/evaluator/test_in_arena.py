@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.evaluator.arena_plans import hand_made, moved, only_values
+from tests.random_modules import MEMORY, random_module
 
 from lowtide import compiler
 from lowtide.evaluator import evaluate
@@ -18,7 +19,6 @@ from lowtide.ir import LowtideError, Opcode
 from lowtide.ir.buffer import AllocationKind, BufferSlice
 from lowtide.ir.schedule import PartialOrder
 from lowtide.testing.check_pass import seeded_arguments
-from lowtide.testing.generation import MEMORY, random_module
 
 
 def same_as_the_evaluator(module, assignment, arguments, **options) -> None:

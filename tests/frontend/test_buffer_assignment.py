@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.random_modules import random_module
 
 from lowtide import compiler
 from lowtide.frontend.hlo_proto import (
@@ -23,7 +24,6 @@ from lowtide.frontend.plan_json import read_plan_json
 from lowtide.ir import HloProtoError, InputError, LowtideError, Module
 from lowtide.ir.buffer import AllocationKind, BufferAssignment, HeapEventKind
 from lowtide.report.plan_document import plan_document, self_contained
-from lowtide.testing.generation import random_module
 
 # -- plans of XLA ------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 from tests.frontend.proto_cases import CASES, SMALL
 from tests.frontend.proto_mutations import damage_bytes, damage_fields
+from tests.random_modules.module import random_module
 from tests.support import CONFORMANCE
 
 from lowtide.frontend.hlo_proto import (
@@ -19,7 +20,6 @@ from lowtide.frontend.hlo_proto import (
 )
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import HloProtoError, LowtideError, Module, UnsupportedOpError
-from lowtide.testing.generation.module import random_module
 from lowtide.verifier import verify
 
 SECONDS_EACH = 60.0

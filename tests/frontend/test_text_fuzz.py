@@ -7,11 +7,11 @@ import re
 import time
 
 import pytest
+from tests.random_modules.module import random_module
 from tests.support import CONFORMANCE
 
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import HloTextError
-from lowtide.testing.generation.module import random_module
 
 TOKENS = [
     "{", "}", "(", ")", "[", "]", ",", "=", "%", "ROOT ", "f32", "f32[99999999999999999999]", "-1",

@@ -1,6 +1,7 @@
 """Slices of slices fuse as long as that is little code, however few instructions they are."""
 
 import pytest
+from tests.random_modules.module import random_module
 
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.fusion.code_size import ValueNeeds, most_pieces, needs
@@ -11,7 +12,6 @@ from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.clone import clone_module
 from lowtide.ir.traversal import running_computations
 from lowtide.testing.check_pass import assert_same_values
-from lowtide.testing.generation.module import random_module
 
 
 def halving(levels: int) -> Module:

@@ -1,6 +1,7 @@
 """Fused programs compute what they did, also inside a plan in which fusions work in place."""
 
 import pytest
+from tests.random_modules import MEMORY, Recipe, random_module
 
 from lowtide import compiler
 from lowtide.checking import check_plan
@@ -10,7 +11,6 @@ from lowtide.ir.clone import clone_module
 from lowtide.passes import Fixpoint, run_pipeline
 from lowtide.passes.registry import passes
 from lowtide.testing.check_pass import assert_same_values, seeded_arguments
-from lowtide.testing.generation import MEMORY, Recipe, random_module
 from lowtide.verifier import verify
 
 RECIPES = (MEMORY, Recipe(max_instructions=40))

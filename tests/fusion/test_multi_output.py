@@ -5,6 +5,7 @@ import re
 import pytest
 from tests.counting import counted
 from tests.fusion.multi_output_cases import CASES
+from tests.random_modules import MEMORY, Recipe, random_module
 from tests.transforms.simplify.cases.notation import body, outside
 
 from lowtide import compiler
@@ -25,7 +26,6 @@ from lowtide.passes.registry import passes
 from lowtide.scheduling.module_scheduler import best_of
 from lowtide.testing.check_pass import assert_same_values, seeded_arguments
 from lowtide.testing.check_rule import module_of
-from lowtide.testing.generation import MEMORY, Recipe, random_module
 from lowtide.verifier import verify
 
 HIDDEN = (Opcode.CONSTANT, Opcode.GET_TUPLE_ELEMENT, Opcode.PARAMETER, Opcode.TUPLE)

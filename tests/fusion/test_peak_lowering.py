@@ -3,6 +3,7 @@
 from math import inf
 
 import pytest
+from tests.random_modules import MEMORY, random_module
 
 from lowtide import compiler
 from lowtide.analysis.dataflow import dataflow
@@ -22,7 +23,6 @@ from lowtide.ir import Module
 from lowtide.ir.clone import clone_module
 from lowtide.scheduling.module_scheduler import best_of
 from lowtide.testing.check_pass import assert_same_values
-from lowtide.testing.generation import MEMORY, random_module
 from lowtide.verifier import verify
 
 LAYERS = 4

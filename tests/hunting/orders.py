@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.hunting.order_machine import Sequences, needed_bytes
+from tests.random_modules import SeededChoices, random_schedule
 
 from lowtide.analysis.dataflow import dataflow
 from lowtide.analysis.donation import aliases
@@ -10,7 +11,6 @@ from lowtide.analysis.live_range import needs_no_copies
 from lowtide.ir import Module
 from lowtide.scheduling.module_bound import module_bounds
 from lowtide.scheduling.module_search import Searches
-from lowtide.testing.generation import SeededChoices, random_schedule
 
 
 class BoundAttack:

@@ -48,6 +48,14 @@ def run(text: str, name: str, *arrays: np.ndarray) -> None:
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library[name])(addresses.ctypes.data)
 
 
+@pytest.mark.parametrize("inlined_lines", [0, 1000])
+def test_long_modules_have_short_vectors_too(inlined_lines: int) -> None:
+    """LLVM inlines what is called once, however long it is."""
+    text, _ = inner_text(module_text([doubling("1 1 1 1 0 0 0 0")]), inlined_lines)
+    assert "call" not in text
+    assert ("alwaysinline" in text) == (inlined_lines > 0)
+
+
 @pytest.mark.parametrize("count", range(1, LANES + 1))
 @pytest.mark.parametrize("spelling", [("true", "false"), ("1", "0")])
 def test_first_lanes_become_a_shorter_vector(count: int, spelling: tuple[str, str]) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.evaluator.test_conformance import recorded
 from tests.support import needs_shared
+from tests.ways_to_run import run_native
 
 from lowtide.ir.errors import UnsupportedOpError
-from lowtide.testing.conformance import run_native
 
 SAMPLE = 80
 PASSING = 0.97

@@ -9,12 +9,12 @@ from typing import Final
 import numpy as np
 import pytest
 from tests.native.comparing import compiled
+from tests.ways_to_run import run_native
 
 from lowtide.checking.tolerances import assert_values_close
 from lowtide.evaluator import evaluate
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.testing.check_pass import seeded_arguments
-from lowtide.testing.conformance import run_native
 from lowtide.verifier import verify
 
 FORMS: Final = {

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.native.comparing import compiled
+from tests.random_modules import MEMORY, Recipe, random_module
+from tests.random_modules.recipe import COMMON_TYPES, FAMILIES
 
 from lowtide.checking.tolerances import assert_values_close
 from lowtide.evaluator import evaluate
@@ -14,8 +16,6 @@ from lowtide.ir import Opcode
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.module import Module
 from lowtide.testing.check_pass import seeded_arguments
-from lowtide.testing.generation import MEMORY, Recipe, random_module
-from lowtide.testing.generation.recipe import COMMON_TYPES, FAMILIES
 
 RECIPES = (
     Recipe(element_types=COMMON_TYPES),

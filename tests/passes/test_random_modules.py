@@ -1,6 +1,7 @@
 """Every pass keeps what a module computes: against the evaluator, on random modules."""
 
 import pytest
+from tests.random_modules import MEMORY, Recipe, random_module
 
 from lowtide.ir.clone import clone_module
 from lowtide.passes import Pass
@@ -8,7 +9,6 @@ from lowtide.passes.instrumentation import Checking
 from lowtide.passes.pipeline import run_pipeline
 from lowtide.passes.registry import passes
 from lowtide.testing.check_pass import assert_same_values
-from lowtide.testing.generation import MEMORY, Recipe, random_module
 from lowtide.verifier import verify
 
 RECIPES = (Recipe(), MEMORY)

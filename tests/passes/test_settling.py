@@ -6,6 +6,7 @@ from itertools import combinations
 
 import pytest
 from tests.generated.layers import layered_module
+from tests.random_modules import MEMORY, Recipe, random_module
 
 import lowtide
 from lowtide.compiler.stages import STAGES, pipeline
@@ -15,7 +16,6 @@ from lowtide.ir.traversal import fused_computations
 from lowtide.passes import Fixpoint, Pass, Step, run_pipeline
 from lowtide.passes.instrumentation import Observing
 from lowtide.passes.registry import passes
-from lowtide.testing.generation import MEMORY, Recipe, random_module
 
 RECIPES = (Recipe(), MEMORY)
 FEW, MANY = range(40), range(200)

@@ -7,6 +7,7 @@ from importlib import import_module
 from pkgutil import walk_packages
 
 import pytest
+from tests.random_modules import MEMORY, Recipe, random_module
 
 from lowtide.frontend.hlo_text.parser import parse_hlo
 from lowtide.ir import ElementType, Module, Opcode
@@ -18,7 +19,6 @@ from lowtide.passes.needs import Trait, features_of
 from lowtide.passes.pipeline import run_pipeline
 from lowtide.passes.registry import late_passes, own_pass
 from lowtide.passes.table import TABLE
-from lowtide.testing.generation import MEMORY, Recipe, random_module
 
 PACKAGES = ("lowtide.passes", "lowtide.transforms", "lowtide.fusion")
 ROWS = {name: row for name, row in TABLE.items() if row.needs}

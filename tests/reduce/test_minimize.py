@@ -1,12 +1,12 @@
 """A module that shows a fault becomes a few lines that show it."""
 
 import pytest
+from tests.random_modules import MEMORY, random_module
 
 import lowtide
 from lowtide.ir import Module, Opcode
 from lowtide.passes.dead_code import remove_dead_code
 from lowtide.reduce.minimize import as_test, minimize
-from lowtide.testing.generation import MEMORY, random_module
 
 
 def multiplies(module: Module) -> bool:

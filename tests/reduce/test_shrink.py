@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.random_modules import Recipe, random_module
 from tests.support import EXAMPLES
 
 import lowtide
@@ -20,7 +21,6 @@ from lowtide.reduce.shrink import shrink
 from lowtide.reduce.shrink.arguments import likely_arguments
 from lowtide.reduce.shrink.factors import Sizes
 from lowtide.reduce.shrink.faults import Fault, find_fault
-from lowtide.testing.generation import Recipe, random_module
 
 CASES = (
     (

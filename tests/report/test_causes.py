@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 from hypothesis import given, settings
+from tests.random_modules.strategies import memory_modules, modules
 from tests.support import CORPUS, EXAMPLES
 
 from lowtide.compiler import PlanOptions, explain
@@ -13,7 +14,6 @@ from lowtide.report.causes import peak_causes
 from lowtide.report.grouping import GROUPINGS, groups_of
 from lowtide.report.memory import MemoryReport
 from lowtide.report.peak import CauseKind
-from lowtide.testing.modules import memory_modules, modules
 
 SMALL = [
     path

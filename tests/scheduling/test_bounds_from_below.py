@@ -7,11 +7,11 @@ import pytest
 from tests.analysis.random_modules import RandomModule
 from tests.hunting.order_machine import is_simulated
 from tests.hunting.orders import BoundAttack
+from tests.random_modules import MEMORY, Recipe, random_module
 from tests.scheduling.test_module_bound import orders_of
 
 from lowtide.compiler import PlanOptions, scheduled
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.testing.generation import MEMORY, Recipe, random_module
 
 RECIPE = Recipe(
     ("loops", "branches", "in place", "call sites", "elementwise", "data movement", "tuples"),

@@ -6,6 +6,8 @@ from itertools import islice, product
 import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.analysis.random_modules import RandomModule
+from tests.random_modules import MEMORY, SeededChoices, random_module, random_schedule
+from tests.random_modules.strategies import memory_modules
 from tests.scheduling.small_graphs import small_graph
 
 from lowtide.analysis.dataflow import dataflow
@@ -17,8 +19,6 @@ from lowtide.scheduling.module_bound import module_bounds
 from lowtide.scheduling.module_model import model_graphs, model_order, program_order
 from lowtide.scheduling.module_search import Searches
 from lowtide.scheduling.search import search_order
-from lowtide.testing.generation import MEMORY, SeededChoices, random_module, random_schedule
-from lowtide.testing.modules import memory_modules
 
 
 def orders_of(computation):

@@ -1,10 +1,10 @@
 import pytest
+from tests.random_modules import random_module
 
 from lowtide.ir import InvalidModuleError, Module, Opcode
 from lowtide.ir.literal import DTYPES
 from lowtide.testing.check_pass import check_pass, seeded_arguments
 from lowtide.testing.filecheck import FileCheckError
-from lowtide.testing.generation import random_module
 
 TEXT = """
 HloModule m

@@ -4,6 +4,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from tests.random_modules import (
+    MEMORY,
+    MEMORY_FAMILIES,
+    Recipe,
+    SeededChoices,
+    random_module,
+    random_schedule,
+)
+from tests.random_modules.strategies import memory_modules
 from tests.testing.test_modules import check
 
 from lowtide.evaluator import evaluate, value_leaves
@@ -12,15 +21,6 @@ from lowtide.ir import Opcode
 from lowtide.ir.printer import COMPLETE, to_text
 from lowtide.ir.shape import major_to_minor
 from lowtide.testing.check_pass import seeded_arguments
-from lowtide.testing.generation import (
-    MEMORY,
-    MEMORY_FAMILIES,
-    Recipe,
-    SeededChoices,
-    random_module,
-    random_schedule,
-)
-from lowtide.testing.modules import memory_modules
 from lowtide.verifier import verify
 
 

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, find, given, settings
 from hypothesis import strategies as st
+from tests.random_modules import COMMON_TYPES, FAMILIES, Recipe, random_module
+from tests.random_modules.strategies import inputs_for, modules, special_values
 from tests.testing import xla
 
 from lowtide.checking.tolerances import tolerance, worst_difference
@@ -20,8 +22,6 @@ from lowtide.ir.element_type import BITS
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.printer import COMPLETE, to_text
 from lowtide.testing.check_pass import seeded_arguments
-from lowtide.testing.generation import COMMON_TYPES, FAMILIES, Recipe, random_module
-from lowtide.testing.modules import inputs_for, modules, special_values
 from lowtide.verifier import verify
 
 NOT_DRAWN = """
@@ -114,7 +114,7 @@ def test_a_recipe_names_what_it_does_not_know():
 def test_equal_seeds_give_equal_bytes_in_every_process():
     program = (
         "import hashlib\n"
-        "from lowtide.testing.generation import random_module\n"
+        "from tests.random_modules import random_module\n"
         "junk = [object() for _ in range(1000)]\n"
         "text = ''.join([str(random_module(seed)) for seed in range(40)])\n"
         "print(hashlib.sha256(text.encode()).hexdigest())"

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from tests.random_modules import SeededChoices, random_module, random_schedule
 
 from lowtide import evaluate, verify
 from lowtide.analysis.call_graph import call_sites
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.clone import clone_module
-from lowtide.testing.generation import SeededChoices, random_module, random_schedule
 from lowtide.transforms.flatten_call_graph import flatten_call_graph
 
 SHARED = """HloModule m, is_scheduled=true

@@ -153,6 +153,16 @@ def test_those_that_pay_are_listed_best_first(cnn: lowtide.MemoryReport) -> None
     assert not names & set(cnn.what_if.useless)
 
 
+def test_of_budgets_of_one_plan_the_smallest_is_listed(
+    cnn: lowtide.MemoryReport,
+) -> None:
+    assert cnn.what_if is not None
+    budgets = [x for x in cnn.what_if.changes if x.name.startswith("budget:")]
+    assert len({(x.arena_bytes, x.extra_seconds) for x in budgets}) == len(budgets)
+    assert [x.name for x in budgets] == ["budget:50%"]
+    assert "budget:75%" in cnn.what_if.useless
+
+
 def test_what_is_tried_is_what_was_listed(cnn: lowtide.MemoryReport) -> None:
     assert cnn.what_if is not None
     for x in cnn.what_if.changes[:3]:

@@ -1,12 +1,12 @@
 """Which positions define values and which pass them on, as XLA's dataflow analysis has it."""
 
 import pytest
+from tests.random_modules import random_module
 from tests.support import CORPUS, needs_shared, read_text
 
 from lowtide.analysis.call_graph import CONTROL_FLOW
 from lowtide.analysis.dataflow import dataflow
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.testing.generation import random_module
 from lowtide.transforms.flatten_call_graph import flatten_call_graph
 from lowtide.xla.analysis.hlo_dataflow import hlo_dataflow
 

@@ -5,9 +5,9 @@ import random
 
 import pytest
 from tests.analysis.execution_trace import Trace, live_at_once
+from tests.random_modules import MEMORY, Recipe, SeededChoices, random_module, random_schedule
 
 from lowtide.ir import Opcode, Schedule
-from lowtide.testing.generation import MEMORY, Recipe, SeededChoices, random_module, random_schedule
 from lowtide.transforms.flatten_call_graph import flatten_call_graph
 from lowtide.xla.analysis.execution_order import BEFORE
 from lowtide.xla.analysis.hlo_dataflow import hlo_dataflow

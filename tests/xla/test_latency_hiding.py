@@ -1,6 +1,6 @@
 """The order of XLA's latency hiding scheduler, on graphs small enough to know it."""
 
-from lowtide.xla.streams.latency_hiding import AsyncGraph, latency_hiding_order
+from benchmarks.latency_hiding import AsyncGraph, latency_hiding_order
 
 # 0 starts, 1 is its second half, 2 and 3 compute beside it, 4 reads all.
 BESIDE = AsyncGraph(

@@ -4,10 +4,10 @@ import random
 
 import pytest
 from tests.counting import lines_run
+from tests.random_modules import Recipe, random_module
 
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import InvalidModuleError
-from lowtide.testing.generation import Recipe, random_module
 from lowtide.xla.analysis.reachability import closure, direct_predecessors, reachability
 
 

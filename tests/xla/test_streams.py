@@ -4,12 +4,12 @@ import random
 from itertools import pairwise
 
 import pytest
+from tests.random_modules import MEMORY, Recipe, random_module
 from tests.xla.streams.thunk_kinds import has_thunk, thunk_kind
 from tests.xla.streams.thunk_schedule import sources_of, thunk_schedule
 
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Opcode, Schedule
-from lowtide.testing.generation import MEMORY, Recipe, random_module
 from lowtide.xla.analysis.gpu_ordering import gpu_ordering, launch_partial_order
 from lowtide.xla.analysis.ordering import SequentialOrdering
 from lowtide.xla.analysis.reachability import reachability

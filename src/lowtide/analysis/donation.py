@@ -8,6 +8,7 @@ from collections.abc import Sequence, Set
 from lowtide.analysis.dataflow import ComputationDataflow
 from lowtide.ir import Instruction, Module, Shape, ShapeIndex
 from lowtide.ir.module import BufferDonor, InputOutputAlias
+from lowtide.ir.shape import index_text
 from lowtide.records import dataclass
 
 
@@ -121,7 +122,7 @@ class _Asked:
         if output is None:
             return "the output is a tuple; only its elements can overwrite arguments"
         if parameter in self.output_of:
-            return f"output {_braces(self.output_of[parameter].index)} overwrites the argument"
+            return f"output {index_text(self.output_of[parameter].index)} overwrites the argument"
         if output in self.parameter_of:
             other = self.parameter_of[output].instruction
             return f"the output overwrites argument {other.name} already"
@@ -166,7 +167,7 @@ class _Asked:
             nearest = self._nearest(shape)
         if nearest is not None:
             other = nearest.shape.text(layout=False)
-            reason += f"; output {_braces(nearest.index)} has its dimensions, but is {other}"
+            reason += f"; output {index_text(nearest.index)} has its dimensions, but is {other}"
         return AskedDonation(
             donor.parameter,
             instruction,
@@ -196,7 +197,7 @@ class _Asked:
         if output is None:
             return f"no output of {shape.nbytes:,} bytes in its memory space is left"
         if (donor.parameter, donor.parameter_index) in self.named:
-            return f"output {_braces(output.index)} overwrites the argument"
+            return f"output {index_text(output.index)} overwrites the argument"
         return ""
 
 
@@ -229,10 +230,6 @@ def _unfitness(shape: Shape) -> str:
 
 def _class(shape: Shape) -> tuple[int, int]:
     return shape.memory_space, shape.nbytes
-
-
-def _braces(index: ShapeIndex) -> str:
-    return "{" + ",".join(map(str, index)) + "}"
 
 
 def possible_donations(

@@ -1,6 +1,6 @@
 """One computation as integer arrays: what an order of its instructions costs in memory.
 
-Schedulers, bounds and rematerialization read this and nothing else.
+Schedulers, bounds and recomputation read this and nothing else.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from lowtide.autopsy.report import Remedy
 from lowtide.ir import Module
 from lowtide.ir.clone import clone_module
 from lowtide.records import dataclass
+from lowtide.report.donations import argument_name
 from lowtide.report.memory import donation_savings
 from lowtide.report.units import unit_for
 
@@ -117,14 +118,6 @@ def _predicted_saving(module: Module, donations: Sequence[Donation]) -> int:
         for x in (module, donated)
     ]
     return max(0, before - after)
-
-
-def argument_name(name: str) -> str:
-    """Return the argument of the user's function that a leaf such as `state.params['w']` is in."""
-    for i, character in enumerate(name):
-        if character in "[." and i:
-            return name[:i]
-    return name
 
 
 def _doubt(planned: Planned, compile_with: Compiler, outcomes: Sequence[XlaOutcome]) -> str:

@@ -1,13 +1,17 @@
 """Values of a module's entry that are stored in the host's memory, beside what runs again.
 
 Each value that may be stored comes back by a node whose time is that of its copy (`returns.py`). A
-copy takes no time of the device as long as it runs beside computation, so it is searched at several
-prices: parts of the time of a copy that count as time of the device. What a sequence takes is then
-worked out with its copies on the link (`transfers.py`), whatever it was searched with.
+copy takes no time of the device as long as it runs beside computation, so sequences are searched
+at several prices: parts of the time of a copy that count as time of the device. A value that may
+be stored is not made again, so some are left to that: the cheapest ones for the time of their
+copy, more of them each time. What a sequence takes is then worked out with its copies on the link
+(`transfers.py`), whatever it was searched with.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -19,68 +23,105 @@ from lowtide.budgeting.graphs import BudgetGraph
 from lowtide.budgeting.once import ENDS
 from lowtide.cost.machine import HostLink
 from lowtide.ir import Opcode
-from lowtide.remat.frontier import frontier
+from lowtide.remat.levels import LevelSearch
 from lowtide.remat.returns import movable, with_returns, without_needless
 from lowtide.remat.tables import tables_of
 from lowtide.remat.transfers import Transfer, Transferred, with_fewer_waits
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import Effort
 
-_PRICES: Final = (0.01, 0.25, 1.0)
+_MADE_AGAIN: Final = (0.0, 0.15, 0.3, 0.5)
+"""Which parts of the values are not stored in a search."""
+
+_PRICES: Final = (0.01, 1.0)
 """Which part of the time of a copy a search takes for lost."""
 
-_ROOMS: Final = (1.0, 1.02, 1.06, 1.15, 1.3, 1.6)
-"""How much more than a sequence holds its copies may, so that they begin earlier or end later."""
+_FIRST_ROOMS: Final = (1.0, 1.05)
+_ROOMS: Final = (1.1, 1.2, 1.4)
+"""How much more than a sequence holds its copies may, so that they begin earlier or end later: the
+first are tried in each search, the others in the best ones."""
 
-_LEAST_PART: Final = 500
-"""A value of less than this part of the peak stays."""
+_BEST: Final = 2
+"""In how many of the searches more is tried."""
+
+_LEAST_PART: Final = 1000
+"""A value of less than this part of what fits stays."""
 
 
 def offloaded(
-    graph: BudgetGraph, memory: MemoryGraph, peak: int, link: HostLink, deadline: Deadline
+    graph: BudgetGraph, memory: MemoryGraph, cap: int, link: HostLink, deadline: Deadline
 ) -> Iterator[Transferred]:
-    """Yield sequences of instructions and transfers, with their bytes and extra seconds.
+    """Yield sequences of instructions and transfers that hold at most `cap` bytes.
 
-    `memory` is the graph with what callees need, of which the schedule holds `peak` bytes.
+    `memory` is the graph with what callees need. The search ends with one that takes no more time
+    than the schedule.
     """
-    order = graph.found.order
-    values = [x for x in movable(memory, order, peak // _LEAST_PART) if may_move(graph, x)]
-    for price in _PRICES:
-        chosen = _dear_values(graph, memory, values, link, price)
-        if not chosen or deadline.passed:
-            continue
-        copies = np.array([link.seconds(int(memory.buffer_bytes[x])) for x in chosen])
-        found = with_returns(memory, chosen, copies * price)
-        tables = tables_of(found.graph, graph.once)
-        start = found.order(order)
-        curve = frontier(found.graph, [start], Effort.FAST, deadline, None, graph.once)
-        if curve.was_interrupted and not deadline.was_interrupted:
-            raise KeyboardInterrupt
-        for point in curve.points:
-            if deadline.passed:
+    values = _by_time_for_their_copies(graph, memory, cap // _LEAST_PART, link)
+    parts = dict.fromkeys([int(len(values) * part) for part in _MADE_AGAIN])
+    searches = (
+        _LinkSearch(graph, memory, sorted(values[left:]), link, price, deadline)
+        for left, price in itertools.product(parts, _PRICES)
+        if left < len(values) and not deadline.passed
+    )
+    least: list[tuple[float, _LinkSearch]] = []
+    for search in searches:
+        made = list(search.within(cap, _FIRST_ROOMS))
+        yield from made
+        least.append((min([x.extra_seconds for x in made], default=math.inf), search))
+        if least[-1][0] <= 0:
+            return
+    for _, search in sorted(least, key=lambda x: x[0])[:_BEST]:
+        yield from search.within(cap, _ROOMS)
+
+
+class _LinkSearch:
+    """Sequences in which some values may be stored, found at one price of their copies."""
+
+    def __init__(
+        self,
+        graph: BudgetGraph,
+        memory: MemoryGraph,
+        values: Sequence[int],
+        link: HostLink,
+        price: float,
+        deadline: Deadline,
+    ) -> None:
+        self._graph = graph
+        self._deadline = deadline
+        self._copies = np.array([link.seconds(int(memory.buffer_bytes[x])) for x in values])
+        self._found = with_returns(memory, values, self._copies * price)
+        self._tables = tables_of(self._found.graph, graph.once)
+        start = self._found.order(graph.found.order)
+        self._search = LevelSearch(self._tables, [start], Effort.FAST, deadline)
+
+    def within(self, cap: int, rooms: Sequence[float]) -> Iterator[Transferred]:
+        """Yield sequences of at most `cap` bytes, up to the first that takes no more time.
+
+        `rooms` are how much more than the sequence its copies may hold.
+        """
+        for room in rooms:
+            late = self._deadline.passed
+            sequence = None if late else self._search.within(int(cap / room))
+            if sequence is None:
+                continue
+            sequence = without_needless(self._found, self._tables, sequence)
+            made = with_fewer_waits(self._found, self._tables, sequence, cap, self._copies)
+            yield _of_instructions(self._graph, made)
+            if made.extra_seconds <= 0:
                 return
-            sequence = without_needless(found, tables, np.array(point.sequence, np.int64))
-            for room in _ROOMS:
-                cap = int(point.peak_bytes * room)
-                yield _of_instructions(
-                    graph, with_fewer_waits(found, tables, sequence, cap, copies)
-                )
 
 
-def _dear_values(
-    graph: BudgetGraph, memory: MemoryGraph, values: Sequence[int], link: HostLink, price: float
+def _by_time_for_their_copies(
+    graph: BudgetGraph, memory: MemoryGraph, least_bytes: int, link: HostLink
 ) -> list[int]:
-    """The values that take no less time to make again than to copy, at a price of the copy.
-
-    The others are left to recomputation.
-    """
-    found = []
-    for value in values:
-        maker = int(memory.producer[value])
-        copy = price * link.seconds(int(memory.buffer_bytes[value]))
-        if maker in graph.once or memory.seconds[maker] >= copy:
-            found.append(value)
-    return found
+    """The values that may be stored, those first that take least time to make for their copies."""
+    ratios: dict[int, float] = {}
+    for value in movable(memory, graph.found.order, least_bytes):
+        if may_move(graph, value):
+            maker = int(memory.producer[value])
+            again = math.inf if maker in graph.once else float(memory.seconds[maker])
+            ratios[value] = again / link.seconds(int(memory.buffer_bytes[value]))
+    return sorted(ratios, key=lambda value: (ratios[value], value))
 
 
 def _of_instructions(graph: BudgetGraph, made: Transferred) -> Transferred:

@@ -79,7 +79,7 @@ def _points(family: Family, deadline: Deadline) -> list[tuple[int, float]]:
             if deadline.passed:
                 break
             found.append((family.arena_bytes(number), family.extra_seconds(number)))
-    return found
+    return found + [(x.arena_bytes, x.extra_seconds) for x in family.link_curve()]
 
 
 def _curve(points: Iterable[tuple[int, float]]) -> tuple[CurvePoint, ...]:

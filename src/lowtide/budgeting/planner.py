@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from time import process_time
 from typing import Any, Final
 
 from lowtide.budgeting.bounds import ModuleBound, ModuleBounds
@@ -19,6 +20,7 @@ from lowtide.budgeting.points import (
     Progress,
     SequenceChoice,
     choices,
+    offload_choices,
     plain_seconds,
     quick_choice,
     xla_choice,
@@ -129,6 +131,12 @@ _QUICK_TRIES: Final = 4
 _QUICK_STEPS: Final = 0.8, 0.998
 """The parts of what was tried for of which the next try is for one."""
 
+_LINK_SHARES: Final = tuple([k / 10 for k in range(9, 0, -1)])
+"""For which parts of the plain arena values are stored in the host's memory without a budget."""
+
+_CURVE_SEARCHES: Final = 4
+"""All plans by recomputation alone take about as long as so many searches with copies."""
+
 _KEPT_INSTRUCTIONS: Final = 100_000
 """Plans of a family are kept as long as they have not more instructions than this together."""
 
@@ -154,8 +162,8 @@ class Family:
     @cached_property
     def choices(self) -> tuple[SequenceChoice, ...]:
         """What there is to choose from beside the plain plan, cheapest first."""
-        effort, link = self._options.search.effort, self._options.target.host_link
-        return choices(self.graphs, effort, self._deadline, self._progress, link)
+        effort = self._options.search.effort
+        return choices(self.graphs, effort, self._deadline, self._progress)
 
     def quick(self, budget: int) -> PlannedPoint | None:
         """Return a plan that fits a budget, the first that is found; None where a few tries fail.
@@ -207,6 +215,34 @@ class Family:
             if is_last:
                 return
 
+    def beside_link(self, budget: int) -> PlannedPoint | None:
+        """Return the cheapest plan found within a budget with values in the host's memory.
+
+        None where there is none, or the target has no link.
+        """
+        found, link = None, self._options.target.host_link
+        if link is not None and not self._deadline.passed:
+            with self._deadline.until_interrupted():
+                found = next(self._link_plans(budget, link), None)
+        return found
+
+    def _link_plans(self, budget: int, link: HostLink) -> Iterator[PlannedPoint]:
+        """Yield plans within a budget, cheapest first; arenas may be larger than graphs say."""
+        for room in (budget, int(budget * _QUICK_STEPS[1])):
+            found = offload_choices(self.graphs, room, link, self._deadline, self._progress)
+            for choice in found[:_QUICK_TRIES]:
+                planned = self._plan_of(choice)
+                if planned.arena_bytes <= budget:
+                    yield planned
+
+    def link_curve(self) -> Iterator[PlannedPoint]:
+        """Yield plans with values in the host's memory, for ever less of the plain arena."""
+        for share in _LINK_SHARES:
+            found = self.beside_link(int(self.plain.arena_bytes * share))
+            if found is None:
+                return
+            yield found
+
     def _expect(self, budget: int) -> None:
         """Work out the cheapest plan that fits a budget by the graphs."""
         fitting = (i for i, choice in enumerate(self.choices) if choice.nbytes <= budget)
@@ -257,7 +293,7 @@ class Family:
                 arena, extra = self.arena_bytes(number), self.extra_seconds(number)
                 if (arena, extra) < (least, best.extra_seconds):
                     best, least = self.planned(number), arena
-        return best
+        return min([best, *self.link_curve()], key=lambda x: (x.arena_bytes, x.extra_seconds))
 
 
 class BudgetPlanner:
@@ -308,7 +344,7 @@ class BudgetPlanner:
         quick = self._told(self.own.quick(budget)) if self.deadline.is_timed else None
         if quick is not None and self.deadline.passed:
             return Fit(budget, quick, None, self.bound(budget), was_late=True)
-        best = self._first_fit(self.own, budget)
+        best = self._own_fit(budget)
         for family in self.variants:
             if best is None or family.plain.extra_seconds < best.extra_seconds:
                 found = self._first_fit(family, budget)
@@ -354,6 +390,22 @@ class BudgetPlanner:
         """Return one of the plans, which also says so where the deadline ended a later search."""
         caveats = dict.fromkeys([*self.deadline.remarks(), *plan.report.caveats])
         return replace(plan, report=replace(plan.report, caveats=tuple(caveats)))
+
+    def _own_fit(self, budget: int) -> PlannedPoint | None:
+        """The cheapest plan of the module itself that fits.
+
+        Copies to the host come first: parts run again there, too. Where one of these plans fits,
+        what recomputation does alone is left out unless it is there before the deadline.
+        """
+        begin = process_time()
+        best = self._told(self.own.beside_link(budget))
+        if best is None:
+            return self._first_fit(self.own, budget)
+        spent = process_time() - begin
+        if best.extra_seconds <= 0 or not self.deadline.leaves(_CURVE_SEARCHES * spent):
+            return best
+        alone = self._first_fit(self.own, budget)
+        return best if alone is None else min(best, alone, key=lambda x: x.extra_seconds)
 
     def _first_fit(self, family: Family, budget: int) -> PlannedPoint | None:
         return self._told(next(family.points(budget), None))

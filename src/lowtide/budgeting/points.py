@@ -65,15 +65,14 @@ def choices(
     effort: Effort,
     deadline: Deadline | None = None,
     progress: Progress | None = None,
-    link: HostLink | None = None,
 ) -> tuple[SequenceChoice, ...]:
     """Return choices with ever more extra seconds and ever fewer bytes.
 
-    Where there is a `link`, values of the entry may also be stored in the host's memory. The
-    deadline ends the search with what it has. The order of the schedule by itself is none of them.
+    The deadline ends the search with what it has. The order of the schedule by itself is none of
+    them.
     """
     deadline = deadline or Deadline()
-    search = _Search(graphs, effort, deadline, progress or (lambda text: None), link)
+    search = _Search(graphs, effort, deadline, progress or (lambda text: None))
     with deadline.until_interrupted():
         search.run()
     return tuple(search.choices())
@@ -95,13 +94,11 @@ class _Search:
         effort: Effort,
         deadline: Deadline,
         progress: Progress,
-        link: HostLink | None = None,
     ) -> None:
         self.graphs = graphs
         self.effort = effort
         self.deadline = deadline
         self.progress = progress
-        self.link = link
         self.plain = _plain(graphs)
         self.peak = self.plain.peaks[-1] - graphs.entry.state_bytes
         self.found: list[SequenceChoice] = []
@@ -175,25 +172,8 @@ class _Search:
     def _add_entry(self, held: _Held) -> None:
         graph = self.graphs.entry
         memory = graph.holding(held.peaks, held.totals)
-        if self.link is not None:
-            self._add_offloaded(held, memory, self.link)
         found = self._frontier(len(held.peaks), graph, memory)
         self.found += [self._choice(held, memory, point) for point in found.points]
-
-    def _add_offloaded(self, held: _Held, memory: MemoryGraph, link: HostLink) -> None:
-        """Sequences of the entry with values in the host's memory.
-
-        Parts run again there, too, so these come first, in case a deadline leaves no time for more.
-        """
-        graph = self.graphs.entry
-        self.progress(f"values of {graph.computation.name} in the host's memory")
-        inside = float(memory.seconds.sum()) - self.plain.totals[graph.computation]
-        peak = self.plain.peaks[-1]
-        for made in offloaded(graph, memory, peak, link, self.deadline):
-            sequences = {**held.sequences, graph.computation: made.steps}
-            nbytes = made.peak_bytes - graph.state_bytes
-            extra = max(0.0, made.extra_seconds + inside)
-            self.found.append(SequenceChoice(nbytes, extra, sequences))
 
     def _choice(self, held: _Held, memory: MemoryGraph, point: Point) -> SequenceChoice:
         """A sequence of the entry, with those of what it runs."""
@@ -283,6 +263,40 @@ class _QuickSearch(_Search):
     ) -> Point | None:
         cap = self._cap(number, share)
         return None if cap is None else _quick_point(graph, memory, cap)
+
+
+def offload_choices(
+    graphs: BudgetGraphs, budget: int, link: HostLink, deadline: Deadline, progress: Progress
+) -> tuple[SequenceChoice, ...]:
+    """Return choices for a budget with values in the host's memory, cheapest first.
+
+    The computations that the entry runs are brought to smaller shares as long as none fits.
+    """
+    return _OffloadSearch(graphs, Effort.FAST, deadline, progress).choices_within(budget, link)
+
+
+class _OffloadSearch(_Search):
+    def choices_within(self, budget: int, link: HostLink) -> tuple[SequenceChoice, ...]:
+        graph = self.graphs.entry
+        self.progress(f"values of {graph.computation.name} in the host's memory")
+        for share in SHARES if len(self.graphs.graphs) > 1 else SHARES[:1]:
+            found = self._offloaded(self._held(share), budget + graph.state_bytes, link)
+            if found or self.deadline.passed:
+                return tuple(sorted(found, key=lambda x: (x.extra_seconds, x.nbytes)))
+        return ()
+
+    def _offloaded(self, held: _Held, cap: int, link: HostLink) -> list[SequenceChoice]:
+        graph = self.graphs.entry
+        memory = graph.holding(held.peaks, held.totals)
+        inside = float(memory.seconds.sum()) - self.plain.totals[graph.computation]
+        return [
+            SequenceChoice(
+                made.peak_bytes - graph.state_bytes,
+                max(0.0, made.extra_seconds + inside),
+                {**held.sequences, graph.computation: made.steps},
+            )
+            for made in offloaded(graph, memory, cap, link, self.deadline)
+        ]
 
 
 def _quick_point(graph: BudgetGraph, memory: MemoryGraph, cap: int) -> Point | None:

@@ -11,6 +11,15 @@ from typing import Annotated, Any, Final, TypeVar, cast, get_type_hints
 
 import typer
 
+
+def option(metavar: str | None, meaning: str, *names: str, **rest: Any) -> Any:
+    """Return an option whose default value is not shown, as its meaning says what is usual.
+
+    `metavar` stands for its value, None for a flag; without `names` it is called as its parameter.
+    """
+    return typer.Option(*names, metavar=metavar, help=meaning, show_default=False, **rest)
+
+
 ModuleArgument = Annotated[
     str,
     typer.Argument(
@@ -20,20 +29,8 @@ ModuleArgument = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON for programs.")]
-StageOption = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME",
-        show_default=False,
-        help="input, simplified, layout, fused, scheduled (usual).",
-    ),
-]
-EffortOption = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME", show_default=False, help="How far to search: fast, default, proof."
-    ),
-]
+StageOption = Annotated[str, option("NAME", "input, simplified, layout, fused, scheduled (usual).")]
+EffortOption = Annotated[str, option("NAME", "How far to search: fast, default, proof.")]
 
 
 def _finite(seconds: float | None) -> float | None:
@@ -47,8 +44,7 @@ DeadlineOption = Annotated[
     typer.Option(min=0, metavar="S", callback=_finite, help="Seconds to search for a better plan."),
 ]
 ReoptimizeOption = Annotated[
-    bool,
-    typer.Option("--reoptimize", help="Also a module that is scheduled."),
+    bool, typer.Option("--reoptimize", help="Also a module that is scheduled.")
 ]
 
 
@@ -68,19 +64,10 @@ def size_in_bytes(text: str) -> int:
 MemoryOption = Annotated[
     int | None,
     typer.Option(
-        metavar="SIZE",
-        parser=size_in_bytes,
-        help="Most that a call may need beyond its arguments.",
+        metavar="SIZE", parser=size_in_bytes, help="Most that a call may need beyond its arguments."
     ),
 ]
-TargetOption = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME",
-        show_default=False,
-        help="cpu (default), cpu:avx2, cuda, cuda:sm_90, ...",
-    ),
-]
+TargetOption = Annotated[str, option("NAME", "cpu (default), cpu:avx2, cuda, cuda:sm_90, ...")]
 DumpPassOption = Annotated[
     str,
     typer.Option(
@@ -90,8 +77,7 @@ DumpPassOption = Annotated[
     ),
 ]
 ThreadsOption = Annotated[
-    int | None,
-    typer.Option(min=1, metavar="N", help="Threads of native code; else one per core."),
+    int | None, typer.Option(min=1, metavar="N", help="Threads of native code; else one per core.")
 ]
 
 

@@ -14,6 +14,7 @@ from lowtide.cli.arguments import (
     MemoryOption,
     ModuleArgument,
     ThreadsOption,
+    option,
     taking,
 )
 from lowtide.cli.shapes import ShapesOption, SizesOption
@@ -32,45 +33,33 @@ class _CompileArguments:
 
     module: ModuleArgument
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o", "--output", metavar="FILE", help="Write the executable, which `run` takes."
-        ),
+        Path | None, option("FILE", "Write the executable, which `run` takes.", "-o", "--output")
     ] = None
     memory: MemoryOption = None
     deadline: DeadlineOption = None
     threads: ThreadsOption = None
     dump_to: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Write the module before and after all passes, buffer assignment and memory usage "
-            "report into files that have the names of XLA's dumps, and LLVM IR for each kernel.",
+        option(
+            "DIR",
+            "Write the module before and after all passes, buffer assignment and memory "
+            "usage report into files that have the names of XLA's dumps, and LLVM IR for "
+            "each kernel.",
         ),
     ] = None
     dump_pass_re: DumpPassOption = ""
     target: Annotated[
         str,
-        typer.Option(
-            metavar="NAME",
-            show_default=False,
-            help="cpu (default), cpu:avx2, cuda:sm_90, ...; --aot has more: docs/aot.md.",
-        ),
+        option("NAME", "cpu (default), cpu:avx2, cuda:sm_90, ...; --aot has more: docs/aot.md."),
     ] = "cpu"
     aot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Write an object for C programs instead, and its headers.",
-        ),
+        Path | None, option("DIR", "Write an object for C programs instead, and its headers.")
     ] = None
     name: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="With --aot: the prefix of all names; else `model`."),
+        str | None, option("NAME", "With --aot: the prefix of all names; else `model`.")
     ] = None
     weights_file: Annotated[
-        bool,
-        typer.Option("--weights-file", help="With --aot: constants in a file to be mapped."),
+        bool, option(None, "With --aot: constants in a file to be mapped.", "--weights-file")
     ] = False
     sizes: SizesOption = None
     shapes: ShapesOption = None

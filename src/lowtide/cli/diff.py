@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lowtide.cli.arguments import EffortOption, JsonOption, StageOption, taking
+from lowtide.cli.arguments import EffortOption, JsonOption, StageOption, option, taking
 from lowtide.cli.shapes import ShapesOption, SizesOption
 from lowtide.options import DEFAULT_STAGE
 from lowtide.records import dataclass
@@ -38,14 +38,9 @@ class _DiffArguments:
     shapes: ShapesOption = None
     json: JsonOption = False
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="Write Markdown, for the page of a CI.")
+        bool, option(None, "Write Markdown, for the page of a CI.", "--markdown")
     ] = False
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", show_default=False, help="Draw both plans on a page, side by side."
-        ),
-    ] = None
+    html: Annotated[Path | None, option("FILE", "Draw both plans on a page, side by side.")] = None
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="Parts that are listed.")] = 16
     stage: StageOption = DEFAULT_STAGE
     effort: EffortOption = "default"

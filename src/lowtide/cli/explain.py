@@ -17,6 +17,7 @@ from lowtide.cli.arguments import (
     ReoptimizeOption,
     StageOption,
     TargetOption,
+    option,
     taking,
 )
 from lowtide.cli.explain_plan import ExplainView, explain_plan, take_apart, write_pictures
@@ -52,98 +53,44 @@ class _ExplainArguments:
     json: JsonOption = False
     limit: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Rows of the table, instead of what fits."),
+        option("N", "Rows of the table, instead of what fits.", min=1),
     ] = None
     stage: StageOption = DEFAULT_STAGE
     reoptimize: ReoptimizeOption = False
     effort: EffortOption = "default"
     deadline: DeadlineOption = None
     plan: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Take a plan of the module apart: XLA's, or ours.",
-        ),
+        str | None, option("FILE", "Take a plan of the module apart: XLA's, or ours.")
     ] = None
     no_compile: Annotated[
-        bool,
-        typer.Option(
-            "--no-compile",
-            help="With --plan: only predict what would lower it.",
-        ),
+        bool, option(None, "With --plan: only predict what would lower it.", "--no-compile")
     ] = False
     by: Annotated[
         str,
-        typer.Option(
-            metavar="NAME",
-            show_default=False,
-            help="line (default), function, scope, op, cause, stack.",
-        ),
+        option("NAME", "line (default), function, scope, op, cause, stack."),
     ] = "line"
-    frames: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            show_default=False,
-            help="`user` (default), or `all`: libraries, too.",
-        ),
-    ] = "user"
+    frames: Annotated[str, option("NAME", "`user` (default), or `all`: libraries, too.")] = "user"
     format: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            show_default=False,
-            help="chrome, csv, markdown, memory_viz or perfetto.",
-        ),
+        str | None, option("NAME", "chrome, csv, markdown, memory_viz or perfetto.")
     ] = None
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", metavar="FILE", show_default=False, help="Where --format writes."),
-    ] = None
+    output: Annotated[Path | None, option("FILE", "Where --format writes.", "-o")] = None
     html: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            show_default=False,
-            help="Draw a page, too; with --plan, of both plans.",
-        ),
+        Path | None, option("FILE", "Draw a page, too; with --plan, of both plans.")
     ] = None
     certificate: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            show_default=False,
-            help="Write the proof that no compilation needs less.",
-        ),
+        Path | None, option("FILE", "Write the proof that no compilation needs less.")
     ] = None
     what_if: Annotated[
-        bool,
-        typer.Option("--what-if", help="Plan changes of the program; list those that pay."),
+        bool, option(None, "Plan changes of the program; list those that pay.", "--what-if")
     ] = False
     try_change: Annotated[
-        str | None,
-        typer.Option(
-            "--try",
-            metavar="NAME",
-            show_default=False,
-            help="The report after a change that --what-if names.",
-        ),
+        str | None, option("NAME", "The report after a change that --what-if names.", "--try")
     ] = None
     batch: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ARG:AXIS",
-            show_default=False,
-            help="The batch, where --what-if is not sure of it.",
-        ),
+        str | None, option("ARG:AXIS", "The batch, where --what-if is not sure of it.")
     ] = None
     why_not: Annotated[
-        tuple[str, str] | None,
-        typer.Option(
-            metavar="A B",
-            show_default=False,
-            help="Say only why two instructions are not one kernel.",
-        ),
+        tuple[str, str] | None, option("A B", "Say only why two instructions are not one kernel.")
     ] = None
     target: TargetOption = "cpu"
     devices: DeviceCountOption = None

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import typer
-
 from lowtide.cli.arguments import (
     DeadlineOption,
     EffortOption,
@@ -14,6 +12,7 @@ from lowtide.cli.arguments import (
     ModuleArgument,
     ReoptimizeOption,
     StageOption,
+    option,
     size_in_bytes,
 )
 from lowtide.options import DEFAULT_STAGE
@@ -23,19 +22,15 @@ def fit(
     module: ModuleArgument,
     dim: Annotated[
         str,
-        typer.Option(
-            metavar="NAME=ARGUMENT:AXIS,...",
-            help="The dimension, by one argument that has it or more; what grows with it is found.",
-            show_default=False,
+        option(
+            "NAME=ARGUMENT:AXIS,...",
+            "The dimension, by one argument that has it or more; what grows with it is found.",
         ),
     ],
     limit: Annotated[
         int,
-        typer.Option(
-            metavar="SIZE",
-            parser=size_in_bytes,
-            help="Most memory that one call may take, arguments and all.",
-            show_default=False,
+        option(
+            "SIZE", "Most memory that one call may take, arguments and all.", parser=size_in_bytes
         ),
     ],
     json: JsonOption = False,

@@ -7,22 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lowtide.cli.arguments import option
+
 if TYPE_CHECKING:
     from lowtide.frontend.files import ModuleInput
 
-WholeOption = Annotated[
-    bool,
-    typer.Option("--whole", help="Whole arrays, not one device's."),
-]
+WholeOption = Annotated[bool, typer.Option("--whole", help="Whole arrays, not one device's.")]
 DeviceCountOption = Annotated[
     int | None,
-    typer.Option(
-        "--devices",
-        min=1,
-        metavar="N",
-        show_default=False,
-        help="Devices of a module with shardings; else its num_partitions.",
-    ),
+    option("N", "Devices of a module with shardings; else its num_partitions.", "--devices", min=1),
 ]
 
 

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lowtide.cli.arguments import DumpPassOption, JsonOption, ModuleArgument, StageOption, taking
+from lowtide.cli.arguments import (
+    DumpPassOption,
+    JsonOption,
+    ModuleArgument,
+    StageOption,
+    option,
+    taking,
+)
 from lowtide.cli.shapes import ShapesOption, SizesOption
 from lowtide.records import dataclass
 
@@ -32,31 +39,26 @@ class _OptArguments:
         ),
     ] = ""
     passes_until: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="N", help="Run the first N passes only, to find a wrong one."),
+        int | None, option("N", "Run the first N passes only, to find a wrong one.", min=0)
     ] = None
     stage: StageOption = "input"
     verify: Annotated[
         bool,
-        typer.Option(
-            "--verify",
-            help="Verify the module after each pass, and read the printed text back.",
+        option(
+            None, "Verify the module after each pass, and read the printed text back.", "--verify"
         ),
     ] = False
     dump_to: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Write the module before and after all passes, buffer assignment and memory usage "
-            "report into files that have the names of XLA's dumps.",
+        option(
+            "DIR",
+            "Write the module before and after all passes, buffer assignment and memory "
+            "usage report into files that have the names of XLA's dumps.",
         ),
     ] = None
     dump_pass_re: DumpPassOption = ""
     dot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Draw the graph, for Graphviz; - puts it in place of the text."
-        ),
+        Path | None, option("FILE", "Draw the graph, for Graphviz; - puts it in place of the text.")
     ] = None
     sizes: SizesOption = None
     shapes: ShapesOption = None

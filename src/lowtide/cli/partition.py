@@ -6,9 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from lowtide.cli.arguments import JsonOption, ModuleArgument, size_in_bytes, taking
+from lowtide.cli.arguments import JsonOption, ModuleArgument, option, size_in_bytes, taking
 from lowtide.cli.shapes import ShapesOption, SizesOption
 from lowtide.cli.shard import DevicesOption, partitioned
 from lowtide.records import dataclass
@@ -29,33 +27,30 @@ class _PartitionArguments:
     devices: DevicesOption = None
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the HLO text here."),
+        option("FILE", "Write the HLO text here.", "--output", "-o"),
     ] = None
     overlap: Annotated[
         bool,
-        typer.Option(
+        option(
+            None,
+            "Write it optimized, collectives in halves, in the order of the shortest step.",
             "--overlap",
-            help="Write it optimized, collectives in halves, in the order of the shortest step.",
         ),
     ] = False
     memory: Annotated[
         int | None,
-        typer.Option(
-            metavar="SIZE",
+        option(
+            "SIZE",
+            "Most that a device may hold; else the order of a step may take a tenth more "
+            "than the least.",
             parser=size_in_bytes,
-            help="Most that a device may hold; else the order of a step may take a tenth more than "
-            "the least.",
         ),
     ] = None
     trace: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Write the simulated step, for Perfetto or chrome://tracing."
-        ),
+        Path | None, option("FILE", "Write the simulated step, for Perfetto or chrome://tracing.")
     ] = None
     device: Annotated[
-        str | None,
-        typer.Option("--device", metavar="NAME", help="Whose times: accelerator, x86-server."),
+        str | None, option("NAME", "Whose times: accelerator, x86-server.", "--device")
     ] = None
     sizes: SizesOption = None
     shapes: ShapesOption = None

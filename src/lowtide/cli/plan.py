@@ -13,6 +13,7 @@ from lowtide.cli.arguments import (
     JsonOption,
     ReoptimizeOption,
     StageOption,
+    option,
     size_in_bytes,
     taking,
 )
@@ -58,77 +59,47 @@ class _PlanArguments:
     json: JsonOption = False
     output: Annotated[
         Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="PATH",
-            help="Plan .json .pb .txt; packing .csv; else .json.",
-        ),
+        option("PATH", "Plan .json .pb .txt; packing .csv; else .json.", "-o", "--output"),
     ] = None
     stage: StageOption = DEFAULT_STAGE
     reoptimize: ReoptimizeOption = False
-    assigner: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", show_default=False, help="`arena`, or XLA's, `xla` and `xla1.14`."
-        ),
-    ] = "arena"
+    assigner: Annotated[str, option("NAME", "`arena`, or XLA's, `xla` and `xla1.14`.")] = "arena"
     strategy: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="offsets:NAME or objects:NAME of `lowtide planners`.",
-        ),
+        str | None, option("NAME", "offsets:NAME or objects:NAME of `lowtide planners`.")
     ] = None
-    packing: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Strategy for the arena of a module."),
-    ] = None
+    packing: Annotated[str | None, option("NAME", "Strategy for the arena of a module.")] = None
     compare: Annotated[
-        bool,
-        typer.Option("--compare", help="A table of all strategies, each for --deadline."),
+        bool, option(None, "A table of all strategies, each for --deadline.", "--compare")
     ] = False
     capacity: Annotated[
-        int | None,
-        typer.Option(
-            metavar="SIZE", parser=size_in_bytes, help="Bytes a packing may take, e.g. 1MiB."
-        ),
+        int | None, option("SIZE", "Bytes a packing may take, e.g. 1MiB.", parser=size_in_bytes)
     ] = None
     budget: Annotated[
         int | None,
-        typer.Option(
+        option(
+            "SIZE",
+            "Bytes a plan may take: parts run again to fit.",
             "--budget",
             "--memory",
-            metavar="SIZE",
             parser=size_in_bytes,
-            help="Bytes a plan may take: parts run again to fit.",
         ),
     ] = None
     remat: Annotated[
-        str | None, typer.Option(metavar="NAME", help="How to find what runs again: frontier, xla.")
-    ] = None
-    pareto: Annotated[
-        bool, typer.Option("--pareto", help="Memory against time, and the bound.")
-    ] = False
-    alignment: Annotated[
-        int, typer.Option(min=1, metavar="N", show_default=False, help="Of all offsets, for CSV.")
-    ] = 1
-    target: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="cpu, cuda, cuda:sm_90, ...; of a .tflite: tflm."),
+        option("NAME", "How to find what runs again: frontier, xla."),
+    ] = None
+    pareto: Annotated[bool, option(None, "Memory against time, and the bound.", "--pareto")] = False
+    alignment: Annotated[int, option("N", "Of all offsets, for CSV.", min=1)] = 1
+    target: Annotated[
+        str | None, option("NAME", "cpu, cuda, cuda:sm_90, ...; of a .tflite: tflm.")
     ] = None
     bank: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=SIZE", help="With tflm: memories, fastest first."),
+        list[str] | None, option("NAME=SIZE", "With tflm: memories, fastest first.")
     ] = None
     effort: EffortOption = "default"
     deadline: DeadlineOption = None
-    svg: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Draw it: time across, memory up.")
-    ] = None
-    html: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Draw it on a page to zoom and search in.")
-    ] = None
+    svg: Annotated[Path | None, option("PATH", "Draw it: time across, memory up.")] = None
+    html: Annotated[Path | None, option("PATH", "Draw it on a page to zoom and search in.")] = None
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="Rows of the table.")] = 12
     whole: WholeOption = False
 

@@ -13,20 +13,18 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "lowtide.nnvm/1"
 
-_HEAD_BYTES: Final = 4096
-
 
 def is_nnvm(path: str) -> bool:
     """Return whether a file is a graph of NNVM: its fields tell. Unreadable files are none."""
     from lowtide.frontend.compressed import first_bytes, read_bytes
-    from lowtide.frontend.file_kinds import begins_like_nnvm, looks_like_nnvm
+    from lowtide.frontend.file_kinds import HEAD_BYTES, begins_like_nnvm, looks_like_nnvm
     from lowtide.ir.errors import LowtideError
 
     if not Path(path).is_file():
         return False
     try:
         with Path(path).open("rb") as stream:
-            head = first_bytes(stream, _HEAD_BYTES)
+            head = first_bytes(stream, HEAD_BYTES)
             if head and not head.isspace() and not begins_like_nnvm(head):
                 return False  # Most are large modules, which are read once only.
             stream.seek(0)

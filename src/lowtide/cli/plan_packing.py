@@ -40,29 +40,27 @@ class PackingRequest:
 
 def is_packing(path: str) -> bool:
     """Whether a file is a packing problem: its name or its first line says so."""
+    from lowtide.frontend.file_kinds import HEAD_BYTES
     from lowtide.frontend.packing_csv import looks_like_packing
 
     if path.lower().removesuffix(".xz").removesuffix(".gz").endswith(".csv"):
         return True
     if path == STDIN:
-        return looks_like_packing(_first_of_stdin())
+        return looks_like_packing(_first_of_stdin(HEAD_BYTES))
     if not Path(path).is_file():
         return False
     with Path(path).open("rb") as stream:
-        return looks_like_packing(stream.read(_HEAD_BYTES))
+        return looks_like_packing(stream.read(HEAD_BYTES))
 
 
-_HEAD_BYTES: Final = 4096
-
-
-def _first_of_stdin() -> bytes:
+def _first_of_stdin(count: int) -> bytes:
     """The first bytes of standard input, which are read again by whoever reads all."""
     stream = sys.stdin.buffer
     if isinstance(stream, io.BufferedReader):
-        return stream.peek(_HEAD_BYTES)
+        return stream.peek(count)
     if not stream.seekable():
         return b""
-    head = stream.read(_HEAD_BYTES)
+    head = stream.read(count)
     stream.seek(-len(head), io.SEEK_CUR)
     return head
 

@@ -14,6 +14,7 @@ from lowtide.cli.arguments import (
     ModuleArgument,
     TargetOption,
     ThreadsOption,
+    option,
     taking,
 )
 from lowtide.cli.run_shown import show_runs
@@ -35,64 +36,47 @@ class _RunArguments:
 
     module: ModuleArgument
     inputs: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.npz", help="Arguments in_0, in_1, ... of the parameters."),
+        Path | None, option("FILE.npz", "Arguments in_0, in_1, ... of the parameters.")
     ] = None
-    outputs: Annotated[
-        Path | None, typer.Option(metavar="FILE.npz", help="Save the results out_0, out_1, ...")
-    ] = None
-    seed: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Seed of generated arguments.")
-    ] = None
+    outputs: Annotated[Path | None, option("FILE.npz", "Save the results out_0, out_1, ...")] = None
+    seed: Annotated[int | None, option("N", "Seed of generated arguments.", min=0)] = None
     reference: Annotated[
-        bool, typer.Option("--reference", help="Use the reference evaluator in NumPy.")
+        bool, option(None, "Use the reference evaluator in NumPy.", "--reference")
     ] = False
     arena: Annotated[
-        bool,
-        typer.Option("--arena", help="Run the evaluator inside the plan, and compare."),
+        bool, option(None, "Run the evaluator inside the plan, and compare.", "--arena")
     ] = False
     sanitize: Annotated[
-        bool,
-        typer.Option("--sanitize", help="Check what each step reads, writes, computes."),
+        bool, option(None, "Check what each step reads, writes, computes.", "--sanitize")
     ] = False
     reproducer: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.py", help="Write a test of the fault that --sanitize finds."),
+        Path | None, option("FILE.py", "Write a test of the fault that --sanitize finds.")
     ] = None
     plan: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Run the evaluator in this plan, ours or XLA's."),
+        Path | None, option("FILE", "Run the evaluator in this plan, ours or XLA's.")
     ] = None
     order: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Overlap: sequential, launch or dependency order."),
+        str | None, option("NAME", "Overlap: sequential, launch or dependency order.")
     ] = None
     memory: MemoryOption = None
     deadline: DeadlineOption = None
     threads: ThreadsOption = None
     target: TargetOption = "cpu"
     emulate: Annotated[
-        bool, typer.Option("--emulate", help="Run the kernels of a GPU on this host.")
+        bool, option(None, "Run the kernels of a GPU on this host.", "--emulate")
     ] = False
     repeat: Annotated[
         int, typer.Option(min=1, metavar="N", help="Time N calls after the first.")
     ] = 1
     profile: Annotated[
-        bool, typer.Option("--profile", help="Show the time of each step and its rates.")
+        bool, option(None, "Show the time of each step and its rates.", "--profile")
     ] = False
     trace: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.json", help="Write when each step ran, for Perfetto."),
+        Path | None, option("FILE.json", "Write when each step ran, for Perfetto.")
     ] = None
-    check: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Compare calls: never, first, always."),
-    ] = None
-    trust: Annotated[bool, typer.Option("--trust", help="Run what somebody else compiled.")] = False
-    timeout: Annotated[
-        float,
-        typer.Option(min=0.0, metavar="SECONDS", hidden=True),
-    ] = 300.0
+    check: Annotated[str | None, option("NAME", "Compare calls: never, first, always.")] = None
+    trust: Annotated[bool, option(None, "Run what somebody else compiled.", "--trust")] = False
+    timeout: Annotated[float, typer.Option(min=0.0, metavar="SECONDS", hidden=True)] = 300.0
     sizes: SizesOption = None
     shapes: ShapesOption = None
     signature: SignatureOption = None

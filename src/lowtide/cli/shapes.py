@@ -7,6 +7,8 @@ from typing import Annotated, Final
 
 import typer
 
+from lowtide.cli.arguments import option
+
 _SIZES: Final[ContextVar[dict[str, int]]] = ContextVar("sizes of named dimensions")
 
 
@@ -28,12 +30,8 @@ def _keep_sizes(given: list[str] | None) -> list[str] | None:
 
 SizesOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--dim",
-        metavar="NAME=SIZE",
-        callback=_keep_sizes,
-        show_default=False,
-        help="Size of a dimension that an ONNX model names.",
+    option(
+        "NAME=SIZE", "Size of a dimension that an ONNX model names.", "--dim", callback=_keep_sizes
     ),
 ]
 
@@ -76,39 +74,26 @@ def _keep_signature(given: str | None) -> str | None:
 
 SignatureOption = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "NAME",
+        "Of a SavedModel; serving_default if not given.",
         "--signature",
-        metavar="NAME",
         callback=_keep_signature,
-        show_default=False,
-        help="Of a SavedModel; serving_default if not given.",
     ),
 ]
 ShapesOption = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "INPUT=SIZE,...",
+        "Shape of an input: of ONNX, StableHLO, ...",
         "--shape",
-        metavar="INPUT=SIZE,...",
         callback=_keep_shapes,
-        show_default=False,
-        help="Shape of an input: of ONNX, StableHLO, ...",
     ),
 ]
-VariantOption = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", show_default=False, help="Of NNVM: nnvm, tvm or relay."),
-]
+VariantOption = Annotated[str | None, option("NAME", "Of NNVM: nnvm, tvm or relay.")]
 MatchRangeOption = Annotated[
-    int | None,
-    typer.Option(
-        "--match-range",
-        min=0,
-        metavar="N",
-        show_default=False,
-        help="Of NNVM: by what factor sizes may differ.",
-    ),
+    int | None, option("N", "Of NNVM: by what factor sizes may differ.", "--match-range", min=0)
 ]
 InPlaceOption = Annotated[
-    bool,
-    typer.Option("--no-in-place", help="Of NNVM: outputs take the place of no input."),
+    bool, typer.Option("--no-in-place", help="Of NNVM: outputs take the place of no input.")
 ]

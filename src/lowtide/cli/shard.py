@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lowtide.cli.arguments import DeadlineOption, JsonOption, ModuleArgument, size_in_bytes, taking
+from lowtide.cli.arguments import (
+    DeadlineOption,
+    JsonOption,
+    ModuleArgument,
+    option,
+    size_in_bytes,
+    taking,
+)
 from lowtide.cli.shapes import ShapesOption, SizesOption
 from lowtide.cli.shard_search import bytes_per_second
 from lowtide.records import dataclass
@@ -31,42 +38,39 @@ class _ShardArguments:
     module: ModuleArgument
     devices: DevicesOption = None
     moves: Annotated[
-        bool, typer.Option("--moves", help="Only instructions that send something.")
+        bool,
+        option(None, "Only instructions that send something.", "--moves"),
     ] = False
     mesh: Annotated[
-        str | None,
-        typer.Option(
-            metavar="4x2", help="Search a division over this mesh; names as in data=4,model=2."
-        ),
+        str | None, option("4x2", "Search a division over this mesh; names as in data=4,model=2.")
     ] = None
     memory: Annotated[
         int | None,
-        typer.Option(
-            metavar="SIZE",
+        option(
+            "SIZE",
+            "Search a division that needs at most so much on each device.",
             parser=size_in_bytes,
-            help="Search a division that needs at most so much on each device.",
         ),
     ] = None
     device: Annotated[
-        str | None,
-        typer.Option("--device", metavar="NAME", help="Whose times: accelerator, x86-server."),
+        str | None, option("NAME", "Whose times: accelerator, x86-server.", "--device")
     ] = None
     link: Annotated[
         float | None,
-        typer.Option(
-            metavar="RATE",
+        option(
+            "RATE",
+            "What a device sends, such as 300GB/s; else that of --device.",
             parser=bytes_per_second,
-            help="What a device sends, such as 300GB/s; else that of --device.",
         ),
     ] = None
     deadline: DeadlineOption = None
     output: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "FILE",
+            "Write the module with the shardings of the quickest that is found.",
             "--output",
             "-o",
-            metavar="FILE",
-            help="Write the module with the shardings of the quickest that is found.",
         ),
     ] = None
     sizes: SizesOption = None

@@ -11,6 +11,7 @@ from lowtide.cli.arguments import (
     JsonOption,
     ReoptimizeOption,
     StageOption,
+    option,
     size_in_bytes,
     taking,
 )
@@ -43,25 +44,25 @@ class _VerifyArguments:
         str | None, typer.Argument(metavar="[MODULE]", help=_MODULE_HELP, show_default=False)
     ] = None
     capacity: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="BYTES", help="How high a packing in CSV may be at most."),
+        int | None, option("BYTES", "How high a packing in CSV may be at most.", min=0)
     ] = None
     budget: Annotated[
         int | None,
-        typer.Option(
+        option(
+            "SIZE",
+            "That which the plan of a certificate was made for.",
             "--budget",
             "--memory",
-            metavar="SIZE",
             parser=size_in_bytes,
-            help="That which the plan of a certificate was made for.",
         ),
     ] = None
     stage: StageOption = DEFAULT_STAGE
     reoptimize: ReoptimizeOption = False
     effort: EffortOption = "default"
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many violations to list.")] = (
-        20
-    )
+    limit: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="How many violations to list."),
+    ] = 20
     sizes: SizesOption = None
     shapes: ShapesOption = None
     json: JsonOption = False

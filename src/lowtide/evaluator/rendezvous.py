@@ -1,4 +1,4 @@
-"""The meeting place of devices: one runs at a time, and waits until its group is there."""
+"""The rendezvous of devices: one runs at a time, and waits until its group is there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Arrivals:
 
 @final
 class Rendezvous:
-    """The meeting place of the threads of `devices` devices.
+    """The rendezvous of the threads of `devices` devices.
 
     One thread runs at a time, so that runs are equal. Where all that are left wait for others,
     no one can go on: each raises InvalidModuleError, which says who waits at which collective.

@@ -11,6 +11,17 @@ IDENTIFIER: Final = b"TFL3"
 BYTECODE: Final = b"ML\xefR"
 """The first bytes of MLIR's bytecode."""
 
+HEAD_BYTES: Final = 4096
+"""So many first bytes tell what a file is."""
+
+ZIP: Final = b"PK\x03\x04"
+"""The first bytes of an archive."""
+
+SAVED_MODEL: Final = "saved_model.pb"
+"""The file in the folder of a SavedModel that has its graphs."""
+
+_CONTROL: Final = frozenset(range(32)) - frozenset(b"\t\n\v\f\r")
+
 _TEXTS: Final = (b"module @", b"module attributes", b"module {", b"#loc", b"func.func")
 """How texts of MLIR begin."""
 
@@ -19,6 +30,11 @@ _SPACE: Final = re.compile(rb"(?:\s|//[^\n]*(?:\n|\Z))*")
 
 _MOST_FIELDS: Final = 64
 """Bytes of the list of fields of an export at most."""
+
+
+def looks_binary(data: bytes) -> bool:
+    """Return whether the first bytes have characters that no text has."""
+    return not _CONTROL.isdisjoint(data[:HEAD_BYTES])
 
 
 def looks_like_tflite(data: bytes) -> bool:

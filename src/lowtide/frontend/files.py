@@ -12,6 +12,9 @@ from typing import Any, Final
 from lowtide.frontend.compressed import LIMIT_BYTES, read_bytes
 from lowtide.frontend.dump_directory import find_module
 from lowtide.frontend.file_kinds import (
+    SAVED_MODEL,
+    ZIP,
+    looks_binary,
     looks_like_nnvm,
     looks_like_stablehlo,
     looks_like_tflite,
@@ -26,20 +29,16 @@ from lowtide.records import dataclass
 STDIN: Final = "-"
 """The path that stands for standard input."""
 
-_SAVED_MODEL: Final = "saved_model.pb"
 _COMPRESSIONS: Final = (".xz", ".gz")
 _TEXT_SUFFIXES: Final = (".hlo", ".txt")
 _BINARY_SUFFIXES: Final = (".pb",)
 _ONNX_SUFFIX: Final = ".onnx"
-_CONTROL: Final = frozenset(range(32)) - frozenset(b"\t\n\v\f\r")
-_HEAD_BYTES: Final = 4096
 
-_ZIP: Final = b"PK\x03\x04"
 
 _FOREIGN: Final = (
     (b"\xff\xfe", "this is UTF-16 text"),
     (b"\xfe\xff", "this is UTF-16 text"),
-    (_ZIP, "this is a zip archive"),
+    (ZIP, "this is a zip archive"),
 )
 """How files start that are taken for HLO by mistake, and what they are."""
 
@@ -124,7 +123,7 @@ def read_input(
 def _is_saved_model(name: str) -> bool:
     """Whether a path is that of a SavedModel; of one that cannot be looked at, reading it tells."""
     try:
-        return (Path(name) / _SAVED_MODEL).is_file()
+        return (Path(name) / SAVED_MODEL).is_file()
     except OSError:
         return False
 
@@ -196,7 +195,7 @@ def _parse(data: bytes, file: str, shapes: Mapping[str, Sequence[int]]) -> Modul
 
 def _has_models(data: bytes) -> bool:
     """Whether bytes are an archive with TFLite models."""
-    if not data.startswith(_ZIP):
+    if not data.startswith(ZIP):
         return False
     from lowtide.frontend.tflite.bundle import models_in
 
@@ -220,7 +219,7 @@ def _is_binary(data: bytes, file: str) -> bool:
         return True
     if name.endswith(_TEXT_SUFFIXES):
         return False
-    return not _CONTROL.isdisjoint(data[:_HEAD_BYTES])
+    return looks_binary(data)
 
 
 def _plain_name(file: str) -> str:

@@ -24,6 +24,7 @@ from operator import gt
 from typing import Final
 
 from lowtide.frontend.compressed import first_bytes
+from lowtide.frontend.file_kinds import HEAD_BYTES
 from lowtide.ir import InputError
 from lowtide.ir.suggestions import nearest_name
 from lowtide.records import dataclass
@@ -41,8 +42,6 @@ _SYNONYMS: Final = {
 _TIMES: Final = frozenset({"lower", "upper", "start", "begin", "end"})
 _LIMIT: Final = 1 << 62
 """Numbers, and the sizes of all buffers together, are below, so that sums fit 64 bits."""
-
-_HEAD_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -80,7 +79,7 @@ def looks_like_packing(head: bytes) -> bool:
 
     `head` are its first bytes, which may be compressed.
     """
-    text = first_bytes(BytesIO(head), _HEAD_BYTES).decode("utf-8-sig", "replace")
+    text = first_bytes(BytesIO(head), HEAD_BYTES).decode("utf-8-sig", "replace")
     names = {name.strip() for name in text.lstrip().partition("\n")[0].split(",")}
     return len(names) > 1 and "size" in names and not names.isdisjoint(_TIMES)
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from lowtide.frontend.buffer_assignment_text import TITLE, read_buffer_assignment_text
 from lowtide.frontend.compressed import read_bytes
+from lowtide.frontend.file_kinds import looks_binary
 from lowtide.frontend.files import STDIN
 from lowtide.frontend.hlo_proto import (
     holds_plan,
@@ -104,15 +105,12 @@ def needs_module(data: bytes) -> bool:
 
 def text_in(data: bytes) -> str | None:
     """Return data as text; None for what is binary."""
-    if not _CONTROL.isdisjoint(data[:4096]):
+    if looks_binary(data):
         return None
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         return None
-
-
-_CONTROL: Final = frozenset(range(32)) - frozenset(b"\t\n\v\f\r")
 
 
 def plan_from(data: bytes, file: str, module: Module | None = None) -> PlanFile:

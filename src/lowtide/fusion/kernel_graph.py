@@ -11,7 +11,7 @@ import numpy.typing as npt
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.fusion.kernel_bodies import kernel_of
 from lowtide.fusion.kernels import FusedKernel
-from lowtide.fusion.lives import Change, Lives
+from lowtide.fusion.live_bytes import Change, Lives
 from lowtide.fusion.merge_order import Between, MergeOrder
 from lowtide.fusion.merged_memory import merged_memory
 from lowtide.fusion.order_memory import OrderMemory

@@ -21,7 +21,7 @@ from lowtide.ir.instruction import Instruction
 from lowtide.ir.metadata import NO_METADATA, StackFrames
 from lowtide.ir.module import Module
 from lowtide.ir.opcode import ASYNC, Opcode
-from lowtide.ir.shape import ProgramShape, Shape
+from lowtide.ir.shape import ProgramShape, Shape, index_text
 from lowtide.ir.strings import escape, quote
 from lowtide.ir.traversal import computation_post_order, printed_order
 from lowtide.records import dataclass
@@ -106,13 +106,15 @@ class _Printer:
             parts.append("is_scheduled=true")
         if module.input_output_aliases:
             aliases = [
-                f"{_index(a.output_index)}: ({a.parameter}, {_index(a.parameter_index)}, "
+                f"{index_text(a.output_index)}: ({a.parameter}, {index_text(a.parameter_index)}, "
                 f"{'must-alias' if a.must else 'may-alias'})"
                 for a in module.input_output_aliases
             ]
             parts.append(f"input_output_alias={{ {', '.join(aliases)} }}")
         if module.buffer_donors:
-            donors = [f"({d.parameter}, {_index(d.parameter_index)})" for d in module.buffer_donors]
+            donors = [
+                f"({d.parameter}, {index_text(d.parameter_index)})" for d in module.buffer_donors
+            ]
             parts.append(f"buffer_donor={{ {', '.join(donors)} }}")
         if module.alias_passthrough_params:
             parts.append("alias_passthrough_params=true")
@@ -309,10 +311,6 @@ def _with_wrapped_attributes(start: Instruction) -> Annotations:
 
 def _join(texts: list[str]) -> str:
     return "".join([f", {text}" for text in texts])
-
-
-def _index(index: Iterable[int]) -> str:
-    return "{" + ",".join(map(str, index)) + "}"
 
 
 def sugared_computations(computations: Iterable[Computation]) -> set[Computation]:

@@ -23,7 +23,8 @@ _SEGMENT: Final = struct.Struct("<IIQQQQQQ")
 _IDENTITY: Final = b"\x7fELF\x02\x01"
 _LOADED: Final = 1
 _WRITTEN: Final = 2
-_NOT_NEEDED: Final = 4
+NOT_NEEDED: Final = 4
+"""What `madvise` is told of pages that may go."""
 
 
 def llvm_pages() -> tuple[int, int]:
@@ -40,7 +41,7 @@ def forget_llvm_pages() -> None:
     if nbytes:
         libc = ctypes.CDLL(None)
         libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-        libc.madvise(start, nbytes, _NOT_NEEDED)
+        libc.madvise(start, nbytes, NOT_NEEDED)
 
 
 @cache

@@ -32,9 +32,11 @@ def inner_text(text: str, inlined_lines: int) -> tuple[str, dict[str, int]]:
     take the addresses of their buffers one by one: by name, how many.
     """
     inlined, direct = "", dict[str, int]()
-    if text.count("\n") <= inlined_lines:
+    is_short = text.count("\n") <= inlined_lines
+    text = with_short_vectors(text)  # Long ones, too: what is called once is inlined all the same.
+    if is_short:
         inlined = "alwaysinline "
-        text, direct = with_direct_addresses(with_short_vectors(text))
+        text, direct = with_direct_addresses(text)
     return _DEFINITION.sub(rf"define internal \1 nounwind {inlined}{{", text), direct
 
 

@@ -22,20 +22,14 @@ from lowtide.native import (
 )
 from lowtide.pjrt.blocks import HOMES, BufferStorage, Queue, ResultRecord
 from lowtide.pjrt.native_idle import account, find_home, madvise, munmap
-from lowtide.runtime.cpu.pages import HUGE_PAGE
-
-READ_WRITE: Final = 3
-PRIVATE: Final = 0x22
-"""Pages that are to be written: the system refuses at once what it plainly has not."""
-
-UNRESERVED: Final = 0x4022
-"""Addresses only, for pages that move there from an arena."""
-
-KEEP_PLACE: Final = 7
-"""What `mremap` is asked for: a move to a fixed place, which leaves the old one mapped."""
-
-MAY_BE_HUGE: Final = 14
-"""What `madvise` is told of pages that may be huge ones."""
+from lowtide.runtime.cpu.pages import (
+    HUGE_PAGE,
+    KEEP_PLACE,
+    MAY_BE_HUGE,
+    PRIVATE,
+    READ_WRITE,
+    UNRESERVED,
+)
 
 NO_MEMORY: Final = -1
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from lowtide.llvm.file_pages import NOT_NEEDED
 from lowtide.native import (
     ACQUIRE,
     I32,
@@ -33,9 +34,6 @@ these from the file again as to give so many new ones."""
 
 SLACK_SHIFT: Final = 5
 """One part in so many powers of two of the most that was in use may be resident beyond it."""
-
-NOT_NEEDED: Final = 4
-"""What `madvise` is told of pages that may go."""
 
 
 @external

@@ -47,7 +47,7 @@ from lowtide.pjrt.native_homes import refill, settle_in, take_over
 from lowtide.pjrt.native_idle import account, forget_code
 from lowtide.pjrt.native_objects import ALIVE, DELETED, lock, release_block, storage_of, unlock
 from lowtide.runtime.cpu.entry import Fill
-from lowtide.runtime.cpu.looking import monotonic_time
+from lowtide.runtime.cpu.signals import monotonic_time
 
 LINE: Final = 64
 """What the address of a result is a multiple of."""

@@ -113,6 +113,10 @@ class LevelSearch:
             if level.sequence is not None:
                 yield level.sequence
 
+    def within(self, cap: int) -> Int64Array | None:
+        """Return the best sequence of at most `cap` bytes found at once, None without one."""
+        return self._quick(cap, []).sequence if self._bounds.least_bytes <= cap else None
+
     def _starts(self, orders: Orders[Int64Array]) -> list[Int64Array]:
         """The orders, that of creation, and those settled near them, each once.
 

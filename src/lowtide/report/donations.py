@@ -103,3 +103,11 @@ def _maker(instruction: Instruction, index: ShapeIndex) -> tuple[Instruction, Sh
             instruction = instruction.operands[0]
         else:
             return instruction, index
+
+
+def argument_name(name: str) -> str:
+    """Return the argument of the user's function that a leaf such as `state.params['w']` is in."""
+    for i, character in enumerate(name):
+        if character in "[." and i:
+            return name[:i]
+    return name

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from lowtide.ir.shape import HOST_MEMORY
 from lowtide.report.blame import user_frame
 from lowtide.report.copies import NeededCopy
-from lowtide.report.donations import DonationOutcome, DonationVerdict
+from lowtide.report.donations import DonationOutcome, DonationVerdict, argument_name
 from lowtide.report.drawing import Paint, bar, elide, in_lines, whole_or_short
 from lowtide.report.memory import ComputationMemory, Ladder, MemoryReport, SpaceMemory
 from lowtide.report.peak import CauseKind
@@ -244,7 +244,7 @@ class Screen:
         """
         savings: dict[str, int] = {}
         for saving in self.report.donations:
-            root = _argument_name(saving.name)
+            root = argument_name(saving.name)
             savings[root] = savings.get(root, 0) + saving.nbytes
         buffers = self.report.peak.buffers
         waiting = sum([x.nbytes for x in buffers if x.cause is CauseKind.NOT_DONATED])
@@ -442,14 +442,6 @@ def _above(figure: int, least: int) -> str:
         return "unproven"
     excess = 100 * (figure - least) / least
     return f"+{excess:.0f}% at most" if excess >= 10 else f"+{max(excess, 0.1):.1f}%"
-
-
-def _argument_name(name: str) -> str:
-    """The argument that a leaf such as `state.params['w']` belongs to."""
-    for i, character in enumerate(name):
-        if character in "[." and i:
-            return name[:i]
-    return name
 
 
 def _sentence(caveat: str) -> str:

@@ -83,10 +83,10 @@ class LeftOut:
 class WhatIf:
     """The changes that pay, best first, of a program that takes `seconds` a run by the model.
 
-    `useless` names those that were planned and do not pay, `left_out` are those for which too
-    little time or work was left, most bytes by their estimates first, `impossible` those that
-    cannot be made, with the reason. `question` is what the user has to say for further changes, or
-    "".
+    `useless` names those that were planned and do not pay, among them budgets whose plan keeps to a
+    smaller one that is listed. `left_out` are those for which too little time or work was left,
+    most bytes by their estimates first, `impossible` those that cannot be made, with the reason.
+    `question` is what the user has to say for further changes, or "".
     """
 
     seconds: float

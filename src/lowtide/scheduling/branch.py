@@ -115,7 +115,7 @@ def _pair(state: Narrowed, order: Array, target: int) -> tuple[int, int]:
                 best, best_gain = (other, node), gain
         if best_gain[0] > target:
             break
-    return best if best is not None else _any_pair(bench, order, target)
+    return best if best is not None else _any_pair(bench, order)
 
 
 def _candidates(bench: Workbench, order: Array, place: int, target: int) -> list[int]:
@@ -152,7 +152,7 @@ def _if_before(bench: Workbench, node: int, other: int, target: int) -> tuple[in
     return (value, value + cost) if inside else (value + cost, value)
 
 
-def _any_pair(bench: Workbench, order: Array, target: int) -> tuple[int, int]:
+def _any_pair(bench: Workbench, order: Array) -> tuple[int, int]:
     """Two nodes that may run in either order, one at the highest step for which there is one."""
     profile = bench.stretches.profile(order)
     for place in np.argsort(-profile, kind="stable").tolist():

@@ -55,6 +55,8 @@ class Deadline:
         """Whether so many seconds are left before it."""
         if self.was_interrupted:
             return False
+        if self.is_timed and self._guard is not None and process_time() + seconds > self._guard:
+            return False
         return self._end is None or monotonic() + seconds <= self._end
 
     def remarks(self) -> list[str]:

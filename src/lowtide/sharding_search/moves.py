@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from lowtide.sharding_search.division import Division
 from lowtide.sharding_search.strategies import Arrays
@@ -36,28 +36,34 @@ def _changes(
         yield division.undivided(one.places)
     for axis in axes:
         for one in arrays.classes:
-            freed = division
-            for leaf in dict.fromkeys([leaf for leaf, _ in one.places]):
-                freed = freed.without(leaf, axis)
+            freed = _without(division, [leaf for leaf, _ in one.places], axis)
             yield arrays.with_class(freed, one, (axis,))
             yield arrays.with_class(division, one, (axis,))
     for own in kinds:
         for axis in axes:
-            freed = division
-            for leaf in own:
-                freed = freed.without(leaf, axis)
+            freed = _without(division, own, axis)
             yield arrays.spread(division, own, (axis,))
             yield freed
-            for dimension in range(len(arrays.program.leaves[own[0]].sizes)):
-                moved = freed
-                for leaf in own:
-                    place = (leaf, dimension)
-                    moved = moved.given(arrays.program.mesh, arrays.program.sizes, place, axis)
-                yield moved
+            yield from _given(arrays, freed, own, axis)
     for axis in axes:
-        bare = division
-        for leaf in range(len(arrays.program.leaves)):
-            bare = bare.without(leaf, axis)
+        bare = _without(division, range(len(arrays.program.leaves)), axis)
         yield bare
         for one in arrays.classes:
             yield arrays.with_class(bare, one, (axis,))
+
+
+def _without(division: Division, leaves: Iterable[int], axis: int) -> Division:
+    """Return a division in which an axis splits none of some leaves."""
+    for leaf in dict.fromkeys(leaves):
+        division = division.without(leaf, axis)
+    return division
+
+
+def _given(arrays: Arrays, division: Division, leaves: list[int], axis: int) -> Iterator[Division]:
+    """Yield a division for each dimension of some leaves that an axis may split in all of them."""
+    program = arrays.program
+    for dimension in range(len(program.leaves[leaves[0]].sizes)):
+        moved = division
+        for leaf in leaves:
+            moved = moved.given(program.mesh, program.sizes, (leaf, dimension), axis)
+        yield moved

@@ -125,7 +125,7 @@ def _candidates(q: Question) -> Iterator[FactorAxes]:
     yield {}
     for count in range(1, len(chosen) + 1):
         for order in itertools.permutations(chosen, count):
-            joined = legal_axes(q.rule, q.grid, _joined(q, order))
+            joined = legal_axes(q.rule, q.grid, _joined(order))
             yield joined
             if lost:
                 yield legal_axes(q.rule, q.grid, _with_lost(q, joined, lost))
@@ -133,7 +133,7 @@ def _candidates(q: Question) -> Iterator[FactorAxes]:
         yield legal_axes(q.rule, q.grid, _with_lost(q, {}, lost))
 
 
-def _joined(q: Question, order: Sequence[FactorAxes]) -> dict[int, tuple[int, ...]]:
+def _joined(order: Sequence[FactorAxes]) -> dict[int, tuple[int, ...]]:
     joined: dict[int, tuple[int, ...]] = {}
     taken: set[int] = set()
     for axes in order:

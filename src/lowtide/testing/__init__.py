@@ -1,4 +1,1 @@
-"""Tools for tests: checks of passes, random modules, tolerances.
-
-`modules` needs Hypothesis, which the extra `test` installs; the rest does not.
-"""
+"""Tools with which users test their passes and rules: before and after as texts, and values."""

@@ -1,4 +1,7 @@
-"""Products that share an operand made one product, where that takes no more memory."""
+"""Products that share an operand made one product, where that takes no more memory.
+
+No stage runs this pass: it is there for pipelines that name it.
+"""
 
 from __future__ import annotations
 

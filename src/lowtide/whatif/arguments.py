@@ -7,10 +7,10 @@ from functools import partial
 from typing import Final
 
 from lowtide import compiler
-from lowtide.autopsy.remedies import argument_name
 from lowtide.compiler import ModulePlan
 from lowtide.ir import ElementType, Instruction, Module, Opcode, Shape
 from lowtide.ir.shape import HOST_MEMORY
+from lowtide.report.donations import argument_name
 from lowtide.whatif.baseline import Baseline
 from lowtide.whatif.change import ImpossibleChangeError, ProgramChange
 from lowtide.whatif.editing import read_instead, replace_output, set_parameter_shape

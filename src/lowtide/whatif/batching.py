@@ -8,12 +8,12 @@ from itertools import groupby
 from typing import Final
 
 from lowtide import compiler
-from lowtide.autopsy.remedies import argument_name
 from lowtide.compiler import ModulePlan
 from lowtide.fitting.batch import Axis, axis_text
 from lowtide.fitting.dimensions import NamedDimension, SpecializedError, module_leaves
 from lowtide.fitting.resizing import ResizableModule
 from lowtide.ir import Module
+from lowtide.report.donations import argument_name
 from lowtide.whatif.baseline import Baseline
 from lowtide.whatif.change import ImpossibleChangeError, ProgramChange, Weight
 

@@ -8,9 +8,9 @@ from functools import partial
 from lowtide import compiler
 from lowtide.analysis.donation import Donation, aliases, possible_donations
 from lowtide.autopsy.compilers import alias_entries
-from lowtide.autopsy.remedies import argument_name
 from lowtide.compiler import ModulePlan
 from lowtide.ir import Instruction, Module
+from lowtide.report.donations import argument_name
 from lowtide.whatif.baseline import Baseline
 from lowtide.whatif.change import ImpossibleChangeError, ProgramChange
 

@@ -148,7 +148,11 @@ class _Search:
             else:
                 useless.append(change.name)
         outcomes = []
+        tightest = _tightest_budgets(found)
         for change, outcome in sorted(found, key=lambda x: x[1].rank):
+            if _is_budget(change) and tightest[_figures(outcome)] is not change:
+                useless.append(change.name)
+                continue
             checked = self.as_written(change, outcome)
             if self.pays(checked):
                 outcomes.append(checked)
@@ -203,6 +207,23 @@ class _Search:
         if outcome.saved_bytes * _LEAST_SHARE < self.base.report.total_bytes:
             return False
         return outcome.saved_bytes > 0 and outcome.extra_seconds <= _LONGEST * self.base.seconds
+
+
+def _is_budget(change: ProgramChange) -> bool:
+    return change.weight is Weight.BUDGET
+
+
+def _figures(outcome: ChangeOutcome) -> tuple[int, float]:
+    return outcome.arena_bytes, outcome.extra_seconds
+
+
+def _tightest_budgets(
+    found: Sequence[tuple[ProgramChange, ChangeOutcome]],
+) -> dict[tuple[int, float], ProgramChange]:
+    """Return the smallest budget of those that one plan keeps to, by the figures of the plan."""
+    budgets = [(change, outcome) for change, outcome in found if _is_budget(change)]
+    budgets.sort(key=lambda x: x[0].estimate or 0)
+    return {_figures(outcome): change for change, outcome in budgets}
 
 
 def _outcome(base: Baseline, change: ProgramChange, plan: ModulePlan) -> ChangeOutcome:

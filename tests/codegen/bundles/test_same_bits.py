@@ -16,12 +16,12 @@ from tests.codegen.bundles.programs import (
     without_bundles,
 )
 from tests.native.test_random_modules import RECIPES, reads_bits
+from tests.random_modules import random_module
+from tests.random_modules.recipe import COMMON_TYPES, Recipe
 
 from lowtide.ir.errors import InputError, UnsupportedOpError
 from lowtide.ir.thunk import BundleThunk, ConditionalThunk, WhileThunk, all_thunks
 from lowtide.testing.check_pass import seeded_arguments
-from lowtide.testing.generation import random_module
-from lowtide.testing.generation.recipe import COMMON_TYPES, Recipe
 
 LOOPS = Recipe(
     ("loops", "branches", "in place", "calls", "elementwise", "indexing", "reduction", "sorting"),

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-
-from lowtide.testing.conformance import run_native
+from tests.ways_to_run import run_native
 
 
 @pytest.mark.parametrize("type_", ["s8", "u8", "s16", "pred"])

@@ -4,6 +4,7 @@ import gc
 
 import numpy as np
 import pytest
+from tests.random_modules import MEMORY, random_module
 from tests.runtime.cpu.handmade import ADD, UNIT, Draft, kernel
 
 import lowtide
@@ -26,7 +27,6 @@ from lowtide.runtime.cpu.own_results import with_own_results
 from lowtide.runtime.cpu.program import Memory
 from lowtide.runtime.cpu.results import MOVED_BYTES, PLACED_BYTES
 from lowtide.testing.check_pass import seeded_arguments
-from lowtide.testing.generation import MEMORY, random_module
 
 
 def assignment_of(

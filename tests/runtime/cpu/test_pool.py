@@ -19,9 +19,9 @@ from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.target import AARCH64, host_target, restricted
 from lowtide.runtime.cpu.call import CallOptions, LinkedExecutable, load
 from lowtide.runtime.cpu.grouping import Stage
-from lowtide.runtime.cpu.looking import CONTROL_WORDS
 from lowtide.runtime.cpu.native import RUNTIME, native
 from lowtide.runtime.cpu.pool import pool_of
+from lowtide.runtime.cpu.signals import CONTROL_WORDS
 from lowtide.runtime.devices.collective_block import CollectiveBlock
 
 LONG = 1e-3

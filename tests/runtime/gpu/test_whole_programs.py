@@ -10,10 +10,10 @@ from benchmarks.gpu_differences import apart
 from tests.evaluator.test_conformance import recorded
 from tests.native.test_programs import PROGRAMS
 from tests.support import needs_shared
+from tests.ways_to_run import run, run_emulated
 
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.printer import to_text
-from lowtide.testing.conformance import run, run_emulated
 
 FEW = ("cond_switch", "dtype_mix", "scatter_gather_batched")
 """Programs of JAX that take little time."""

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from tests.ways_to_run import run_native
 
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Opcode
-from lowtide.testing.conformance import run_native
 from lowtide.transforms.control_flow.unread_loops import remove_unread_loops
 
 STATE = "(f32[4], f32[4], pred[])"

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from tests.ways_to_run import run, run_native
 
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Opcode
-from lowtide.testing.conformance import run, run_native
 from lowtide.transforms.expand.scan import expand_scans
 
 SUM = "sum { p = f32[] parameter(0) q = f32[] parameter(1) ROOT s = f32[] add(p, q) }"

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from tests.random_modules import MEMORY, Recipe, random_module
 from tests.transforms.layout import single_passes, whole_stage
 from tests.transforms.layout.control_flow import PROGRAMS
 from tests.transforms.simplify.cases.notation import body, outside
@@ -17,7 +18,6 @@ from lowtide.passes.pipeline import run_pipeline
 from lowtide.passes.registry import parse_passes
 from lowtide.testing.check_pass import assert_same_values
 from lowtide.testing.check_rule import module_of
-from lowtide.testing.generation import MEMORY, Recipe, random_module
 from lowtide.transforms.layout.forms import rule_of
 from lowtide.transforms.layout.orders import is_movable
 from lowtide.transforms.layout.places import computation_runs

@@ -1,11 +1,11 @@
 """Row-major layouts, with copies where arguments have others."""
 
 import pytest
+from tests.random_modules import MEMORY, random_module
 
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Opcode
 from lowtide.testing.check_pass import check_pass
-from lowtide.testing.generation import MEMORY, random_module
 from lowtide.transforms.layout.row_major import make_row_major
 
 TWO_READERS = """HloModule m, entry_computation_layout={(f32[2,3]{0,1})->f32[2,3]{1,0}}

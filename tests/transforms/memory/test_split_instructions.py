@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from tests.random_modules import FAMILIES, Recipe, random_module
 
 from lowtide.checking.tolerances import assert_values_close
 from lowtide.evaluator import evaluate
@@ -15,7 +16,6 @@ from lowtide.ir.traversal import post_order
 from lowtide.passes import PassError
 from lowtide.passes.registry import parse_passes
 from lowtide.testing.check_pass import assert_same_values, seeded_arguments
-from lowtide.testing.generation import FAMILIES, Recipe, random_module
 from lowtide.transforms.memory.split.alignments import sizes_of
 from lowtide.transforms.memory.split.instructions import split_large_instructions
 from lowtide.transforms.memory.split.loops import run_in_parts

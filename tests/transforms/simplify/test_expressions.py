@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.random_modules import random_module
 
 from lowtide.builder import Builder, BuildError, Op
 from lowtide.evaluator import evaluate
@@ -19,7 +20,6 @@ from lowtide.ir import ElementType, Instruction, Module, Opcode, array_shape
 from lowtide.ir.clone import clone_module
 from lowtide.passes.rewriting import Rewriter, Rule, rewrite
 from lowtide.testing.check_rule import bits, leaves, special_arguments
-from lowtide.testing.generation import random_module
 from lowtide.transforms.simplify import algebraic_simplifier
 from lowtide.transforms.simplify.algebraic_simplifier import rules, simplify
 from lowtide.verifier import verify

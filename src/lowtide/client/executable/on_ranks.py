@@ -147,7 +147,7 @@ def compile_for_ranks(
     except BaseException as error:
         world.agreed({"error": str(error) or type(error).__name__}, _FAILED_SECONDS)
         raise
-    _check_equal(world.agreed(program.fingerprint(module, chosen), timeout_seconds), world)
+    _check_equal(world.agreed(program.fingerprint(module, chosen), timeout_seconds))
     return program
 
 
@@ -166,7 +166,7 @@ def _compiled(module: Module, options: Options, world: World, seconds: float | N
     return RankProgram(parts, compile_module(parts.module, options), world, seconds)
 
 
-def _check_equal(found: Sequence[Document | None], world: World) -> None:
+def _check_equal(found: Sequence[Document | None]) -> None:
     """Raise an error, the same on all ranks, unless all are ready to run the same."""
     missing = [rank for rank, x in enumerate(found) if x is None]
     if missing:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
+from typing import Final
 
 from lowtide.codegen.arrays import Array
 from lowtide.codegen.cpu.division import division
@@ -20,6 +21,9 @@ from lowtide.ir import Instruction, Opcode
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
+
+_WORD: Final = 4
+"""The fewest bytes of elements that lie in registers as they lie in memory."""
 
 
 @dataclass(eq=False, slots=True)
@@ -93,11 +97,34 @@ def vector_elements(
 
 def consecutive(elements: Elements, array: Array, place: Affine, mask: Mask | None) -> Value:
     """Return elements that lie side by side."""
+    found = None if mask is None else _of_whole(elements, array, place)
+    if found is not None:
+        return found
     pointer = elements.address(array, place)
     lanes = elements.lanes
     name = None if mask is None else elements.vectors.mask_lanes(mask, lanes)
     type_ = array.shape.element_type
     return memory.load(elements.function, elements.target, type_, pointer, lanes, name)
+
+
+def _of_whole(elements: Elements, array: Array, place: Affine) -> Value | None:
+    """The lanes of an array of at most one vector, from a known place on, zeros beyond its ends.
+
+    It is None where the array is longer, or the place is not known.
+    The array is loaded whole, so that it may lie in a register between steps of a loop: what a mask
+    selects of a vector that reaches beyond its ends has to come from memory, behind its store.
+    """
+    count, type_ = array.shape.element_count, array.shape.element_type
+    if not 1 < count <= elements.lanes or type_.is_complex or memory.element_bytes(type_) < _WORD:
+        return None
+    first = elements.indices.scalar(place)
+    if not isinstance(first, int):
+        return None
+    fn = elements.function
+    whole = memory.load(fn, elements.target, type_, array.pointer, count)
+    taken = [x if 0 <= x < count else count for x in range(first, first + elements.lanes)]
+    name = fn.shuffle(whole.llvm_type, whole.name, "zeroinitializer", taken)
+    return Value((name,), type_, elements.lanes)
 
 
 def gathered(elements: Elements, array: Array, place: Affine, mask: Mask | None) -> Value:

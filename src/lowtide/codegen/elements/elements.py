@@ -20,7 +20,7 @@ from lowtide.codegen.elements.values import CallFrame, Element, Mask, Request, R
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.value import Value
-from lowtide.ir import Computation, ElementType, Instruction
+from lowtide.ir import Computation, ElementType, Instruction, Shape
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 
@@ -114,7 +114,7 @@ class Elements:
         request: Request | None = Request(instruction, index, mask, frame)
         while True:
             if request is not None:
-                key = request
+                key = request = _wanted(request)
                 found = scopes.known(key)
                 if found is None:
                     stack.append((key, self._rule(request)))
@@ -191,6 +191,29 @@ class Elements:
     def address(self, array: Array, place: Affine) -> str:
         """Return the address of an element, of lane 0 where lanes differ."""
         return element_address(self.function, array, self.indices.scalar(place))
+
+
+def _wanted(request: Request) -> Request:
+    """The request without its mask where one known element is asked for, the same in all lanes.
+
+    What pieces of an array have in common is then computed once, and not once for each piece.
+    """
+    if request.mask is None or not _is_known_place(request.instruction.shape, request.at):
+        return request
+    frame: CallFrame | None = request.frame
+    while frame is not None:
+        if frame.elements:  # They may differ from lane to lane, and end loops in some only.
+            return request
+        frame = frame.parent
+    return request._replace(mask=None)
+
+
+def _is_known_place(shape: Shape, index: Index) -> bool:
+    """Whether an index has no variables and lies within an array."""
+    if not shape.is_array or len(index) != shape.rank:
+        return False
+    places = zip(index, shape.dimensions, strict=True)
+    return all(not x.terms and 0 <= x.constant < size for x, size in places)
 
 
 def _at_once(element: Element) -> Rule:

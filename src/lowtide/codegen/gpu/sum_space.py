@@ -208,7 +208,7 @@ def sum_space(
     reduced = frozenset(sums[0].attributes_as(Dimensions).dimensions)
     sizes = tuple([shape.dimensions[d] for d in order])
     kinds = [d in reduced for d in order]
-    groups = tuple([y for x in groups_of(trial, sizes) for y in _cut(x, kinds, sizes)])
+    groups = tuple([y for x in groups_of(trial, sizes) for y in _cut(x, kinds)])
     lanes = _lanes(trial, prod(sizes[slice(*groups[-1])]))
     return SumSpace(instruction, target, tuple(sums), tuple(order), groups, lanes, trial.lines)
 
@@ -249,9 +249,7 @@ def _order_of(trial: Trial, order: Sequence[int]) -> list[int]:
     return [*apart[:-1], *[d for d in order if not steps[d]], *apart[-1:]]
 
 
-def _cut(
-    group: tuple[int, int], kinds: Sequence[bool], sizes: Sequence[int]
-) -> list[tuple[int, int]]:
+def _cut(group: tuple[int, int], kinds: Sequence[bool]) -> list[tuple[int, int]]:
     """A group cut where kept dimensions and reduced ones meet."""
     first, end = group
     borders = [first, *[d for d in range(first + 1, end) if kinds[d] != kinds[d - 1]], end]

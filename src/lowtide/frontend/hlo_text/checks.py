@@ -165,7 +165,7 @@ _CHECKS: Final[dict[Opcode, Check]] = {
 }
 
 
-def check_computation(lexer: Lexer, computation: Computation, start: int) -> None:
+def check_computation(lexer: Lexer, computation: Computation) -> None:
     """Fail where the parameters are not numbered 0, 1, ... each once."""
     for number, parameter in enumerate(computation.parameters):
         found = parameter.attributes_as(ir.Parameter).number

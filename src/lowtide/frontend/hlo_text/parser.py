@@ -266,7 +266,7 @@ class ModuleParser:
         lexer.expect("}")
         lexer.leave()
         computation.root = root or next(reversed(computation.instructions.values()))
-        check_computation(lexer, computation, start)
+        check_computation(lexer, computation)
 
     def _parse_instruction(self, computation: Computation) -> Instruction:
         lexer = self.lexer

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from lowtide.frontend.file_kinds import SAVED_MODEL
 from lowtide.frontend.graphs.compiler import compile_graph, name_ends
 from lowtide.frontend.graphs.graph import OpGraph
 from lowtide.frontend.tensorflow.bundle import CheckpointBundle
@@ -28,7 +29,6 @@ from lowtide.ir.literal import ELEMENT_TYPES, Array
 from lowtide.ir.suggestions import nearest
 from lowtide.records import dataclass
 
-SAVED_MODEL: Final = "saved_model.pb"
 _DEFAULT: Final = "serving_default"
 
 

@@ -6,17 +6,15 @@ import io
 import zipfile
 from typing import Final
 
+from lowtide.frontend.file_kinds import ZIP
 from lowtide.ir.errors import InputError
-
-_ZIP: Final = b"PK\x03\x04"
-"""The first bytes of an archive."""
 
 _SUFFIX: Final = ".tflite"
 
 
 def models_in(data: bytes) -> list[str]:
     """Return the names of TFLite files in an archive, none for bytes that are no archive."""
-    if not data.startswith(_ZIP):
+    if not data.startswith(ZIP):
         return []
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:

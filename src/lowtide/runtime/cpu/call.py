@@ -18,10 +18,10 @@ from lowtide.runtime.cpu.entry import Fill
 from lowtide.runtime.cpu.frame import Frame
 from lowtide.runtime.cpu.handover import Recycled, new_array, refill, taken_over
 from lowtide.runtime.cpu.launch import LaunchPlan, launch_plan
-from lowtide.runtime.cpu.looking import PARTICIPANT
 from lowtide.runtime.cpu.profile import Span, new_record, spans
 from lowtide.runtime.cpu.program import NativeProgram, Structure, nested
 from lowtide.runtime.cpu.results import Made, reshaped
+from lowtide.runtime.cpu.signals import PARTICIPANT
 from lowtide.runtime.cpu.slow_path import opened, prepared, run
 from lowtide.runtime.devices.native_rendezvous import UNMET
 from lowtide.runtime.devices.rendezvous import participant_for, rendezvous_error

@@ -23,7 +23,7 @@ from lowtide.native import (
     offset,
     size_of,
 )
-from lowtide.runtime.cpu.looking import ControlRecord, release_lock, take_lock
+from lowtide.runtime.cpu.signals import ControlRecord, release_lock, take_lock
 from lowtide.runtime.cpu.walker import run
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from lowtide.records import dataclass
 from lowtide.runtime.cpu.arena import Arena, ArenaPlan
 from lowtide.runtime.cpu.entry import CONTEXT_WORDS
-from lowtide.runtime.cpu.looking import CONTROL_WORDS
+from lowtide.runtime.cpu.signals import CONTROL_WORDS
 
 Words = npt.NDArray[np.int64]
 

@@ -21,8 +21,8 @@ from lowtide.runtime.cpu.arena import Arena, ArenaPlan
 from lowtide.runtime.cpu.arguments import alignment, is_row_major
 from lowtide.runtime.cpu.binding import Binding
 from lowtide.runtime.cpu.frame import UNREAD, Frame, FramePlan
-from lowtide.runtime.cpu.looking import RELEASE, THREAD_STATE
 from lowtide.runtime.cpu.results import Made
+from lowtide.runtime.cpu.signals import RELEASE, THREAD_STATE
 
 _NATIVE: Final = (KernelThunk, CopyThunk, WhileThunk, ConditionalThunk, BundleThunk)
 """The steps that run without Python."""

@@ -16,7 +16,7 @@ from lowtide.llvm.objects import compiled_unit
 from lowtide.llvm.target import Target, host_target
 from lowtide.native import NativeUnit
 from lowtide.runtime.cpu.entry import entry, unlocked
-from lowtide.runtime.cpu.looking import STATE_WORDS, THREAD_STATE
+from lowtide.runtime.cpu.signals import STATE_WORDS, THREAD_STATE
 from lowtide.runtime.cpu.team import dismiss, take, worker
 from lowtide.runtime.cpu.walker import copy
 from lowtide.runtime.devices.native_rendezvous import (

@@ -17,14 +17,22 @@ HUGE_PAGE: Final = 1 << 21
 """The size of a huge page, by which stretches of memory are aligned that have one."""
 
 _FAILED: Final = ctypes.c_void_p(-1).value
-_PROTECTION: Final = mmap.PROT_READ | mmap.PROT_WRITE
-_PRIVATE: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-_NO_RESERVE: Final = 0x4000
+READ_WRITE: Final = mmap.PROT_READ | mmap.PROT_WRITE
+PRIVATE: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+"""Pages that are to be written: the system refuses at once what it plainly has not."""
+
+UNRESERVED: Final = PRIVATE | 0x4000
+"""Addresses only, for pages that move there."""
+
 _FIXED: Final = 0x10
-_MAY_MOVE: Final = 1
-_MOVE_FIXED: Final = 2
-_KEEP: Final = 4
-_HUGE: Final = 14
+_MOVE: Final = 3
+"""What `mremap` is asked for: a move to a fixed place."""
+
+KEEP_PLACE: Final = _MOVE | 4
+"""The same, which leaves the old place mapped."""
+
+MAY_BE_HUGE: Final = 14
+"""What `madvise` is told of pages that may be huge ones."""
 
 
 class OutOfMemoryError(LowtideError, MemoryError):
@@ -58,11 +66,11 @@ def take(nbytes: int, *, huge: bool) -> int:
     pages. Raises OutOfMemoryError.
     """
     if nbytes < HUGE_PAGE:
-        return _map(None, nbytes, 0)
+        return _map(None, nbytes, PRIVATE)
     address = reserve(nbytes, 0)
-    _map(address, nbytes, _FIXED)
+    _map(address, nbytes, PRIVATE | _FIXED)
     if huge:
-        _libc().madvise(address, nbytes, _HUGE)
+        _libc().madvise(address, nbytes, MAY_BE_HUGE)
     return address
 
 
@@ -72,9 +80,9 @@ def reserve(nbytes: int, remainder: int) -> int:
     Less than a huge page lies anywhere. Raises OutOfMemoryError.
     """
     if nbytes < HUGE_PAGE:
-        return _map(None, nbytes, _NO_RESERVE)
+        return _map(None, nbytes, UNRESERVED)
     given = nbytes + HUGE_PAGE
-    start = _map(None, given, _NO_RESERVE)
+    start = _map(None, given, UNRESERVED)
     address = start + (remainder - start) % HUGE_PAGE
     if address > start:
         give(start, address - start)
@@ -89,14 +97,14 @@ def move(address: int, nbytes: int, target: int, *, keep: bool) -> bool:
 
     With `keep` new bytes, all 0, are left where they were, at no moment free for others to take.
     """
-    flags = _MAY_MOVE | _MOVE_FIXED | (_KEEP if keep else 0)
+    flags = KEEP_PLACE if keep else _MOVE
     return bool(_libc().mremap(address, nbytes, nbytes, flags, target) != _FAILED)
 
 
 @cache
 def can_move() -> bool:
     """Whether the system moves pages and keeps the place where they were (Linux 5.7 and later)."""
-    source, target = _map(None, PAGE, 0), _map(None, PAGE, 0)
+    source, target = _map(None, PAGE, PRIVATE), _map(None, PAGE, PRIVATE)
     moved = move(source, PAGE, target, keep=True)
     give(source, PAGE)
     give(target, PAGE)
@@ -116,7 +124,7 @@ def resident(address: int, nbytes: int) -> int:
 
 
 def _map(address: int | None, nbytes: int, flags: int) -> int:
-    found = _libc().mmap(address, nbytes, _PROTECTION, _PRIVATE | flags, -1, 0)
+    found = _libc().mmap(address, nbytes, READ_WRITE, flags, -1, 0)
     if found in (_FAILED, None):
         reason = os.strerror(ctypes.get_errno())
         raise OutOfMemoryError(f"{nbytes} bytes of memory are not to be had: {reason}")

@@ -33,7 +33,7 @@ from lowtide.native import (
     round_as_before,
     round_to_nearest,
 )
-from lowtide.runtime.cpu.looking import (
+from lowtide.runtime.cpu.signals import (
     INTERRUPTED,
     ControlRecord,
     RunState,

@@ -28,7 +28,7 @@ from lowtide.native import (
     native,
     on_stack,
 )
-from lowtide.runtime.cpu.looking import LOOK_WORK, ClockTime, RunState, look, monotonic_time
+from lowtide.runtime.cpu.signals import LOOK_WORK, ClockTime, RunState, look, monotonic_time
 from lowtide.runtime.devices.block import (
     BY_DEADLOCK,
     BY_PYTHON,

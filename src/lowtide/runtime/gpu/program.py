@@ -36,7 +36,7 @@ class GpuProgram:
 
     @property
     def first_collective(self) -> str:
-        """The name of the first instruction that needs a meeting of all devices, or ""."""
+        """The name of the first instruction that needs a rendezvous of all devices, or ""."""
         return next((x.name for x in collective_thunks(self.thunks)), "")
 
     def ptx(self) -> str:

@@ -84,6 +84,7 @@ def square(types: tuple[str, str, str], m: int, n: int, k: int, order: str = "mk
     return text_of(types, (lhs, rhs), {"m": m, "n": n, "k": k, "b": 3})
 
 
+DOUBLES = ("f64", "f64", "f64")
 F32 = ("f32", "f32", "f32")
 
 
@@ -186,6 +187,58 @@ def test_large_columns_are_read_in_strips(
         assert any(x.name.startswith("strip_") for x in kernel.plan.emit().functions)
 
 
+@pytest.mark.parametrize("target", ["native", "avx2"])
+@pytest.mark.parametrize(
+    ("m", "n", "k", "types"),
+    [
+        (5, 530, 203, F32),
+        (8, 1003, 301, F32),
+        (9, 513, 1024, F32),
+        (33, 700, 512, F32),
+        (64, 129, 831, DOUBLES),
+        (7, 811, 333, ("f16", "f32", "f32")),
+    ],
+)
+def test_columns_are_held_while_rows_pass_by(
+    m: int, n: int, k: int, types: tuple[str, str, str], target: str
+) -> None:
+    """Odd rows, ends of strips that fill no vector, ends of k that are no group, rows far apart."""
+    for order in ("mk,kn", "km,kn"):
+        kernel = check(square(types, m, n, k, order), target=TARGETS[target], factor=3)
+        assert any(x.name.startswith("strip_") for x in kernel.plan.emit().functions)
+        assert not any(x.name.startswith("pack_rows") for x in kernel.plan.emit().functions) or (
+            types[0] == "f16"
+        )
+
+
+@pytest.mark.parametrize("target", ["native", "avx2"])
+@pytest.mark.parametrize("types", [F32, DOUBLES, ("bf16", "f32", "f32")])
+def test_far_rows_are_packed_tile_by_tile(types: tuple[str, str, str], target: str) -> None:
+    """Tiles of two heights in several blocks of rows and of k, which end early on all sides."""
+    kernel = check(square(types, 2099, 203, 531, "km,kn"), target=TARGETS[target], factor=3)
+    assert any(x.name == "pack_rows" for x in kernel.plan.emit().functions)
+
+
+@pytest.mark.parametrize("target", ["native", "avx2"])
+@pytest.mark.parametrize(
+    ("m", "n", "k", "types"),
+    [(13, 203, 901, F32), (27, 45, 333, F32), (61, 100, 517, F32), (19, 50, 777, DOUBLES)],
+)
+def test_rows_in_several_tiles_along_k(
+    m: int, n: int, k: int, types: tuple[str, str, str], target: str
+) -> None:
+    """Tiles of two heights; spans and ends of k that fill no vector; rows packed or not."""
+    for order in ("mk,nk", "km,nk"):
+        kernel = check(square(types, m, n, k, order), target=TARGETS[target], factor=3)
+        packed = any(x.name.startswith("pack_") for x in kernel.plan.emit().functions)
+        assert packed == (order == "km,nk") or m > 32
+
+
+def test_held_columns_have_work_for_threads() -> None:
+    for n, k in ((256, 4096), (768, 3072), (3072, 768)):
+        assert check(square(F32, 8, n, k), factor=3).phases[0].units > 1
+
+
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 2048, 512), (1, 3001, 768), (2, 1024, 900)])
 def test_few_rows_take_no_scratch(m: int, n: int, k: int) -> None:
     """The sums of a strip lie on the stack; k is not cut where columns are."""
@@ -278,8 +331,9 @@ def test_columns_with_k_between_them_are_vectors_where_they_lie(rest: str, targe
     assert not any(x.name.startswith("tile_1x") for x in kernel.plan.emit().functions)
 
 
-def test_strips_of_several_matrices() -> None:
-    kernel = check(text_of(F32, ("bmk", "bkn"), {"b": 3, "m": 2, "n": 600, "k": 500}))
+@pytest.mark.parametrize("m", [2, 6])
+def test_strips_of_several_matrices(m: int) -> None:
+    kernel = check(text_of(F32, ("bmk", "bkn"), {"b": 3, "m": m, "n": 600, "k": 500}))
     assert any(x.name.startswith("strip_") for x in kernel.plan.emit().functions)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, without_pairs
 from lowtide.codegen.cpu.contraction.finishing import Epilogue
 from lowtide.codegen.cpu.contraction.geometry import Geometry
-from lowtide.codegen.cpu.contraction.inner import MOST_ROWS
+from lowtide.codegen.cpu.contraction.inner_scheme import SWAPPED_ROWS
 from lowtide.codegen.cpu.contraction.matrix_tile import MOST, SIDE
 from lowtide.codegen.cpu.contraction.operands import OperandSide
 from lowtide.codegen.cpu.contraction.scheme import (
@@ -21,6 +21,7 @@ from lowtide.codegen.cpu.contraction.scheme import (
     with_fewer_rows,
 )
 from lowtide.codegen.cpu.contraction.tiles import PanelCost, RegisterTile, best_tiles
+from lowtide.codegen.cpu.fetching import has_halved_vectors
 from lowtide.llvm.target import Target
 
 DIRECT_ROWS: Final = 64
@@ -43,8 +44,11 @@ second one: what a tile has read is gone when the next tile of rows reads it."""
 DIRECT_TILES: Final = 3
 """Tiles of rows for which columns are read as they lie all the same."""
 
-FAR_BYTES: Final = 3072
+FAR_BYTES: Final = 2048
 """Steps of k so far apart fall into few lines of a second cache, each of them in another page."""
+
+SLOW_FAR_BYTES: Final = 8192 + 1
+"""The same where products of the widest vectors take two turns: lines come in time for them."""
 
 FEW_STEPS: Final = 128
 """Steps of k that do so without harm."""
@@ -71,7 +75,7 @@ def is_better_swapped(shape: Geometry, rows: OperandSide) -> bool:
     """
     if shape.n >= shape.m or not rows.lies_along_k:
         return shape.n == 1 < shape.m
-    if shape.n > MOST_ROWS:
+    if shape.n > SWAPPED_ROWS:
         return False
     return shape.n == 1 or shape.k * (16 - shape.n) > 160 * shape.n
 
@@ -102,7 +106,7 @@ def blocked_schemes(
         tiles = _tiles(shape, own, rows, target, is_packed=is_packed)
         if way is ColumnUnits.PANELS:
             tiles = [x for x in tiles if x.columns % columns.panel == 0]
-        rows_way = _packed_way(rows) if packs_rows else _rows_way(own, rows, shape)
+        rows_way = _packed_way(own, rows) if packs_rows else _rows_way(own, rows, shape, target)
         if rank < len(tiles):
             has_finish = not (finish.is_plain(own) and finish.lies_as(shape))
             scheme = scheme_of(shape, own, tiles[rank], rows_way, way, has_finish)
@@ -184,15 +188,19 @@ def _lanes(shape: Geometry, how: Arithmetic, target: Target) -> int:
     return lanes
 
 
-def _rows_way(how: Arithmetic, rows: OperandSide, shape: Geometry) -> RowUnits:
-    return RowUnits.IN_PLACE if _is_fit_in_place(how, rows, shape) else _packed_way(rows)
+def _rows_way(how: Arithmetic, rows: OperandSide, shape: Geometry, target: Target) -> RowUnits:
+    return (
+        RowUnits.IN_PLACE if _is_fit_in_place(how, rows, shape, target) else _packed_way(how, rows)
+    )
 
 
-def _packed_way(rows: OperandSide) -> RowUnits:
-    return RowUnits.ALONG_K if rows.lies_along_k else RowUnits.ACROSS
+def _packed_way(how: Arithmetic, rows: OperandSide) -> RowUnits:
+    if rows.lies_along_k:
+        return RowUnits.ALONG_K
+    return RowUnits.IN_TILES if how.group == how.planes == 1 else RowUnits.ACROSS
 
 
-def _is_fit_in_place(how: Arithmetic, rows: OperandSide, shape: Geometry) -> bool:
+def _is_fit_in_place(how: Arithmetic, rows: OperandSide, shape: Geometry, target: Target) -> bool:
     """Whether units of rows can be read one by one where they lie, and are not too far apart."""
     if not rows.is_plain(how) or rows.view is None:
         return False
@@ -203,4 +211,5 @@ def _is_fit_in_place(how: Arithmetic, rows: OperandSide, shape: Geometry) -> boo
         whole = how.group * (SIDE if how.is_tiled else 1)
         return along == 1 and shape.k % whole == 0
     apart = along * rows.type.nbytes
-    return apart < FAR_BYTES or shape.k <= FEW_STEPS or shape.m <= DIRECT_ROWS
+    far = SLOW_FAR_BYTES if has_halved_vectors(target) else FAR_BYTES
+    return apart < far or shape.k <= FEW_STEPS or shape.m <= DIRECT_ROWS

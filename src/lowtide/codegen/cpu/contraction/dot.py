@@ -21,11 +21,13 @@ from lowtide.codegen.cpu.contraction.choice import (
 from lowtide.codegen.cpu.contraction.finishing import Epilogue
 from lowtide.codegen.cpu.contraction.gemm import Gemm
 from lowtide.codegen.cpu.contraction.geometry import Geometry, Roles, geometry_of
-from lowtide.codegen.cpu.contraction.inner import Inner, inner_scheme
+from lowtide.codegen.cpu.contraction.inner import Inner
+from lowtide.codegen.cpu.contraction.inner_scheme import inner_scheme
 from lowtide.codegen.cpu.contraction.operands import OperandSide
 from lowtide.codegen.cpu.contraction.phases import gemm_code
 from lowtide.codegen.cpu.contraction.product import S, scratch
-from lowtide.codegen.cpu.contraction.strips import Strips, strip_scheme
+from lowtide.codegen.cpu.contraction.strip_scheme import strip_scheme
+from lowtide.codegen.cpu.contraction.strips import Strips
 from lowtide.codegen.cpu.contraction.views import view_of, whole
 from lowtide.codegen.cpu.strided import FARTHEST
 from lowtide.codegen.elements.operands import members, roots_of
@@ -128,7 +130,7 @@ def _ways(
     inner = inner_scheme(shape, how, rows, columns, target)
     if inner is not None:
         yield _plan(inner, target, lambda scheme: Inner(scheme, *given).code())
-    strips = strip_scheme(shape, how, columns, target)
+    strips = strip_scheme(shape, how, rows, columns, target)
     if strips is not None and not lies_in_panels(how, columns, target):
         yield _plan(strips, target, lambda scheme: Strips(scheme, *given).code())
     for found in blocked_schemes(shape, packed, rows, columns, finish, target):

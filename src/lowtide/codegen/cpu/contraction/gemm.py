@@ -39,10 +39,12 @@ class Gemm(ContractionProduct[ContractionScheme]):
             return scheme.tile.columns
         return scheme.geometry.n
 
-    def row_steps(self) -> tuple[int, int, int]:
-        """Bytes between steps and between rows, and the alignment of units."""
+    def row_steps(self, rows: int) -> tuple[int, int, int]:
+        """Bytes between steps, between rows of a tile of some rows, and how units are aligned."""
         scheme, side = self.scheme, self.rows
         how = scheme.how
+        if scheme.rows is RowUnits.IN_TILES:
+            return rows * how.unit_bytes, how.unit_bytes, how.unit_bytes
         if scheme.rows is not RowUnits.IN_PLACE:
             return how.unit_bytes, scheme.row_step * how.unit_bytes, how.unit_bytes // how.planes
         assert side.view is not None

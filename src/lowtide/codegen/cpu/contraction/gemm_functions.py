@@ -8,6 +8,7 @@ from lowtide.codegen.cpu.contraction.packing import (
     pack_panel,
     pack_rows,
     pack_rows_across,
+    pack_tiles,
     pack_transposed,
 )
 from lowtide.codegen.cpu.contraction.scheme import ColumnUnits, RowUnits
@@ -21,6 +22,8 @@ def packs_rows(gemm: Gemm) -> Function:
 
     def write(name: str) -> Function:
         pack = gemm.packer(name, gemm.rows, scheme.geometry.m)
+        if scheme.rows is RowUnits.IN_TILES:
+            return gemm.noted(pack_tiles(pack, scheme.row_step, scheme.tiles), pack.elements)
         how = pack_rows_across if scheme.rows is RowUnits.ACROSS else pack_rows
         return gemm.noted(how(pack, scheme.row_step), pack.elements)
 

@@ -7,42 +7,24 @@ matrix that is multiplied with a vector comes from memory at the speed of a copy
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final, TypeAlias
 
-from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, MultiplyMethod
 from lowtide.codegen.cpu.contraction.finishing import Sums
-from lowtide.codegen.cpu.contraction.geometry import Geometry
+from lowtide.codegen.cpu.contraction.inner_scheme import InnerScheme
 from lowtide.codegen.cpu.contraction.micro import TileOperands, Vectors, accumulate, zeros
-from lowtide.codegen.cpu.contraction.operands import LanePosition, OperandReader, OperandSide
+from lowtide.codegen.cpu.contraction.operands import LanePosition, OperandReader
 from lowtide.codegen.cpu.contraction.packing import as_bits, or_zero, pack_rows
 from lowtide.codegen.cpu.contraction.prefetching import LINE, columns_ahead
 from lowtide.codegen.cpu.contraction.product import ContractionProduct
-from lowtide.codegen.cpu.contraction.scheme import share_count, wanted_units
-from lowtide.codegen.cpu.contraction.tiles import EvenParts
 from lowtide.codegen.cpu.contraction.transposing import totals
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.lanes import tail_mask
 from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.indexing import Affine
-from lowtide.codegen.kernel import ARGUMENTS, KernelCode, rounded
+from lowtide.codegen.kernel import ARGUMENTS, KernelCode
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, Integer
-from lowtide.llvm.target import Target
-from lowtide.records import dataclass
-
-MOST_ROWS = 8
-"""Rows for which columns need not be packed."""
-
-STEPS_PER_ROW = 8
-"""The length of k, for each row more than one, for which adding up vectors is worth it."""
-
-MOST_STREAMS = 8
-"""Columns that are read side by side: more fall out of a first cache where they lie far apart."""
-
-ROWS_BYTES = 256 << 10
-"""Bytes of packed rows."""
 
 AHEAD_BYTES: Final = 1 << 20
 """Bytes of columns for which memory is asked for ahead: they come from beyond a second cache."""
@@ -51,72 +33,16 @@ _Part: TypeAlias = tuple[Integer, Integer, Callable[[Integer], None] | None]
 """The first vector along k, the end, and what is called with each."""
 
 TILE = parameters(
-    buffers="ptr", rows="ptr", sums="ptr", batch="i64", column="i64", first="i64", last="i64"
+    buffers="ptr",
+    rows="ptr",
+    sums="ptr",
+    batch="i64",
+    row="i64",
+    column="i64",
+    first="i64",
+    last="i64",
 )
 """The parameters of a tile, which covers the vectors of units of k from `%first` to `%last`."""
-
-
-@dataclass(frozen=True, slots=True)
-class InnerScheme:
-    """How to compute a product along k: tiles of `width` columns, spans of some tiles.
-
-    What follows the product is done for all columns of a span at once. `blocks` cuts spans into
-    pieces of work; `shares` cuts the vectors of units along k into parts that are added up by
-    themselves. Rows are packed where they do not lie along k as they are multiplied.
-    """
-
-    geometry: Geometry
-    how: Arithmetic
-    lanes: int
-    width: int
-    blocks: EvenParts
-    shares: EvenParts
-    packs_rows: bool
-
-    @property
-    def span(self) -> int:
-        """The columns of a span: about those of a vector."""
-        return self.width * max(1, self.lanes // self.width)
-
-    @property
-    def units(self) -> int:
-        """The pieces of work."""
-        return self.geometry.batch * self.shares.parts * self.blocks.parts
-
-    @property
-    def row_step(self) -> int:
-        """Units between packed rows."""
-        return self.shares.size * self.lanes
-
-    @property
-    def thread_bytes(self) -> int:
-        """Scratch of a thread: packed rows."""
-        nbytes = self.geometry.m * self.row_step * self.how.unit_bytes
-        return rounded(nbytes) if self.packs_rows else 0
-
-
-def inner_scheme(
-    shape: Geometry, how: Arithmetic, rows: OperandSide, columns: OperandSide, target: Target
-) -> InnerScheme | None:
-    """Return how to compute a product along k, None where another way is better."""
-    if not columns.lies_along_k or shape.k < STEPS_PER_ROW * (shape.m - 1):
-        return None
-    if how.method is MultiplyMethod.COMPLEX or not 0 < shape.m <= MOST_ROWS or not shape.k:
-        return None
-    lanes = how.lanes(target)
-    vectors = -(-shape.k // (how.group * lanes))
-    width = min(shape.n, MOST_STREAMS, max(1, lanes // shape.m))
-    packs = not (rows.is_plain(how) and rows.lies_along_k)
-    if packs and shape.m * vectors * lanes * how.unit_bytes > ROWS_BYTES:
-        return None
-    wanted = wanted_units(shape, how, lanes)
-    found = InnerScheme(
-        shape, how, lanes, width, EvenParts(1, 1), EvenParts(vectors, 1), packs_rows=packs
-    )
-    spans = -(-shape.n // found.span)
-    blocks = EvenParts(spans, min(spans, -(-wanted // shape.batch)))
-    shares = share_count(shape, vectors * lanes, wanted // (shape.batch * blocks.parts))
-    return replace(found, blocks=blocks, shares=EvenParts(vectors, shares))
 
 
 class Inner(ContractionProduct[InnerScheme]):
@@ -133,7 +59,7 @@ class Inner(ContractionProduct[InnerScheme]):
         fn = Function("products", ARGUMENTS)
         thread = self.thread(fn)
         spans = scheme.geometry.m * (scheme.span + scheme.lanes) * scheme.how.unit_bytes
-        sums = fn.stack("i8", self._tile_bytes + spans)
+        sums = fn.stack("i8", spans)
         with fn.loop("%begin", "%end", 1, [("i64", "-1")]) as loop:
             block = fn.rem(loop.index, scheme.blocks.parts)
             rest = fn.div(loop.index, scheme.blocks.parts)
@@ -189,64 +115,65 @@ class Inner(ContractionProduct[InnerScheme]):
         """
         scheme, shape = self.scheme, self.scheme.geometry
         batch, share = part
-        first, last = scheme.shares.starts(fn, share)
         start = fn.mul(number, scheme.span)
-        kept, to, step = sums, fn.gep(sums, self._tile_bytes), scheme.span
+        to, step = sums, scheme.sums_step
         if scheme.shares.parts > 1:
             matrix = fn.mul(fn.add(fn.mul(share, shape.batch), batch), shape.m * shape.n)
             to = fn.gep("%scratch", fn.mul(fn.add(matrix, start), scheme.how.unit_bytes))
-            step = shape.n
-
-        is_alone = shape.m == scheme.shares.parts == 1
-
-        def tile(at: Integer, width: int) -> None:
-            there = fn.gep(to, fn.mul(at, scheme.how.unit_bytes))
-            own = there if is_alone else kept
-            given = ["%buffers", thread, own, batch, fn.add(start, at), first, last]
-            fn.call(self._tile(width), given)
-            if not is_alone:
-                self._keep(fn, kept, there, step, width)
-
-        rest = columns % scheme.width
-        with fn.loop(0, columns - rest, scheme.width) as loop:
-            tile(loop.index, scheme.width)
-        if rest:
-            tile(columns - rest, rest)
+        self._tiles(fn, (thread, to), (batch, share, start), columns)
         if scheme.shares.parts > 1:
             return
         is_aligned = columns == shape.n or scheme.span % scheme.lanes == 0
         finish = self.finishing(f"finish_{columns}", columns, Sums(step), is_aligned=is_aligned)
         fn.call(finish, ["%buffers", to, batch, 0, shape.m, start])
 
-    @property
-    def _tile_bytes(self) -> int:
-        """Bytes of the sums of a tile, in whole vectors."""
+    def _tiles(
+        self,
+        fn: Function,
+        places: tuple[str, str],
+        part: tuple[Integer, Integer, Integer],
+        columns: int,
+    ) -> None:
+        """The tiles of a span: all rows meet one tile of columns, then the next."""
         scheme = self.scheme
-        count = -(-scheme.geometry.m * scheme.width // scheme.lanes) * scheme.lanes
-        return count * scheme.how.unit_bytes
+        (thread, to), (batch, share, start) = places, part
+        first, last = scheme.shares.starts(fn, share)
 
-    def _keep(self, fn: Function, sums: str, to: str, step: int, width: int) -> None:
-        """Copy the sums of a tile to where those of rows lie `step` apart."""
-        type_, nbytes = self.scheme.how.sum_type, self.scheme.how.unit_bytes
-        with fn.loop(0, self.scheme.geometry.m) as rows, fn.loop(0, width) as columns:
-            at = fn.add(fn.mul(rows.index, width), columns.index)
-            value = fn.load(type_, fn.gep(sums, fn.mul(at, nbytes)), nbytes)
-            place = fn.add(fn.mul(rows.index, step), columns.index)
-            fn.store(type_, value, fn.gep(to, fn.mul(place, nbytes)), nbytes)
+        def tile(at: Integer, width: int, row: Integer, rows: int) -> None:
+            number = fn.add(fn.mul(row, scheme.sums_step), at)
+            there = fn.gep(to, fn.mul(number, scheme.how.unit_bytes))
+            numbers = [batch, row, fn.add(start, at), first, last]
+            fn.call(self._tile(rows, width), ["%buffers", thread, there, *numbers])
+
+        def all_rows(at: Integer, width: int) -> None:
+            tiles = scheme.tiles
+            edge = tiles.longer * tiles.longest
+            with fn.loop(0, edge, tiles.longest) as loop:
+                if edge:
+                    tile(at, width, loop.index, tiles.longest)
+            with fn.loop(edge, tiles.size, tiles.short) as loop:
+                tile(at, width, loop.index, tiles.short)
+
+        rest = columns % scheme.width
+        with fn.loop(0, columns - rest, scheme.width) as loop:
+            all_rows(loop.index, scheme.width)
+        if rest:
+            all_rows(columns - rest, rest)
 
     # -- a tile ----------------------------------------------------------------------------------
 
-    def _tile(self, width: int) -> Function:
-        return self.needed(f"tile_{width}", lambda name: self._tile_function(name, width))
+    def _tile(self, rows: int, width: int) -> Function:
+        name = f"tile_of_{rows}x{width}"
+        return self.needed(name, lambda name: self._tile_function(name, rows, width))
 
-    def _tile_function(self, name: str, width: int) -> Function:
+    def _tile_function(self, name: str, rows: int, width: int) -> Function:
         scheme, how = self.scheme, self.scheme.how
         shape = scheme.geometry
         fn = Function(name, TILE, linkage="internal")
         elements = vector_elements(fn, self.target, scheme.lanes * how.group)
         fetch = _Fetch(self, elements)
         full = shape.k // (how.group * scheme.lanes)
-        sums = zeros(how, shape.m, width, scheme.lanes)
+        sums = zeros(how, rows, width, scheme.lanes)
         for first, last, ask in self._parts(elements, width, full):
             sums = self._accumulated(elements, fetch, sums, (first, last), ask)
         if full < scheme.shares.size:
@@ -336,14 +263,26 @@ class Inner(ContractionProduct[InnerScheme]):
         scheme, how = self.scheme, self.scheme.how
         lanes = scheme.lanes
         type_ = f"<{lanes} x {how.sum_type}>"
+        if scheme.is_alone:
+            (row,) = sums
+            fn.store(type_, self._totals(fn, [x for (x,) in row]), "%sums", how.unit_bytes)
+            return
+        width = len(sums[0])
+        at_once = max(1, lanes // width)
+        for first in range(0, len(sums), at_once):
+            part = sums[first : first + at_once]
+            total = self._totals(fn, [x for line in part for (x,) in line])
+            for i in range(len(part)):
+                own = fn.shuffle(type_, total, total, range(i * width, (i + 1) * width))
+                there = fn.gep("%sums", (first + i) * scheme.sums_step * how.unit_bytes)
+                fn.store(f"<{width} x {how.sum_type}>", own, there, how.unit_bytes)
+
+    def _totals(self, fn: Function, vectors: list[str]) -> str:
+        """A vector of the totals of at most as many vectors as it has lanes."""
+        scheme, how = self.scheme, self.scheme.how
         add = "add" if how.total.is_integer else "fadd"
-        flat = [total[0] for line in sums for total in line]
-        for first in range(0, len(flat), lanes):
-            part = flat[first : first + lanes]
-            part += ["zeroinitializer"] * (lanes - len(part))
-            total = totals(fn, type_, how.unit_bytes, add, part)
-            there = fn.gep("%sums", first * how.unit_bytes)
-            fn.store(type_, total, there, how.unit_bytes)
+        filled = vectors + ["zeroinitializer"] * (scheme.lanes - len(vectors))
+        return totals(fn, f"<{scheme.lanes} x {how.sum_type}>", how.unit_bytes, add, filled)
 
 
 class _Fetch:
@@ -356,6 +295,8 @@ class _Fetch:
         self.rows = inner.rows.reader(elements, scheme.how)
         self.columns = inner.columns.reader(elements, scheme.how)
         self.batch = elements.indices.variable("%batch", scheme.geometry.batch)
+        first = "%row" if scheme.tiles.parts > 1 else 0
+        self.first_row = elements.indices.variable(first, scheme.geometry.m)
         self.start = elements.indices.variable("%column", scheme.geometry.n)
         self.lane = elements.indices.variable(0, elements.lanes, is_lane=True)
         self.steps: dict[Integer, Affine] = {}
@@ -369,10 +310,11 @@ class _Fetch:
         """Write the units of a row."""
         scheme = self.inner.scheme
         if not scheme.packs_rows:
-            number = LanePosition(Affine((), row, row, row))
+            number = LanePosition(self.first_row + row)
             return self._units(self.rows, number, step, mask)
         fn, size = self.elements.function, scheme.how.unit_bytes
-        at = fn.add(fn.mul(step, scheme.lanes), row * scheme.row_step)
+        there = fn.add("%row", row) if scheme.tiles.parts > 1 else row
+        at = fn.add(fn.mul(step, scheme.lanes), fn.mul(there, scheme.row_step))
         type_ = f"<{scheme.lanes} x {scheme.how.unit}>"
         return (fn.load(type_, fn.gep("%rows", fn.mul(at, size)), size),)
 

@@ -111,7 +111,7 @@ def _asking(gemm: Gemm, fn: Function, rows: int, columns: int) -> Callable[[Inte
 
 def _multiply(gemm: Gemm, fn: Function, step: Integer, rows: int, columns: int) -> None:
     """Add the products of a vector of units along k."""
-    step_bytes, row_bytes, _ = gemm.row_steps()
+    step_bytes, row_bytes, _ = gemm.row_steps(SIDE)
     panel = gemm.scheme.tile.columns * 4
     name = _instruction(gemm)
     there = fn.gep("%columns", fn.mul(step, SIDE * panel))

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
 from lowtide.codegen.cpu.contraction.operands import LanePosition, OperandReader, OperandSide
-from lowtide.codegen.cpu.contraction.prefetching import ahead_of, lines_ahead
+from lowtide.codegen.cpu.contraction.prefetching import ahead_of, lines_ahead, tiles_ahead
+from lowtide.codegen.cpu.contraction.tiles import EvenParts
 from lowtide.codegen.cpu.contraction.transposing import transposed
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
@@ -279,6 +280,34 @@ def pack_rows_across(pack: Packer, row_step: int) -> Function:
             _store_square(
                 pack, square, unit_address(pack, to, fn.mul(down.index, row_step)), row_step
             )
+    return fn
+
+
+def pack_tiles(pack: Packer, row_step: int, tiles: EvenParts) -> Function:
+    """Write the packing of rows that do not lie along k, tile by tile; a unit is an element.
+
+    The rows of a tile lie side by side for each step. A tile begins `row_step` units behind the one
+    before for each row of that. The last vector of a step reaches into the next step, which is
+    written later, or behind the tile.
+    """
+    fn, elements, lanes = pack.fn, pack.elements, pack.lanes
+    end = fn.add("%start", "%count")
+    edge = tiles.longer * tiles.longest
+    ask = tiles_ahead(elements, pack.side, fn.mul("%first", lanes))
+    parts = [(fn.max("%start", edge) if edge else "%start", end, tiles.short)]
+    if edge:
+        parts.insert(0, ("%start", fn.min(end, edge), tiles.longest))
+    with _steps(pack) as (k, number):
+        for first, last, height in parts:
+            with elements.scopes.loop(first, last, height) as down:
+                row = elements.indices.variable(down.index, pack.count)
+                ask(number, down.index, height)
+                tile = fn.mul(fn.sub(down.index, "%start"), row_step)
+                to = unit_address(pack, "%to", fn.add(tile, fn.mul(number, height)))
+                for j in range(0, height, lanes):
+                    free = LanePosition(row + j, pack.lane())
+                    value = pack.value(free, LanePosition(k), tail_mask(lanes, height - j))
+                    stored(pack, value, to, j)
     return fn
 
 

@@ -279,11 +279,12 @@ class _Block:
     def _rows(self, row: Integer) -> str:
         """The address of the first unit of a tile's rows."""
         fn, gemm, scheme = self.fn, self.gemm, self.gemm.scheme
-        step, across, _ = gemm.row_steps()
         if scheme.rows is RowUnits.IN_PLACE:
+            step, across, _ = gemm.row_steps(scheme.tiles.longest)
             first = fn.mul(self.first, scheme.tile.lanes * step)
             return fn.gep(self.piece.rows_base, fn.add(fn.mul(row, across), first))
-        return fn.gep(self.piece.thread, fn.mul(fn.sub(row, self.row), across))
+        row_bytes = scheme.row_step * scheme.how.unit_bytes
+        return fn.gep(self.piece.thread, fn.mul(fn.sub(row, self.row), row_bytes))
 
     def _sums(self, row: Integer, column: Integer) -> str:
         """The address of the first sum of a tile."""

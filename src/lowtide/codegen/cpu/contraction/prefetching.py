@@ -17,6 +17,9 @@ from lowtide.records import dataclass
 LINE: Final = 64
 """Bytes that come at once."""
 
+STEPS_AHEAD: Final = 8
+"""Steps of k between what is packed of rows that lie side by side and what is asked for."""
+
 
 def ask_to_write(fn: Function, place: str, nbytes: int) -> None:
     """Write what asks for the lines that some bytes will be stored to, wherever lines begin."""
@@ -107,6 +110,28 @@ def panel_ahead(side: OperandSide, columns: int, tiles: int) -> PanelAhead | Non
     return PanelAhead(lines, -(-lines // tiles), lying.along, lying.size)
 
 
+def tiles_ahead(
+    elements: Elements, side: OperandSide, first: Integer
+) -> Callable[[Integer, Integer, int], None]:
+    """Return what asks for some rows of a later step, where rows lie side by side.
+
+    It is called with a step, counted from the element `first` of k on, the first row, and how many
+    there are.
+    """
+    lying = _lying(side)
+    if lying is None:
+        return lambda step, row, count: None
+    fn, fetching = elements.function, fetching_for(elements.target)
+    base = fn.gep(side.address(fn, "%batch"), fn.mul(fn.add(first, STEPS_AHEAD), lying.along))
+
+    def ask(step: Integer, row: Integer, count: int) -> None:
+        there = fn.gep(base, fn.add(fn.mul(step, lying.along), fn.mul(row, lying.size)))
+        for line in range(0, count * lying.size, LINE):
+            fn.prefetch(fn.gep(there, line), fetching.cache)
+
+    return ask
+
+
 def lines_ahead(elements: Elements, side: OperandSide) -> Callable[[Integer, Integer], None]:
     """Return what asks for what comes some lines later in a column that lies along k.
 
@@ -145,6 +170,7 @@ class StripAhead:
     along: int
     size: int
     early: int
+    run: int
 
     def parts(self, step: Integer, count: int, columns: int) -> list[Part]:
         """Return the columns that ask for later ones of `count` steps from `step` on, and the rest.
@@ -163,20 +189,42 @@ class StripAhead:
             (edge, columns, lambda at: self._ask(behind, fn.sub(at, edge))),
         ]
 
+    def asking(self, step: Integer, count: int, columns: int) -> Callable[[Integer], None]:
+        """Return what asks for later columns, or from the last ones on for the next steps."""
+        fn = self.fn
+        ahead = min(columns, self.early // self.size)
+        edge = columns - ahead
+        here = [fn.gep(self.base, fn.mul(fn.add(step, i), self.along)) for i in range(count)]
+        wrapped = count * self.along // self.size - columns
+
+        def ask(column: Integer) -> None:
+            is_last = fn.compare("sge", column, edge)
+            further = fn.select(is_last, "i64", wrapped, 0)
+            self._ask(here, fn.add(fn.add(column, ahead), further))
+
+        return ask
+
     def _ask(self, rows: list[str], column: Integer) -> None:
         fn = self.fn
         for row in rows:
-            fn.prefetch(fn.gep(row, fn.mul(column, self.size)), 1)
+            there = fn.gep(row, fn.mul(column, self.size))
+            for line in range(0, self.run, LINE):
+                fn.prefetch(fn.gep(there, line), 1)
 
 
-def strip_ahead(elements: Elements, side: OperandSide, column: Integer) -> StripAhead | None:
-    """Return what asks for strips from `column` on, None where the operand is not read so."""
+def strip_ahead(
+    elements: Elements, side: OperandSide, column: Integer, run: int
+) -> StripAhead | None:
+    """Return what asks for strips from `column` on, None where the operand is not read so.
+
+    It is called once for each run of `run` bytes of each step.
+    """
     lying = _lying(side)
     if lying is None:
         return None
     fn = elements.function
     base = fn.gep(side.address(fn, "%batch"), fn.mul(column, lying.size))
-    return _strips(elements, base, lying)
+    return _strips(elements, base, lying, run)
 
 
 def columns_ahead(elements: Elements, side: OperandSide) -> StripAhead | None:
@@ -184,9 +232,9 @@ def columns_ahead(elements: Elements, side: OperandSide) -> StripAhead | None:
     lying = _lying(side, is_along_k=True)
     if lying is None:
         return None
-    return _strips(elements, side.address(elements.function, "%batch"), lying)
+    return _strips(elements, side.address(elements.function, "%batch"), lying, LINE)
 
 
-def _strips(elements: Elements, base: str, lying: _Lying) -> StripAhead:
-    early = fetching_for(elements.target).strips
-    return StripAhead(elements.function, base, lying.along, lying.size, early)
+def _strips(elements: Elements, base: str, lying: _Lying, run: int) -> StripAhead:
+    early = -(-fetching_for(elements.target).strips // run) * run
+    return StripAhead(elements.function, base, lying.along, lying.size, early, run)

@@ -24,7 +24,7 @@ the next one, which lies beside it, can be asked for meanwhile."""
 STREAMED_ROWS: Final = 4
 """Rows for which columns come from memory faster than they are multiplied, in any order."""
 
-PACKED_LONGEST: Final = 512
+PACKED_LONGEST: Final = 256
 """The most steps of a block of k where rows are packed, so that a block of many rows is small."""
 
 PACKED_ROWS_BYTES: Final = 384 << 10
@@ -70,6 +70,8 @@ class RowUnits(Enum):
     """Packed as [row][k], one by one."""
     ACROSS = auto()
     """Packed likewise, from vectors across the rows: up to a vector more rows are written."""
+    IN_TILES = auto()
+    """Packed as [tile][k][row], as rows lie across."""
 
 
 class ColumnUnits(Enum):
@@ -168,8 +170,13 @@ class ContractionScheme:
 
     @property
     def row_step(self) -> int:
-        """Units between packed rows: an odd number of vectors, so that rows differ in caches."""
+        """Units between packed rows: an odd number of vectors, so that rows differ in caches.
+
+        Those of a tile lie together, with a vector for each row behind them that steps may touch.
+        """
         vectors = self.block_steps // self.tile.lanes
+        if self.rows is RowUnits.IN_TILES:
+            vectors += 1
         return (vectors + (vectors % 2 == 0)) * self.tile.lanes
 
     @property

@@ -16,7 +16,7 @@ from lowtide.codegen.cpu.contraction.micro import (
     zeros,
 )
 from lowtide.codegen.cpu.contraction.operands import LanePosition
-from lowtide.codegen.cpu.contraction.prefetching import ahead_of
+from lowtide.codegen.cpu.contraction.prefetching import ahead_of, ask_to_write
 from lowtide.codegen.cpu.contraction.scheme import NEAR_LONGEST, ColumnUnits, seconds_of
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
@@ -69,16 +69,18 @@ def tile_function(gemm: Gemm, name: str, rows: int, columns: int) -> Function:
     kept = _Kept(gemm, fn, rows, columns)
     start = zeros(scheme.how, rows, kept.vectors, lanes)
     if scheme.shares.longest > 1:
-        start = kept.loaded_where_more()
+        kept.ask()
     steps: Integer = scheme.steps if scheme.blocks.parts == 1 else "%steps"
     operands = TileOperands(
-        _row_fetch(gemm, fn),
+        _row_fetch(gemm, fn, rows),
         _column_fetch(gemm, elements, columns),
         _unroll(gemm, rows, kept.vectors),
         _asking(gemm, fn),
     )
     loop = elements.scopes.loop
     sums = accumulate(fn, gemm.target, scheme.how, lanes, loop, steps, start, operands)
+    if scheme.shares.longest > 1:
+        sums = kept.added_where_more(sums)
     kept.store(sums)
     return gemm.noted(fn, elements)
 
@@ -140,6 +142,7 @@ class _Kept:
         self.gemm = gemm
         self.fn = fn
         self.rows = rows
+        self.columns = columns
         self.vectors = -(-columns // gemm.lanes)
         tails = [tail_mask(gemm.lanes, columns - j * gemm.lanes) for j in range(self.vectors)]
         self.masks = [None if x is None else x.name for x in tails]
@@ -158,12 +161,25 @@ class _Kept:
                 found += memory.load(fn, gemm.target, total, self._place(i, j), lanes, mask).names
         return found
 
-    def loaded_where_more(self) -> list[list[Vectors]]:
-        """Write the loads of the sums, or zeros where nothing was added before."""
-        how = self.gemm.scheme.how
-        types = [f"<{self.gemm.lanes} x {how.sum_type}>"] * (self.rows * self.vectors * how.planes)
-        zero = ["zeroinitializer"] * len(types)
-        names = self.fn.choose("%more", types, self._loaded, lambda: zero)
+    def ask(self) -> None:
+        """Write what asks for the sums, which are needed when all products are added up."""
+        gemm = self.gemm
+        nbytes = self.columns * gemm.scheme.how.unit_bytes
+        for row in range(self.rows):
+            ask_to_write(self.fn, self._place(row, 0), nbytes)
+
+    def added_where_more(self, sums: list[list[Vectors]]) -> list[list[Vectors]]:
+        """Write the additions of the sums that are there, where something was added before."""
+        how, fn = self.gemm.scheme.how, self.fn
+        type_ = f"<{self.gemm.lanes} x {how.sum_type}>"
+        add = "add" if how.total.is_integer else "fadd"
+        flat = [name for line in sums for vector in line for name in vector]
+
+        def added() -> list[str]:
+            pairs = zip(self._loaded(), flat, strict=True)
+            return [fn.op(f"{add} {type_} {x}, {y}") for x, y in pairs]
+
+        names = fn.choose("%more", [type_] * len(flat), added, lambda: flat)
         return shaped(names, self.rows, self.vectors, how.planes)
 
     def store(self, sums: list[list[Vectors]]) -> None:
@@ -175,10 +191,10 @@ class _Kept:
                 memory.store(self.fn, gemm.target, value, self._place(i, j), self.masks[j])
 
 
-def _row_fetch(gemm: Gemm, fn: Function) -> Fetch:
+def _row_fetch(gemm: Gemm, fn: Function, rows: int) -> Fetch:
     """How a tile reads the units of its rows."""
     how, lanes = gemm.scheme.how, gemm.lanes
-    step_bytes, row_bytes, align = gemm.row_steps()
+    step_bytes, row_bytes, align = gemm.row_steps(rows)
     known: dict[Integer, str] = {}
 
     def fetch(step: Integer, row: int) -> Vectors:

@@ -161,14 +161,12 @@ def _best_lane(
         innermost = end - 1 if number not in rows else len(index) - 1
         cost = -(-size // most) * _moves(reads, index, end - 1, innermost)
         if number not in rows:
-            cost += (_FOLD_TOGETHER if _folds_together(form, space, rows) else _FOLD) * len(
-                form.heroes
-            )
+            cost += (_FOLD_TOGETHER if _folds_together(form, rows) else _FOLD) * len(form.heroes)
         costs.append((cost / size, -number))
     return -min(costs)[1]
 
 
-def _folds_together(form: ReductionForm, space: LoopSpace, rows: Sequence[int]) -> bool:
+def _folds_together(form: ReductionForm, rows: Sequence[int]) -> bool:
     return bool(rows) and not form.last_pass and not any(x.is_full for x in form.results)
 
 

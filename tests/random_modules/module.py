@@ -6,13 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from lowtide.builder import Builder, Op
-from lowtide.ir.computation import Computation
-from lowtide.ir.instruction import Instruction
-from lowtide.ir.module import Module
-from lowtide.ir.schedule import Schedule
-from lowtide.ir.traversal import fused_computations
-from lowtide.testing.generation import (
+from tests.random_modules import (
     branches,
     call_sites,
     calls,
@@ -23,8 +17,15 @@ from lowtide.testing.generation import (
     loops,
     outputs,
 )
-from lowtide.testing.generation.drawing import Drawing
-from lowtide.testing.generation.recipe import Choices, Recipe, SeededChoices
+from tests.random_modules.drawing import Drawing
+from tests.random_modules.recipe import Choices, Recipe, SeededChoices
+
+from lowtide.builder import Builder, Op
+from lowtide.ir.computation import Computation
+from lowtide.ir.instruction import Instruction
+from lowtide.ir.module import Module
+from lowtide.ir.schedule import Schedule
+from lowtide.ir.traversal import fused_computations
 
 Maker = Callable[[Drawing], Op | None]
 CallMaker = Callable[[Drawing, calls.Steps], Op | None]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from tests.random_modules.drawing import Drawing
+
 from lowtide.builder import Op
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import Shape, array_shape
-from lowtide.testing.generation.drawing import Drawing
 
 E = ElementType
 

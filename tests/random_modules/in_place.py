@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from tests.random_modules.drawing import Drawing
+from tests.random_modules.elementwise import changed
+
 from lowtide.builder import Op
 from lowtide.ir.attributes import Aliasing, CustomCall, Scatter
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import array_shape, tuple_shape
-from lowtide.testing.generation.drawing import Drawing
-from lowtide.testing.generation.elementwise import changed
 
 E = ElementType
 

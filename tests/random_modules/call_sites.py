@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from tests.random_modules import in_place
+from tests.random_modules.calls import Steps
+from tests.random_modules.drawing import Drawing
+from tests.random_modules.elementwise import changed
+
 from lowtide.builder import Op, SubComputation
 from lowtide.ir.shape import Shape
-from lowtide.testing.generation import in_place
-from lowtide.testing.generation.calls import Steps
-from lowtide.testing.generation.drawing import Drawing
-from lowtide.testing.generation.elementwise import changed
 
 
 def _callee(drawing: Drawing, name: str, shapes: list[Shape], steps: Steps) -> SubComputation:

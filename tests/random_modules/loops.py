@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from tests.random_modules import in_place
+from tests.random_modules.calls import Steps
+from tests.random_modules.drawing import Drawing
+from tests.random_modules.elementwise import changed
+
 from lowtide.builder import Op, SubComputation
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import Shape, array_shape, tuple_shape
 from lowtide.records import dataclass
-from lowtide.testing.generation import in_place
-from lowtide.testing.generation.calls import Steps
-from lowtide.testing.generation.drawing import Drawing
-from lowtide.testing.generation.elementwise import changed
 
 COUNTER: Final = array_shape(ElementType.S32)
 

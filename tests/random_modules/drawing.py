@@ -8,6 +8,7 @@ from functools import cache
 from typing import Final, TypeVar
 
 import numpy as np
+from tests.random_modules.recipe import COMMON_TYPES, Choices, Recipe
 
 from lowtide.builder import Builder, Op, SubComputation
 from lowtide.ir.attributes import NO_ATTRIBUTES
@@ -17,7 +18,6 @@ from lowtide.ir.literal import DTYPES
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import Layout, Shape, array_shape
 from lowtide.ops.infer import infer_shape
-from lowtide.testing.generation.recipe import COMMON_TYPES, Choices, Recipe
 
 T = TypeVar("T")
 Test = Callable[[Shape], bool]

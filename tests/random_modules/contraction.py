@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
+from tests.random_modules.drawing import Drawing
 
 from lowtide.builder import Op
 from lowtide.ir.attributes import (
@@ -20,7 +21,6 @@ from lowtide.ir.literal import DTYPES, Array
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import array_shape
 from lowtide.ops.windows import positions
-from lowtide.testing.generation.drawing import Drawing
 
 E = ElementType
 

@@ -76,7 +76,6 @@ class ControlRecord(NativeRecord):
 
 CONTROL_WORDS: Final = ctypes.sizeof(ControlRecord) // 8
 RELEASE: Final = offset(ControlRecord, "release") // 8
-TAKE: Final = offset(ControlRecord, "take") // 8
 THREAD_STATE: Final = offset(ControlRecord, "thread_state") // 8
 PARTICIPANT: Final = offset(ControlRecord, "participant") // 8
 """Words of the block of a run."""

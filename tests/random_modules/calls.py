@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tests.random_modules.drawing import Drawing
+
 from lowtide.builder import Op, SubComputation
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.shape import Shape, array_shape, tuple_shape
-from lowtide.testing.generation.drawing import Drawing
 
 Steps = Callable[[Drawing, int], None]
 """Draws operations into a drawing, up to a number of them."""

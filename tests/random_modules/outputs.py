@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from tests.random_modules.drawing import Drawing
+
 from lowtide.builder import Op
 from lowtide.ir.attributes import Parameter
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import Shape, ShapeIndex, tuple_shape
-from lowtide.testing.generation.drawing import Drawing
 
 Leaf = tuple[int, ShapeIndex]
 """The number of a parameter, and the index of an array in it."""

@@ -1,7 +1,7 @@
 """Random valid modules, independent of where the random choices come from."""
 
-from lowtide.testing.generation.module import draw_module, random_module, random_schedule
-from lowtide.testing.generation.recipe import (
+from tests.random_modules.module import draw_module, random_module, random_schedule
+from tests.random_modules.recipe import (
     ALL_TYPES,
     COMMON_TYPES,
     FAMILIES,

@@ -8,13 +8,13 @@ from typing import final
 
 import numpy as np
 from hypothesis import strategies as st
+from tests.random_modules import ALL_TYPES, FAMILIES, MEMORY, Recipe, draw_module
 
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import DTYPES, Array
 from lowtide.ir.module import Module
 from lowtide.ir.shape import Shape
 from lowtide.testing.check_pass import seeded_arguments
-from lowtide.testing.generation import ALL_TYPES, FAMILIES, MEMORY, Recipe, draw_module
 
 
 def modules(
