@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from onnx_further_packages import FURTHER
 from onnx_real_model import models as _models
 
 _STATE: Final = {"h": (2, 1, 64), "c": (2, 1, 64)}
@@ -457,6 +458,7 @@ MODELS: Final = [
             }
         },
     ),
+    *FURTHER,
 ]
 
 OTHER_SIZES: Final[dict[str, list[dict[str, Sequence[int]]]]] = {

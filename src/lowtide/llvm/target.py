@@ -49,6 +49,14 @@ class Target:
         """
         return 32 << 10 if self.vector_bytes == 64 else 24 << 10
 
+    @property
+    def stack_bytes(self) -> int:
+        """Bytes of its scratch that a piece of work takes from the stack; devices have small ones.
+
+        Each piece takes the same ones, and so does the next kernel: they stay in the first cache.
+        """
+        return 0 if self.has_narrow_addresses else self.near_bytes
+
 
 _NEWER: Final = ("avx512", "avx10", "amx", "prefer-256-bit", "evex512", "avxvnni")
 """How the features begin that processors with AVX2 need not have: wide vectors, tiles, and more."""

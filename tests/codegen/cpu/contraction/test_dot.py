@@ -359,6 +359,21 @@ def test_panels_that_are_asked_for_lie_inside_the_last_block() -> None:
         assert host_target().registers == 16 or "llvm.prefetch" in kernel.text
 
 
+def test_one_piece_takes_the_scratch_of_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever thread runs it; on the stack, if that has room."""
+    text = """HloModule m
+ENTRY e {
+  x = f32[49,120] parameter(0)
+  y = f32[40,120] parameter(1)
+  ROOT d = f32[49,40] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+}"""
+    plan = check(text).plan
+    assert plan.shared_bytes == plan.thread_bytes == 0
+    monkeypatch.setattr(Target, "stack_bytes", property(lambda target: 0))
+    plan = check(text).plan
+    assert plan.shared_bytes and not plan.thread_bytes
+
+
 def test_pieces_and_scratch_do_not_depend_on_how_pieces_are_shared_out() -> None:
     """Each piece alone, by one thread, gives the same bits as runs of pieces by two."""
     module = parse_hlo(square(F32, 150, 200, 3000))

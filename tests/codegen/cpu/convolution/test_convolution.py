@@ -15,7 +15,7 @@ from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import ElementType
 from lowtide.llvm.function import module_text
 from lowtide.llvm.machine import KernelCompiler
-from lowtide.llvm.target import AARCH64
+from lowtide.llvm.target import AARCH64, Target
 
 SAME = Window(3, low=1, high=1)
 CASES = {
@@ -60,6 +60,33 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_forms(name: str, target: str) -> None:
     check(plan_convolution, CASES[name].text, target)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_forms_in_scratch(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What small pieces need lies on the stack elsewhere, where nothing looks beyond its end."""
+    monkeypatch.setattr(Target, "stack_bytes", property(lambda target: 0))
+    check(plan_convolution, CASES[name].text, "avx2")
+
+
+SMALL = {
+    "bytes": Convolution(1, 16, 32, (16, 16), (SAME, SAME), types=("s8", "s8", "s32")),
+    "bytes of one feature": Convolution(
+        1, 1, 8, (59, 49), (Window(7, 2, 3, 3),) * 2, types=("s8", "s8", "s32")
+    ),
+    "wide lines of lanes": Convolution(1, 1, 1, (98,), (Window(9, 2, 4, 4),), 120),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("name", SMALL)
+def test_small_layers_take_no_scratch(name: str, target: str) -> None:
+    """Rows, or lanes, are cut so that what a piece copies fits the stack; devices have none."""
+    root = parse_hlo(SMALL[name].text).entry.root
+    plan = plan_convolution(root, target_of(target))
+    assert plan is not None and plan.thread_bytes == plan.shared_bytes == 0
+    assert not target_of("cortex-m4").stack_bytes
+    check(plan_convolution, SMALL[name].text, "avx2")
 
 
 TYPES = [

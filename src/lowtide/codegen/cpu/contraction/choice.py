@@ -18,6 +18,7 @@ from lowtide.codegen.cpu.contraction.scheme import (
     ContractionScheme,
     RowUnits,
     scheme_of,
+    with_fewer_rows,
 )
 from lowtide.codegen.cpu.contraction.tiles import PanelCost, RegisterTile, best_tiles
 from lowtide.codegen.cpu.fetching import has_halved_vectors
@@ -58,6 +59,9 @@ wide, and one of fewer rows takes longer to load than to multiply."""
 
 TILE_ROWS: Final = 13
 """Rows of a tile otherwise: each is a stream of its own."""
+
+SCRATCH_SHARE: Final = 8
+"""Scratch of more than this part of what is read and written shows in plans of small products."""
 
 FEW_ROWS: Final = 8
 """Rows of a tile that then still find room in it."""
@@ -105,7 +109,11 @@ def blocked_schemes(
         rows_way = _packed_way(own, rows) if packs_rows else _rows_way(own, rows, shape, target)
         if rank < len(tiles):
             has_finish = not (finish.is_plain(own) and finish.lies_as(shape))
-            yield scheme_of(shape, own, tiles[rank], rows_way, way, has_finish)
+            scheme = scheme_of(shape, own, tiles[rank], rows_way, way, has_finish)
+            touched = shape.batch * shape.m * (shape.k + shape.n) * rows.type.nbytes
+            if SCRATCH_SHARE * scheme.thread_bytes > touched:
+                scheme = with_fewer_rows(scheme, target.stack_bytes)
+            yield scheme
 
 
 _OTHER_WAY: Final = {

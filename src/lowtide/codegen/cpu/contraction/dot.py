@@ -25,7 +25,7 @@ from lowtide.codegen.cpu.contraction.inner import Inner
 from lowtide.codegen.cpu.contraction.inner_scheme import inner_scheme
 from lowtide.codegen.cpu.contraction.operands import OperandSide
 from lowtide.codegen.cpu.contraction.phases import gemm_code
-from lowtide.codegen.cpu.contraction.product import S, shared_bytes
+from lowtide.codegen.cpu.contraction.product import S, scratch
 from lowtide.codegen.cpu.contraction.strip_scheme import strip_scheme
 from lowtide.codegen.cpu.contraction.strips import Strips
 from lowtide.codegen.cpu.contraction.views import view_of, whole
@@ -134,16 +134,16 @@ def _ways(
     given = (target, rows, columns, finish)
     inner = inner_scheme(shape, how, rows, columns, target)
     if inner is not None:
-        yield _plan(inner, lambda scheme: Inner(scheme, *given).code())
+        yield _plan(inner, target, lambda scheme: Inner(scheme, *given).code())
     strips = strip_scheme(shape, how, rows, columns, target)
     if strips is not None and not lies_in_panels(how, columns, target):
-        yield _plan(strips, lambda scheme: Strips(scheme, *given).code())
+        yield _plan(strips, target, lambda scheme: Strips(scheme, *given).code())
     for found in blocked_schemes(shape, packed, rows, columns, finish, target):
-        yield _plan(found, lambda scheme: gemm_code(Gemm(scheme, *given)))
+        yield _plan(found, target, lambda scheme: gemm_code(Gemm(scheme, *given)))
 
 
-def _plan(scheme: S, write: Callable[[S], KernelCode]) -> KernelPlan:
-    return KernelPlan(partial(write, scheme), shared_bytes(scheme), scheme.thread_bytes)
+def _plan(scheme: S, target: Target, write: Callable[[S], KernelCode]) -> KernelPlan:
+    return KernelPlan(partial(write, scheme), *scratch(scheme, target))
 
 
 def _side(finish: Epilogue, number: int, roles: Roles) -> OperandSide:

@@ -56,6 +56,17 @@ def shared_bytes(scheme: Shared) -> int:
     return rounded(count * scheme.how.unit_bytes) if parts > 1 else 0
 
 
+def scratch(scheme: Shared, target: Target) -> tuple[int, int]:
+    """Return the scratch for all threads, and of each; one piece of work takes that of one thread.
+
+    What lies on the stack is in neither.
+    """
+    shared, own = shared_bytes(scheme), scheme.thread_bytes
+    if own <= target.stack_bytes:
+        return shared, 0
+    return (shared + own, 0) if scheme.units == 1 else (shared, own)
+
+
 S = TypeVar("S", bound=Shared)
 
 
@@ -116,8 +127,12 @@ class ContractionProduct(Generic[S]):
 
     def thread(self, fn: Function) -> str:
         """Write the address of the scratch of a thread."""
+        nbytes = self.scheme.thread_bytes
+        if 0 < nbytes <= self.target.stack_bytes:
+            return fn.stack("i8", nbytes)
+        _, own = scratch(self.scheme, self.target)
         first = fn.gep("%scratch", shared_bytes(self.scheme))
-        return fn.gep(first, fn.mul("%thread", self.scheme.thread_bytes))
+        return fn.gep(first, fn.mul("%thread", own))
 
     def code_of(self, products: Function) -> KernelCode:
         """Return the code: the phase that multiplies, and one that adds up the sums of shares."""

@@ -51,6 +51,9 @@ UNIT_SECONDS: Final = 15e-6
 LEAST_ROWS: Final = 256
 """Rows for which it costs little to pack columns that another piece packs as well."""
 
+FEWEST_ROWS: Final = 24
+"""Rows of a block for which columns are packed again so that the rows need little scratch."""
+
 LEAST_STEPS: Final = 256
 """Steps of k for which a share of the sums is worth adding up by itself."""
 
@@ -296,6 +299,22 @@ def scheme_of(
     if columns is ColumnUnits.DIRECT and shape.m > STREAMED_ROWS:
         return _finer(_shared(found))
     return _shared(_finer(found))
+
+
+def with_fewer_rows(scheme: ContractionScheme, most: int) -> ContractionScheme:
+    """Return the scheme with blocks of packed rows that take `most` bytes of scratch.
+
+    It stays as it is where these would have too few rows to pack columns for each.
+    """
+    if scheme.rows is RowUnits.IN_PLACE or scheme.thread_bytes <= most:
+        return scheme
+    for parts in range(scheme.row_blocks.parts + 1, scheme.tiles.parts + 1):
+        found = replace(scheme, row_blocks=EvenParts(scheme.tiles.parts, parts))
+        if found.block_rows < FEWEST_ROWS:
+            break
+        if found.thread_bytes <= most:
+            return found
+    return scheme
 
 
 def _longest(steps: int, rows: RowUnits, columns: ColumnUnits, tiles: EvenParts) -> int:

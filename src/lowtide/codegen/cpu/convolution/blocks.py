@@ -67,7 +67,8 @@ def blocked(scheme: ConvolutionScheme, *, is_ready: bool) -> ConvolutionScheme:
         fitting = list(_candidates(scheme, LEAST_ROWS)) or list(_candidates(scheme, 1))
         found = [_shared_out(_fewer_columns(x), wanted) for x in fitting]
     if not found:
-        return _shared_out(_with_rows(_with_inner_blocks(scheme)), wanted)
+        whole = _with_inner_blocks(scheme)
+        found = [_shared_out(x, wanted) for x in _row_ways(whole)]
     return min(found, key=lambda x: cost(x, is_ready=is_ready))
 
 
@@ -225,8 +226,18 @@ def _more(parts: int) -> int:
     return parts + 1 + parts // 8
 
 
-def _with_rows(scheme: ConvolutionScheme) -> ConvolutionScheme:
-    """Choose the block of rows: as many as scratch allows, up to a limit."""
+def _row_ways(scheme: ConvolutionScheme) -> Iterator[ConvolutionScheme]:
+    """Blocks of rows as scratch allows, and as the stack does: of all columns, or of some."""
+    yield _with_rows(scheme, SLAB_BYTES)
+    if not scheme.stack_bytes:
+        return
+    parts = _halves(scheme.column_block) if scheme.is_lanewise else [scheme.column_block]
+    for count in parts:
+        yield _with_rows(replace(scheme, column_block=count), scheme.stack_bytes)
+
+
+def _with_rows(scheme: ConvolutionScheme, most: int) -> ConvolutionScheme:
+    """Choose the block of rows: as many as scratch allows, with `most` bytes of the input."""
     best = replace(scheme, block_dim=scheme.tile_dim, block=scheme.tile_rows)
     for dim in range(scheme.tile_dim, -1, -1):
         size = scheme.rows[dim].size
@@ -235,7 +246,7 @@ def _with_rows(scheme: ConvolutionScheme) -> ConvolutionScheme:
         while low <= high:
             middle = (low + high) // 2
             found = replace(scheme, block_dim=dim, block=_even(size, middle * unit, unit))
-            if _rows_fit(found):
+            if _rows_fit(found, most):
                 best, low = found, middle + 1
             else:
                 high = middle - 1
@@ -251,10 +262,10 @@ def _even(size: int, most: int, unit: int) -> int:
     return -(-each // unit) * unit
 
 
-def _rows_fit(scheme: ConvolutionScheme) -> bool:
+def _rows_fit(scheme: ConvolutionScheme, most: int) -> bool:
     count = scheme.block_tiles * scheme.tile_height
-    most = LANEWISE_SLAB * scheme.how.row_unit_bytes if scheme.is_lanewise else SLAB_BYTES
-    most = min(most, SLAB_BYTES)
+    if scheme.is_lanewise:
+        most = min(most, LANEWISE_SLAB * scheme.how.row_unit_bytes)
     if count > MOST_ROWS or scheme.slab_bytes > most:
         return False
     sums = scheme.block_tiles * scheme.tile_sums * scheme.how.unit_bytes

@@ -17,7 +17,7 @@ from lowtide.codegen.cpu.convolution.border import (
     has_plain_border,
     is_inside,
 )
-from lowtide.codegen.cpu.convolution.cycles import cycles
+from lowtide.codegen.cpu.convolution.cycles import cycles, price
 from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem
 from lowtide.codegen.cpu.convolution.scheme import BATCH, ConvolutionScheme, Row, axes_of
 from lowtide.llvm.target import Target
@@ -61,9 +61,11 @@ def choices(
     for whole in ways[int(not ways[0].in_place) :]:
         tiled = [_with_weights(x, ready=weights_ready) for x in _tilings(whole, target)[:2]]
         if tiled:
-            found.append([blocked(x, is_ready=is_ready) for x in tiled])
+            ready = [blocked(x, is_ready=is_ready) for x in tiled]
+            found.append(sorted(ready, key=lambda x: _cycles(x) * price(x)))
     if found[0][0].has_border:
         times = [cycles(x[0], is_ready=is_ready) + border_cycles(x[0]) for x in found]
+        times = [time * price(x[0]) for time, x in zip(times, found, strict=True)]
         sums = [x[0].tile_height * x[0].vectors for x in found]
         if times[0] > (1 + (_PART if sums[0] >= sums[-1] else -_SMALLER)) * times[-1]:
             found.reverse()
@@ -111,7 +113,7 @@ def _uncut(
         problem, how, lanes, is_lanewise, is_inward, in_place, axes_of(problem),
         has_finish or is_inward, rows,
         len(rows) - 1, 1, 1, len(rows) - 1, 1, problem.features, taps, 1,
-        clips=in_place and is_zero_around and not is_lanewise,
+        clips=in_place and is_zero_around and not is_lanewise, stack_bytes=target.stack_bytes,
     )  # fmt: skip
     if is_inward:
         found = replace(found, feature_block=-(-problem.features // lanes) * lanes)

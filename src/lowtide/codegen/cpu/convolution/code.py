@@ -37,7 +37,9 @@ def convolution_code(convolver: Convolver) -> KernelCode:
 def _write(work: WrittenPhase) -> None:
     fn, scheme, convolver = work.fn, work.scheme, work.convolver
     work.thread = "%scratch"
-    if not scheme.is_alone:
+    if scheme.piece_bytes and not scheme.far_bytes:
+        work.thread = fn.stack("i8", scheme.piece_bytes)
+    elif not scheme.is_alone:
         base = fn.gep("%scratch", scheme.shared_bytes)
         work.thread = fn.gep(base, fn.mul("%thread", scheme.thread_bytes))
     kernel = convolver.finish.kernel

@@ -55,15 +55,28 @@ _PRICE: Final = 0.03
 _LITTLE: Final = 64 << 10
 """Scratch of a thread that hardly shows in a plan."""
 
+_SHARE: Final = 8
+"""Scratch of more than this part of what is read and written shows in the plan of small layers."""
+
+_MUCH: Final = 1.15
+"""What it is worth to stay with that, beside the price."""
+
 _ABOVE: Final = 1.05
 """What it is worth to stay with that, beside the price."""
 
 
 def cost(scheme: ConvolutionScheme, *, is_ready: bool) -> float:
     """Return the cycles of a scheme times what its scratch is worth."""
-    nbytes = scheme.piece_bytes
-    price = float((nbytes + 4096) ** _PRICE) * (_ABOVE if nbytes > _LITTLE else 1)
-    return price * cycles(scheme, is_ready=is_ready)
+    return price(scheme) * cycles(scheme, is_ready=is_ready)
+
+
+def price(scheme: ConvolutionScheme) -> float:
+    """Return what the scratch of a scheme is worth, as a factor of its time."""
+    nbytes, problem = scheme.far_bytes, scheme.problem
+    touched = problem.input.nbytes
+    touched += prod(problem.output.dimensions) * problem.input.element_type.nbytes
+    much = _MUCH if _SHARE * nbytes > touched else 1
+    return float((nbytes + 4096) ** _PRICE) * (_ABOVE if nbytes > _LITTLE else 1) * much
 
 
 def cycles(scheme: ConvolutionScheme, *, is_ready: bool) -> float:
@@ -121,7 +134,8 @@ def _panel(scheme: ConvolutionScheme) -> float:
         return 0.0
     steps, columns = scheme.block_steps, scheme.columns
     found = steps * -(-columns // scheme.lanes) * _COPIED * scheme.how.group
-    if strides(scheme.problem.kernel)[scheme.problem.numbers.kernel_input_feature] == 1:
+    at, numbers = strides(scheme.problem.kernel), scheme.problem.numbers
+    if at[numbers.kernel_input_feature] == 1 != at[numbers.kernel_output_feature]:
         found += steps / scheme.feature_block * columns * _PER_COLUMN
     if scheme.problem.kernel.nbytes > _FAR_KERNEL:
         found += steps * columns * scheme.how.unit_bytes / _LINE * _PER_KERNEL_LINE

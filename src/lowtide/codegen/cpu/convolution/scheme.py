@@ -76,7 +76,8 @@ class ConvolutionScheme:
     but by tiles that reach beyond it, which copy what they read; `input_axes` say how it lies,
     outermost first. With `weights_in_place` the kernel is read where it lies, too. With `clips`
     what is around is zeros, and a tile leaves out taps of a dilated axis that it does not extend
-    along, where they meet none but zeros.
+    along, where they meet none but zeros. What a piece of work needs lies on the stack of its
+    thread if that is `stack_bytes` at most.
     """
 
     problem: ConvolutionProblem
@@ -99,6 +100,7 @@ class ConvolutionScheme:
     shares: int = 1
     weights_in_place: bool = False
     clips: bool = False
+    stack_bytes: int = 0
 
     # -- rows ------------------------------------------------------------------------------------
 
@@ -377,24 +379,29 @@ class ConvolutionScheme:
     @property
     def thread_bytes(self) -> int:
         """Scratch of a thread."""
-        return 0 if self.is_alone else self.piece_bytes
+        return 0 if self.is_alone else self.far_bytes
 
     @property
     def piece_bytes(self) -> int:
-        """Scratch of a piece of work while it is done."""
+        """What a piece of work needs while it is done."""
         kept = self.block_sums_bytes if self.keeps_sums else 0
         return self.slab_bytes + self.far_panel_bytes + kept
 
     @property
+    def far_bytes(self) -> int:
+        """The same, where it does not lie on the stack."""
+        return self.piece_bytes if self.piece_bytes > self.stack_bytes else 0
+
+    @property
     def far_panel_bytes(self) -> int:
-        """Bytes of a packed panel that lies in scratch, and not on the stack."""
+        """Bytes of a packed panel that lies beside the rest, and not on the stack by itself."""
         return self.panel_bytes if self.panel_bytes > STACK_BYTES else 0
 
     @property
     def shared_bytes(self) -> int:
         """Scratch for the sums of all shares, or of the one piece that there is."""
         if self.is_alone:
-            return self.piece_bytes
+            return self.far_bytes
         return self.shares * self.row_units * self.block_sums_bytes if self.is_shared else 0
 
     @property
