@@ -11,6 +11,8 @@ from typing import Annotated, Any, Final, TypeVar, cast, get_type_hints
 
 import typer
 
+from lowtide.options import MOST_THREADS
+
 ModuleArgument = Annotated[
     str,
     typer.Argument(
@@ -91,7 +93,9 @@ DumpPassOption = Annotated[
 ]
 ThreadsOption = Annotated[
     int | None,
-    typer.Option(min=1, metavar="N", help="Threads of native code; else one per core."),
+    typer.Option(
+        min=1, max=MOST_THREADS, metavar="N", help="Threads of native code; else one per core."
+    ),
 ]
 
 
