@@ -36,18 +36,19 @@ def where_infinities_differ(module: Module) -> str | None:
                 return "solves equations in another order"
             if x.opcode is Opcode.CONVOLUTION and _has_zeros(x):
                 return "multiplies zeros of a convolution by infinities"
-            if x.opcode is Opcode.SORT and _leaves_nan_anywhere(x):
+            if x.opcode is Opcode.SORT and leaves_nan_anywhere(x):
                 return "sorts a NaN, which has no place in the order, elsewhere"
     return None
 
 
-def _leaves_nan_anywhere(x: Instruction) -> bool:
-    """Whether a sort compares floats otherwise than in the total order, which alone has NaN."""
+def leaves_nan_anywhere(x: Instruction) -> bool:
+    """Return whether a sort or reducer compares floats otherwise than in the order that has NaN."""
     return any(
         y.opcode is Opcode.COMPARE
         and y.operands[0].shape.element_type.is_floating
         and y.attributes_as(Compare).type != "TOTALORDER"
-        for y in x.called_computations[0].instructions.values()
+        for callee in x.called_computations
+        for y in callee.instructions.values()
     )
 
 
