@@ -51,10 +51,10 @@ class _Meeting:
 class _Devices:
     """How many devices there are, what they are called, and how collectives name them."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, mode: str) -> None:
         self.random = random
-        count = random.choice(COUNTS)
-        self.mode = random.choice(_MODES if count in (4, 6, 8) else _MODES[:2])
+        self.mode = mode
+        count = random.choice([x for x in COUNTS if mode != "both" or x in (4, 6, 8)])
         self.partitions = {"replicas": 1, "partitions": count, "both": count // 2}[self.mode]
         self.replicas = count // self.partitions
         self.header = f"replica_count={self.replicas}, num_partitions={self.partitions}"
@@ -113,9 +113,9 @@ def _listed(groups: Sequence[Sequence[int]]) -> str:
 class _Writer:
     """Writes the program of each device."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, mode: str) -> None:
         self.random = random
-        self.devices = _Devices(random)
+        self.devices = _Devices(random, mode)
         self.scope = Scope(ModuleDraft(random, layouts=random.choice((0, 0, 3))))
         self.forms: set[Cell] = set()
 
@@ -366,9 +366,9 @@ class Collectives(ModuleFamily):
 
     def draw(self, seed: int, random: Random, counts: CellCounts) -> HuntedCase:
         """Return a module that every device runs."""
-        wish = counts.least(self.tables["collective"], random)[1]
-        writer = _Writer(random)
-        text = writer.text(wish)
+        _, name, mode = counts.least(self.tables["collective"], random)
+        writer = _Writer(random, mode)
+        text = writer.text(name)
         verify(parse_hlo(text))
         return HuntedCase(text, seed, frozenset(writer.forms))
 
