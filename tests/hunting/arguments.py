@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
@@ -67,7 +67,8 @@ def _with_ends(type_: ElementType, x: Array, random: np.random.Generator) -> Arr
     """An array of which one number in four is an end of its type; the last two are next to 0."""
     if not type_.is_floating or type_ is ElementType.F8E8M0FNU:
         return x
-    least = float(ml_dtypes.finfo(x.dtype).tiny)
+    about: Any = ml_dtypes.finfo
+    least = float(about(x.dtype).tiny)
     ends = np.array([e * least if abs(e) < 1 else e for e in _ENDS]).astype(x.dtype)
     chosen = ends[random.integers(0, len(ends), x.shape)]
     return np.asarray(np.where(random.integers(0, 4, x.shape) == 0, chosen, x))
