@@ -29,6 +29,9 @@ CHECKS: Final = ("never", "first", "always")
 DENORMALS: Final = ("keep", "zero")
 """What becomes of denormals, the usual first."""
 
+MOST_THREADS: Final = 4096
+"""More threads than any machine has cores are a slip."""
+
 BUDGET_SECONDS: Final = 60.0
 """How long plans for a limited memory are sought where no deadline is given."""
 
@@ -92,8 +95,9 @@ class Options:
 
     def __post_init__(self) -> None:
         """Raise ValueError for what cannot be."""
-        if self.threads < 0:
-            raise ValueError(f"threads is 0 for one per core, or how many; found {self.threads}")
+        if not 0 <= self.threads <= MOST_THREADS:
+            meaning = f"0 for one per core, or how many, at most {MOST_THREADS:,}"
+            raise ValueError(f"threads is {meaning}; found {self.threads}")
         if self.memory is not None:
             from lowtide.ir.sizes import bytes_of  # Commands that need no size load nothing.
 

@@ -60,6 +60,7 @@ def test_help_of_everything(lowtide):
         (["explain", "x", "--jsn"], "No such option: --jsn"),
         (["explain", "x", "--limit", "0"], "Invalid value for '--limit'"),
         (["explain", "x", "--limit", "a"], "Invalid value for '--limit'"),
+        (["run", "x", "--threads", "5000"], "Invalid value for '--threads'"),
         (["plan", "problem.csv"], "problem.csv: no such file or directory"),
         (["plan", "graph.json.xz"], "graph.json.xz: no such file or directory"),
         (["explain", "nope.hlo"], "nope.hlo: no such file or directory"),

@@ -7,6 +7,7 @@ from lowtide.evaluator.on_devices import evaluate_on_devices
 from lowtide.frontend.hlo_text.parser import parse_hlo
 from lowtide.ir import InputError, InvalidModuleError, UnsupportedOpError
 from lowtide.ir.literal import DTYPES
+from lowtide.verifier import verify
 
 ADD = """
 add {
@@ -198,3 +199,25 @@ ENTRY e {
 """
     with pytest.raises(UnsupportedOpError, match="not partitioned yet"):
         evaluate_on_devices(parse_hlo(text), [[np.zeros(4)]] * 2)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "rest", "message"),
+    [
+        ("collective-permute", "source_target_pairs={{5,0}}", "device 5 of its pairs is none of 4"),
+        ("collective-permute", "source_target_pairs={{0,4}}", "device 4 of its pairs is none of 4"),
+        ("all-to-all", "replica_groups={{0,1,2,4}}, dimensions={0}", "in none of its groups"),
+        ("all-to-all", "replica_groups={{0,1,2,3},{4,5,6,7}}, dimensions={0}", "device 7 of 4"),
+        ("all-reduce", f"replica_groups={{{{0,1}}}}, {GLOBAL}, to_apply=add", "device 2 of 4"),
+    ],
+)
+def test_devices_that_there_are_not_are_named(opcode: str, rest: str, message: str) -> None:
+    with pytest.raises(UnsupportedOpError, match=message):
+        run(collective(opcode, "f32[4]", rest), values())
+
+
+def test_a_permute_names_no_device_below_0() -> None:
+    body = collective("collective-permute", "f32[4]", "source_target_pairs={{0,-1}}")
+    module = parse_hlo(f"HloModule m, num_partitions=4\nENTRY e {{{body}\n}}")
+    with pytest.raises(InvalidModuleError, match="names device -1; numbers go from 0 on"):
+        verify(module)

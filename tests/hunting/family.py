@@ -129,6 +129,7 @@ _FAMILIES: Final[Mapping[str, tuple[str, str]]] = {
     "modules": ("modules", "Modules"),
     "orders": ("modules", "Orders"),
     "devices": ("devices", "OnDevices"),
+    "collectives": ("collectives", "Collectives"),
     "plugin": ("plugin", "PluginPrograms"),
     "options": ("options", "UnderOptions"),
     "stored": ("stored", "StoredPrograms"),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final, final
 
 import numpy as np
-from tests.hunting.arguments import case_arguments
+from tests.hunting.arguments import case_arguments, has_ends
 from tests.hunting.certainty import (
     Doubt,
     doubts,
@@ -98,7 +98,8 @@ class ModuleCourt(Court):
             self._native(module, arguments, compare, stage)
         if self.conditions.orders:
             self.ask("orders", lambda: self._check_bound(module))
-        self.compare(compare, "xla", lambda: run_xla(module, arguments))
+        if not has_ends(module, self.conditions.seed):  # XLA:CPU takes what is next to 0 for 0.
+            self.compare(compare, "xla", lambda: run_xla(module, arguments))
 
     def _check_bound(self, module: Module) -> None:
         with_copies = scheduled(module, PlanOptions("input"))

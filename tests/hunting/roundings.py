@@ -14,6 +14,7 @@ _ROUNDED: Final = frozenset(
         *(Opcode.CBRT, Opcode.CHOLESKY, Opcode.CONVOLUTION, Opcode.COSH, Opcode.COSINE),
         *(Opcode.DIVIDE, Opcode.DOT, Opcode.ERF, Opcode.EXPONENTIAL),
         *(Opcode.EXPONENTIAL_MINUS_ONE, Opcode.FFT, Opcode.LOG, Opcode.LOG_PLUS_ONE),
+        *(Opcode.RAGGED_DOT, Opcode.SCALED_DOT),
         *(Opcode.LOGISTIC, Opcode.POWER, Opcode.REMAINDER, Opcode.RSQRT, Opcode.SINE),
         *(Opcode.SINH, Opcode.SQRT, Opcode.TAN, Opcode.TANH, Opcode.TRIANGULAR_SOLVE),
     }

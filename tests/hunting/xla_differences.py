@@ -36,18 +36,19 @@ def where_infinities_differ(module: Module) -> str | None:
                 return "solves equations in another order"
             if x.opcode is Opcode.CONVOLUTION and _has_zeros(x):
                 return "multiplies zeros of a convolution by infinities"
-            if x.opcode is Opcode.SORT and _leaves_nan_anywhere(x):
+            if x.opcode is Opcode.SORT and leaves_nan_anywhere(x):
                 return "sorts a NaN, which has no place in the order, elsewhere"
     return None
 
 
-def _leaves_nan_anywhere(x: Instruction) -> bool:
-    """Whether a sort compares floats otherwise than in the total order, which alone has NaN."""
+def leaves_nan_anywhere(x: Instruction) -> bool:
+    """Return whether a sort or reducer compares floats otherwise than in the order that has NaN."""
     return any(
         y.opcode is Opcode.COMPARE
         and y.operands[0].shape.element_type.is_floating
         and y.attributes_as(Compare).type != "TOTALORDER"
-        for y in x.called_computations[0].instructions.values()
+        for callee in x.called_computations
+        for y in callee.instructions.values()
     )
 
 
@@ -132,12 +133,36 @@ def _forgets_the_sign(x: Instruction) -> bool:
     """Whether a float became signed, unsigned, and a float again, which XLA takes for rounding."""
     if x.opcode is not Opcode.CONVERT or not x.shape.element_type.is_floating:
         return False
-    kinds = [_is_unsigned, _is_signed, _is_floating]
-    while kinds and x.opcode in _IN_PLACE:
+    return _went_through(x, [_is_unsigned, _is_signed, _is_floating])
+
+
+def _saturates_a_nan(x: Instruction) -> bool:
+    """Whether a signed number became a float of 8 bits, and unsigned, which XLA makes one step."""
+    if x.opcode is not Opcode.CONVERT or not _is_unsigned(x.shape.element_type):
+        return False
+    return _went_through(x, [_is_byte, _is_signed])
+
+
+def _went_through(x: Instruction, kinds: list[Callable[[ElementType], bool]]) -> bool:
+    """Whether a value may have had types of such kinds, the last of `kinds` first.
+
+    What an inner computation is given may be anything that it can be by its type.
+    """
+    left = list(kinds)
+    while left and x.opcode in _IN_PLACE:
         x = x.operands[0]
-        if kinds[0](x.shape.element_type):
-            kinds.pop(0)
-    return not kinds
+        if left[0](x.shape.element_type):
+            left.pop(0)
+    is_given = x.opcode in (Opcode.PARAMETER, Opcode.GET_TUPLE_ELEMENT)
+    return not left or (is_given and len(left) < len(kinds) and not _is_in_entry(x))
+
+
+def _is_in_entry(x: Instruction) -> bool:
+    return x.parent is x.parent.module.entry
+
+
+def _is_byte(type_: ElementType) -> bool:
+    return type_.is_floating and type_.bits == 8
 
 
 def _is_unsigned(type_: ElementType) -> bool:
@@ -209,6 +234,7 @@ _DIFFERENCES: Final[tuple[tuple[Callable[[Instruction], bool], str], ...]] = (
     (_magnifies_bits, "takes subnormal numbers for 0"),
     (_divides_constants, "ends the process where it divides by a constant 0 ahead"),
     (_forgets_the_sign, "takes negative numbers that became unsigned for negative ones"),
+    (_saturates_a_nan, "converts a NaN of 8 bits to unsigned numbers as the number that it was"),
     (_solves_many_small_systems, "divides by 0 while it compiles more than 8 small systems"),
     (_is_product_of_nothing, "does not write a product over no elements that is added to"),
 )

@@ -70,3 +70,9 @@ def test_numbers_of_numpy_are_numbers():
 def test_a_deadline_is_seconds(seconds):
     with pytest.raises(ValueError, match="deadline is seconds"):
         Options(deadline=seconds)
+
+
+@pytest.mark.parametrize("count", [-1, 4097, 10**20])
+def test_more_threads_than_any_machine_has_cores_are_refused(count):
+    with pytest.raises(ValueError, match="at most 4,096; found"):
+        Options(threads=count)

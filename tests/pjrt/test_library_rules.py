@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,6 +11,46 @@ pytest.importorskip("jax")
 
 from tests.pjrt.test_plugin import run
 from tests.pjrt.test_sharded import run_both
+
+from lowtide.pjrt import PLATFORM, library_rules
+
+
+class _Context:
+    """What a rule of JAX is given, for some platforms."""
+
+    def __init__(self, *platforms: str) -> None:
+        self.module_context = SimpleNamespace(platforms=platforms)
+
+    def replace(self, **_: object) -> _Context:
+        return self
+
+
+def _emitted(context: _Context, **given: object) -> object:
+    usual = ["as JAX does"], None, None
+    arguments = (context, list, None, [], [], [])
+    return library_rules.emit_call(
+        lambda *_, **__: usual, *arguments, has_side_effect=False, **given
+    )
+
+
+def test_calls_for_several_platforms_are_written_as_jax_writes_them() -> None:
+    for platforms in [(PLATFORM, "cpu"), ("cpu",)]:
+        assert _emitted(_Context(*platforms)) == (["as JAX does"], None, None)
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_calls_run_on_each_device_where_the_library_says_so(
+    monkeypatch: pytest.MonkeyPatch, partitioned: bool
+) -> None:
+    seen: list[object] = []
+
+    def write_call(*_: object, **given: object) -> list[object]:
+        seen.append(given["partitioned"])
+        return []
+
+    monkeypatch.setattr(library_rules, "write_call", write_call)
+    _emitted(_Context(PLATFORM), partitioned=partitioned)
+    assert seen == [partitioned]
 
 
 @pytest.mark.parametrize("platforms", ["lowtide", "lowtide,cpu"])

@@ -497,6 +497,7 @@ later {
 
 ENTRY e {
 """
+BYTE, TO_UNSIGNED = "f8e4m3fn", "ROOT r = u64[4] convert(b)"
 ROWS = "update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}"
 
 
@@ -527,6 +528,9 @@ ROWS = "update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operan
             ),
             False,
         ),
+        (("a = s64[4] parameter(0)", f"b = {BYTE}[4] convert(a)", TO_UNSIGNED), True),
+        (("a = f32[4] parameter(0)", f"b = {BYTE}[4] convert(a)", TO_UNSIGNED), False),
+        ((f"b = {BYTE}[4] parameter(0)", TO_UNSIGNED), False),
         (
             (
                 *("a = s32[4,1] parameter(0)", "p = s32[4,1] parameter(1)"),
@@ -550,6 +554,28 @@ def test_xla_is_no_judge_of_what_several_operations_show(
 ) -> None:
     module = parse_hlo(LATER + "\n".join([f"  {x}" for x in lines]) + "\n}\n")
     assert (known_difference(module) is not None) == is_known
+
+
+@pytest.mark.parametrize(("step", "is_known"), [("slice", True), ("add", False)])
+def test_what_a_computation_is_given_may_be_what_xla_does_otherwise(
+    step: str, is_known: bool
+) -> None:
+    steps = {"slice": "slice(a), slice={[0:2]}", "add": "add(b, b)"}
+    text = f"""HloModule m
+
+narrowed {{
+  a = u32[4] parameter(0)
+  b = u32[2] constant({{1, 2}})
+  c = u32[2] {steps[step]}
+  ROOT d = bf16[2] convert(c)
+}}
+
+ENTRY e {{
+  a = u32[4] parameter(0)
+  ROOT r = bf16[2] call(a), to_apply=narrowed
+}}
+"""
+    assert (known_difference(parse_hlo(text)) is not None) == is_known
 
 
 @pytest.mark.parametrize(("groups", "is_known"), [(1, False), (2, True)])

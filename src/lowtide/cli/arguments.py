@@ -11,6 +11,8 @@ from typing import Annotated, Any, Final, TypeVar, cast, get_type_hints
 
 import typer
 
+from lowtide.options import MOST_THREADS
+
 
 def option(metavar: str | None, meaning: str, *names: str, **rest: Any) -> Any:
     """Return an option whose default value is not shown, as its meaning says what is usual.
@@ -77,7 +79,10 @@ DumpPassOption = Annotated[
     ),
 ]
 ThreadsOption = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Threads of native code; else one per core.")
+    int | None,
+    typer.Option(
+        min=1, max=MOST_THREADS, metavar="N", help="Threads of native code; else one per core."
+    ),
 ]
 
 

@@ -57,6 +57,21 @@ def sign(z: Array) -> Array:
     return np.where(magnitude == 0, z.dtype.type(0), unit)
 
 
+def expm1(z: Array) -> Array:
+    """Return e to the z, minus 1; real for real numbers, however large."""
+    found = np.expm1(z)
+    return make_complex(found.real, np.where(z.imag == 0, z.imag, found.imag))
+
+
+def log1p(z: Array) -> Array:
+    """Return the logarithm of 1 + z, whose real part is small next to 0."""
+    size = np.maximum(np.abs(z.real), np.abs(z.imag))
+    x, y = z.real.astype(np.longdouble), z.imag.astype(np.longdouble)
+    near = np.log1p(x * (x + 2) + y * y) / 2
+    plain = np.where(size > 2.0**60, np.log(z), np.log1p(z))
+    return make_complex(np.where(size < 0.25, near, plain.real).astype(z.real.dtype), plain.imag)
+
+
 def logistic(z: Array) -> Array:
     """Return 1 / (1 + exp(-z))."""
     one = z.dtype.type(1)
@@ -95,10 +110,10 @@ FUNCTIONS: Final[Mapping[Opcode, Function]] = {
     Opcode.COSINE: np.cos,
     Opcode.DIVIDE: divide,
     Opcode.EXPONENTIAL: np.exp,
-    Opcode.EXPONENTIAL_MINUS_ONE: np.expm1,
+    Opcode.EXPONENTIAL_MINUS_ONE: expm1,
     Opcode.IMAG: np.imag,
     Opcode.LOG: np.log,
-    Opcode.LOG_PLUS_ONE: np.log1p,
+    Opcode.LOG_PLUS_ONE: log1p,
     Opcode.LOGISTIC: logistic,
     Opcode.MULTIPLY: np.multiply,
     Opcode.NEGATE: np.negative,

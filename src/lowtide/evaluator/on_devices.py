@@ -14,6 +14,7 @@ from lowtide.evaluator.values import Value
 from lowtide.ir.errors import InputError
 from lowtide.ir.module import Module
 from lowtide.ir.partitioning import check_partitioned
+from lowtide.ops.device_groups import check_members
 
 
 def evaluate_on_devices(
@@ -29,6 +30,7 @@ def evaluate_on_devices(
     if len(arguments) != count:
         raise InputError(f"{module.name} runs on {count} devices, found {len(arguments)} lists")
     check_partitioned(module)
+    check_members(module)
     rendezvous = Rendezvous(count)
     values = [arguments_of(module, own) for own in arguments]
     results: list[Value | None] = [None] * count

@@ -50,6 +50,9 @@ def _verify_groups(result: Shape, operands: Shapes, attributes: Collective, call
 def _verify_permute(
     result: Shape, operands: Shapes, attributes: CollectivePermute, called: Called
 ) -> None:
+    least = min([x for pair in attributes.source_target_pairs for x in pair], default=0)
+    if least < 0:
+        raise ShapeError(f"source_target_pairs names device {least}; numbers go from 0 on")
     if attributes.slice_sizes:
         return  # several slices may travel between the same devices
     for side, what in enumerate(("source", "target")):

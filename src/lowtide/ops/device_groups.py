@@ -99,6 +99,25 @@ def _check(instruction: Instruction, groups: Groups) -> None:
     )
 
 
+def check_members(module: Module) -> None:
+    """Raise UnsupportedOpError where a collective names devices that there are not."""
+    for computation in module.computations.values():
+        for x in computation.instructions.values():
+            if isinstance(x.attributes, Collective):
+                groups_of(x)
+            elif isinstance(x.attributes, CollectivePermute):
+                check_pairs(x)
+
+
+def check_pairs(instruction: Instruction) -> None:
+    """Raise UnsupportedOpError where the pairs of a permute name a device that there is not."""
+    how = instruction.attributes_as(CollectivePermute)
+    count = len(groups_of(instruction)[0])
+    most = max([x for pair in how.source_target_pairs for x in pair], default=0)
+    if most >= count:
+        raise unsupported(instruction, f"device {most} of its pairs is none of {count}")
+
+
 def meets_devices(module: Module) -> bool:
     """Return whether an instruction needs other devices, or asks for the number of its own."""
     return any(

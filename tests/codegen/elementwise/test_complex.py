@@ -87,6 +87,38 @@ def test_complex_numbers_keep_infinities_of_exp_sqrt_and_division():
             assert a == b or abs(a - b) <= 1e-3 * abs(b) + 1e-300, (opcode, given, got)
 
 
+INF, NAN, TURN = np.inf, np.nan, np.pi / 2
+ENDS = [
+    (Opcode.EXPONENTIAL, complex(720, 1e-10), complex(INF, 4.920700930263815e302)),
+    (Opcode.EXPONENTIAL, complex(1400, 3e-308), complex(INF, 3.085999982555968e300)),
+    (Opcode.EXPONENTIAL, complex(INF, 3), complex(-INF, INF)),
+    (Opcode.EXPONENTIAL, complex(-INF, NAN), 0j),
+    (Opcode.LOGISTIC, complex(INF, NAN), 1 + 0j),
+    (Opcode.LOG, complex(-1.79e308, -1.79e308), complex(710.1249978522986, -1.5 * TURN)),
+    (Opcode.LOG, complex(1e-320, 1e-320), complex(-736.480667300694, TURN / 2)),
+    (Opcode.LOG_PLUS_ONE, complex(1.79e308, 1.79e308), complex(710.1249978522986, TURN / 2)),
+    (Opcode.LOG_PLUS_ONE, complex(1e-300, 2e-300), complex(1e-300, 2e-300)),
+    (Opcode.LOG_PLUS_ONE, complex(0, 0.01), complex(4.9997500166654166e-05, 0.009999666686665238)),
+    (Opcode.EXPONENTIAL_MINUS_ONE, complex(1000, 0), complex(INF, 0)),
+    (Opcode.ATANH, complex(1.6e308, 1e300), complex(6.25e-309, TURN)),
+    (Opcode.ATANH, complex(-INF, -2), complex(0, -TURN)),
+    (Opcode.SQRT, complex(INF, NAN), complex(INF, NAN)),
+    (Opcode.SQRT, complex(-INF, NAN), complex(NAN, INF)),
+]
+"""An argument beside an end of what doubles can be, and what is right to 15 digits."""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("opcode", "given", "want"), ENDS)
+def test_the_ends_of_complex_functions_are_right(opcode, given, want, target):
+    type_ = ElementType.C128
+    case = Case(opcode, (type_,), type_)
+    (run,) = compiled([case], TARGETS[target], 0)
+    for got in (run(np.array([given])), oracle.expected(case, (np.array([given]),))):
+        for a, b in ((got.real[0], want.real), (got.imag[0], want.imag)):
+            np.testing.assert_allclose(a, b, 1e-14, 0)
+
+
 @pytest.mark.parametrize("type_", [ElementType.C64, ElementType.C128])
 @pytest.mark.parametrize("opcode", [Opcode.TAN, Opcode.TANH])
 def test_tangents_at_infinity_are_those_of_numpy(type_, opcode):

@@ -178,7 +178,7 @@ class _DevicesCourt(Court):
 
     def run(self) -> Judgement:
         module = parse_hlo(self.text)
-        arguments = case_arguments(module, self.seed)
+        arguments = case_arguments(module, self.seed, in_parts=True)
         whole = self.ask("whole", lambda: _on_one_device(module))
         expected = whole and self.ask("evaluator", lambda: evaluated(whole, arguments))
         if expected is None:

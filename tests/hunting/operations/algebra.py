@@ -155,6 +155,23 @@ def _batch_norm(scope: Scope, type_: str) -> DrawnArray | None:
     return scope.emit(type_, sizes, expression, 2)
 
 
+def _batch_norm_grad(scope: Scope, type_: str) -> DrawnArray | None:
+    if type_ not in FLOATS:
+        return None
+    sizes = scope.sizes(2, 4)
+    place = scope.random.randrange(len(sizes))
+    if 0 in sizes:
+        return None
+    feature = (sizes[place],)
+    x, gradient = scope.array(type_, sizes, 0), scope.array(type_, sizes, 0)
+    scale, mean = scope.array(type_, feature, 0), scope.array(type_, feature, 0)
+    ones = _filled(scope, type_, feature, one(type_))
+    attributes = f"epsilon=0.25, feature_index={place}"
+    expression = f"batch-norm-grad({joined([x, scale, mean, ones, gradient])}), {attributes}"
+    parts = [(type_, sizes), (type_, feature), (type_, feature)]
+    return scope.random.choice(scope.emit_parts(parts, expression, 2))
+
+
 def _random_bits(scope: Scope, type_: str) -> DrawnArray | None:
     if type_ not in ("u32", "u64", "s32", "u8", "u16", "s64"):
         return None
@@ -172,5 +189,6 @@ MAKERS: Final[dict[str, Maker]] = {
     "triangular-solve": _triangular_solve,
     "fft": _fft,
     "batch-norm-training": _batch_norm,
+    "batch-norm-grad": _batch_norm_grad,
     "rng-bit-generator": _random_bits,
 }

@@ -49,30 +49,30 @@ EXACT: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
 """Operations whose results have no choice: how many operands, and which element types."""
 
 ROUNDED: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
-    "atan2": (2, FLOATS),
-    "cbrt": (1, FLOATS),
-    "cosine": (1, (*FLOATS, *COMPLEX)),
-    "divide": (2, (*REAL, *INTEGERS)),
-    "erf": (1, FLOATS),
-    "exponential": (1, (*FLOATS, *COMPLEX)),
-    "exponential-minus-one": (1, FLOATS),
-    "log": (1, (*FLOATS, *COMPLEX)),
-    "log-plus-one": (1, FLOATS),
-    "logistic": (1, FLOATS),
-    "power": (2, FLOATS),
-    "remainder": (2, (*FLOATS, *INTEGERS)),
-    "rsqrt": (1, FLOATS),
-    "sine": (1, (*FLOATS, *COMPLEX)),
-    "sqrt": (1, (*FLOATS, *COMPLEX)),
-    "tan": (1, FLOATS),
-    "tanh": (1, (*FLOATS, *COMPLEX)),
+    "atan2": (2, REAL),
+    "cbrt": (1, REAL),
+    "cosine": (1, (*REAL, *COMPLEX)),
+    "divide": (2, (*REAL, *INTEGERS, *COMPLEX)),
+    "erf": (1, REAL),
+    "exponential": (1, (*REAL, *COMPLEX)),
+    "exponential-minus-one": (1, (*REAL, *COMPLEX)),
+    "log": (1, (*REAL, *COMPLEX)),
+    "log-plus-one": (1, (*REAL, *COMPLEX)),
+    "logistic": (1, (*REAL, *COMPLEX)),
+    "power": (2, (*REAL, *COMPLEX)),
+    "remainder": (2, (*REAL, *INTEGERS)),
+    "rsqrt": (1, (*REAL, *COMPLEX)),
+    "sine": (1, (*REAL, *COMPLEX)),
+    "sqrt": (1, (*REAL, *COMPLEX)),
+    "tan": (1, (*REAL, *COMPLEX)),
+    "tanh": (1, (*REAL, *COMPLEX)),
     "acos": (1, FLOATS),
     "acosh": (1, FLOATS),
     "asin": (1, FLOATS),
-    "asinh": (1, FLOATS),
+    "asinh": (1, (*FLOATS, *COMPLEX)),
     "atanh": (1, FLOATS),
-    "cosh": (1, FLOATS),
-    "sinh": (1, FLOATS),
+    "cosh": (1, (*FLOATS, *COMPLEX)),
+    "sinh": (1, (*FLOATS, *COMPLEX)),
 }
 """Operations whose last bits are free, but for integers."""
 
@@ -84,6 +84,8 @@ def _exact(opcode: str, scope: Scope, type_: str) -> DrawnArray | None:
     operands, types = EXACT[opcode]
     if opcode == "abs" and type_ in COMPLEX:
         return _part(opcode, scope, type_)
+    if opcode == "multiply" and type_ in COMPLEX:
+        return _complex_product(scope, type_)
     if type_ not in types:
         return None
     sizes = scope.sizes()
@@ -91,6 +93,14 @@ def _exact(opcode: str, scope: Scope, type_: str) -> DrawnArray | None:
     given = [scope.array(type_, sizes, noise) for _ in range(operands)]
     behind = max([x.noise for x in given])
     return scope.emit(type_, sizes, f"{opcode}({joined(given)})", behind)
+
+
+def _complex_product(scope: Scope, type_: str) -> DrawnArray | None:
+    """A product whose parts are sums of rounded products."""
+    sizes = scope.sizes()
+    given = [scope.array(type_, sizes, scope.noisiest) for _ in range(2)]
+    noise = 1 + max([x.noise for x in given])
+    return scope.emit(type_, sizes, f"multiply({joined(given)})", noise)
 
 
 def _rounded(opcode: str, scope: Scope, type_: str) -> DrawnArray | None:

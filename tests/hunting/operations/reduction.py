@@ -90,7 +90,7 @@ def _reduce_window(scope: Scope, type_: str) -> DrawnArray | None:
 
 
 def _select_and_scatter(scope: Scope, type_: str) -> DrawnArray | None:
-    if type_ in COMPLEX or type_ in F8 or type_ == "pred":
+    if type_ in COMPLEX or type_ == "pred":
         return None
     x = scope.array(type_, scope.sizes(1, 4), 0)
     window: DrawnWindow = draw_window(scope, x.sizes, spreads=False)
@@ -112,7 +112,7 @@ def _select_and_scatter(scope: Scope, type_: str) -> DrawnArray | None:
 
 
 def _sort(scope: Scope, type_: str) -> DrawnArray | None:
-    if type_ in COMPLEX or type_ in F8:
+    if type_ in COMPLEX:
         return None
     sizes = scope.sizes(1, 3)
     place = scope.random.randrange(len(sizes))
@@ -128,7 +128,7 @@ def _sort(scope: Scope, type_: str) -> DrawnArray | None:
 
 
 def _topk(scope: Scope, type_: str) -> DrawnArray | None:
-    if type_ not in (*FLOATS, *INTEGERS):
+    if type_ not in (*FLOATS, *F8, *INTEGERS):
         return None
     x = scope.array(type_, scope.sizes(1, 2), 0)
     k = scope.random.randint(0, x.sizes[-1])

@@ -131,8 +131,9 @@ def _barrier(scope: Scope, steps: Steps) -> DrawnArray | None:
 def _conditional(scope: Scope, steps: Steps) -> DrawnArray | None:
     """Branches whose results agree in types and sizes, each in layouts of its own."""
     by_number = scope.chance(2)
-    number = scope.random.randint(1, 3) if by_number else 2
-    which = scope.index(2) if by_number else scope.array("pred", (), 0)
+    most = 9 if scope.chance(5) else 3
+    number = scope.random.randint(1, most) if by_number else 2
+    which = scope.index(most - 1) if by_number else scope.array("pred", (), 0)
     wanted: list[DrawnArray] = []
     names, operands, roots = [], [], []
     for branch in range(number):

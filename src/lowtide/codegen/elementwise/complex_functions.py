@@ -34,20 +34,23 @@ def _asinh(x: Number) -> Number:
 # -- exponential and logarithm -----------------------------------------------------------------
 
 _SPARE: Final = 64
-"""By which power of two exp is kept smaller where it is about to overflow."""
+"""By which power of two the exponential of a half is kept smaller where exp may overflow."""
 
 
 def exp(z: Complex) -> Complex:
-    """Return e to the z: the size e to the real part, the angle the imaginary one."""
+    """Return e to the z: the size e to the real part, the angle the imaginary one.
+
+    A size beyond all numbers may meet a sine next to 0: it is then multiplied in two halves.
+    """
     sine, cosine = sine_and_cosine(z.imag)
     large = z.real > 700.0
-    size = exponential.exp(z.real)
-    size = size.where(large, exponential.exp(z.real, halvings=_SPARE))
-    factor = large.select(size.constant(2.0**_SPARE), 1.0)
-    found = Complex(size * cosine, size * sine).scaled(factor)
+    half = exponential.exp(z.real * 0.5, halvings=_SPARE)
+    size = exponential.exp(z.real).where(large, half)
+    found = Complex(size * cosine, size * sine).scaled(large.select(half, 1.0))
+    found = found.scaled(large.select(size.constant(4.0**_SPARE), 1.0))
     real_axis = z.imag.equals(0.0)
     found = Complex(found.real, found.imag.where(real_axis, z.imag))
-    return found.where(z.real.equals(-math.inf), found.constant(0.0).where(z.imag.is_nan(), z))
+    return found.where(z.real.equals(-math.inf), found.constant(0.0))
 
 
 def expm1(z: Complex) -> Complex:
@@ -59,7 +62,10 @@ def expm1(z: Complex) -> Complex:
 
 
 def _log_size(x: Number, y: Number) -> Number:
-    """The logarithm of |x + i y|; near 1 from |z|**2 - 1, whose terms are known in two parts."""
+    """The logarithm of |x + i y|; near 1 from |z|**2 - 1, whose terms are known in two parts.
+
+    What is next to the largest number or to 0 is scaled, so that |z| is neither off nor infinite.
+    """
     z = Complex(x, y)
     a, b = x.abs(), y.abs()
     large, small = a.where(a < b, b), b.where(a < b, a)
@@ -68,7 +74,11 @@ def _log_size(x: Number, y: Number) -> Number:
     lost = lost + (fma(large, large, -square) + fma(small, small, -other))
     near = (square >= 0.5) & (square + other <= 2.0)
     close = logarithm.log1p(near.select(total + lost, 0.0)) * 0.5
-    return logarithm.log(magnitude(z)).where(near, close)
+    huge, tiny = large > 2.0**1000, large < 2.0**-960
+    factor = x.constant(1.0).where(huge, 2.0**-2).where(tiny, 2.0**80)
+    shift = x.constant(0.0).where(huge, math.log(2.0**2)).where(tiny, -math.log(2.0**80))
+    far = logarithm.log(magnitude(z.scaled(factor))) + shift
+    return far.where(near, close)
 
 
 def log(z: Complex) -> Complex:
@@ -119,8 +129,9 @@ def sqrt(z: Complex) -> Complex:
 def _root_of_infinite(z: Complex, found: Complex) -> Complex:
     infinite = z.real.constant(math.inf)
     zero = z.real.constant(0.0)
-    right = Complex(infinite, zero.copysign(z.imag))
-    left = Complex(zero, infinite.copysign(z.imag))
+    nothing = zero.where(z.imag.is_nan(), z.imag)
+    right = Complex(infinite, nothing.copysign(z.imag))
+    left = Complex(nothing, infinite.copysign(z.imag))
     found = found.where(z.real.equals(math.inf), right)
     found = found.where(z.real.equals(-math.inf), left)
     return found.where(z.imag.abs().equals(math.inf), Complex(infinite, z.imag))
@@ -223,11 +234,14 @@ def acosh(z: Complex) -> Complex:
 
 
 def atanh(z: Complex) -> Complex:
-    """Return the inverse hyperbolic tangent."""
+    """Return the inverse hyperbolic tangent; far out it is 1 / z, and a quarter of a turn."""
     x, y = z.real.abs(), z.imag
     apart, square = 1.0 - x, y * y
     real = logarithm.log1p(4.0 * x / fma(apart, apart, square)) * 0.25
     imag = _angle(y + y, fma(apart, x + 1.0, -square)) * 0.5
+    far = (z.size() > 2.0**300) & ~y.is_nan()
+    real = real.where(far, divide(z.constant(1.0), z).real.abs())
+    imag = imag.where(far, y.constant(math.pi / 2).copysign(y))
     return Complex(real.copysign(z.real), imag)
 
 

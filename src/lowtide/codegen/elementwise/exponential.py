@@ -105,11 +105,12 @@ def exp(x: Number, *, halvings: int = 0, coefficients: Sequence[float] = ()) -> 
     precision = _PRECISION[x.element]
     if is_gpu(x.target) and not x.is_double and not halvings:
         return estimated_exp(x)
+    high = precision.high + halvings * math.log(2.0)
     if has_wide(x):
         lasts = x.compare("uge", precision.low)
-        return exp_of_parts(x.at_most(precision.high), None, halvings, coefficients, lasts)
+        return exp_of_parts(x.at_most(high), None, halvings, coefficients, lasts)
     vanishes = x < precision.low
-    finite = x.where(vanishes, x.constant(0.0)).at_most(precision.high)
+    finite = x.where(vanishes, x.constant(0.0)).at_most(high)
     grown = exp_of_parts(finite, None, halvings, coefficients)
     return grown.where(vanishes, x.constant(0.0))
 

@@ -28,7 +28,7 @@ from lowtide.ir.attributes import Collective, CollectivePermute
 from lowtide.ir.collective import CollectiveBuffer, CollectiveStep, DeviceCollective, Whose
 from lowtide.ir.errors import unsupported
 from lowtide.llvm.target import Target
-from lowtide.ops.device_groups import Groups, devices_of, groups_of
+from lowtide.ops.device_groups import Groups, check_pairs, devices_of, groups_of
 
 
 def plan_collective(instruction: Instruction, target: Target) -> KernelPlan | None:
@@ -242,9 +242,7 @@ def _permute(writer: _Writer) -> None:
     how = writer.instruction.attributes_as(CollectivePermute)
     if how.slice_sizes:
         raise writer.refusal("no form with slice_sizes is run; the plain one is")
-    most = max([x for pair in how.source_target_pairs for x in pair], default=0)
-    if most >= min(writer.sizes):
-        raise writer.refusal(f"device {most} of its pairs is none of {min(writer.sizes)}")
+    check_pairs(writer.instruction)
     writer.pairs = how.source_target_pairs
     for i, given in enumerate(writer.given):
         writer.copy(CollectiveBuffer(Whose.SOURCE, i), given, i, sent=True)
