@@ -12,6 +12,7 @@ from tests.codegen.cpu.library import running as in_process
 from tests.codegen.running import Kernel
 
 from lowtide import parse_hlo
+from lowtide.codegen.cpu.contraction import strip_scheme
 from lowtide.codegen.cpu.contraction.dot import plan_dot
 from lowtide.llvm.function import module_text
 from lowtide.llvm.machine import KernelCompiler
@@ -200,9 +201,15 @@ def test_large_columns_are_read_in_strips(
     ],
 )
 def test_columns_are_held_while_rows_pass_by(
-    m: int, n: int, k: int, types: tuple[str, str, str], target: str
+    m: int,
+    n: int,
+    k: int,
+    types: tuple[str, str, str],
+    target: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Odd rows, ends of strips that fill no vector, ends of k that are no group, rows far apart."""
+    monkeypatch.setattr(strip_scheme, "HELD_LEAST_BYTES", 256 << 10)
     for order in ("mk,kn", "km,kn"):
         kernel = check(square(types, m, n, k, order), target=TARGETS[target], factor=3)
         assert any(x.name.startswith("strip_") for x in kernel.plan.emit().functions)
@@ -232,6 +239,13 @@ def test_rows_in_several_tiles_along_k(
         kernel = check(square(types, m, n, k, order), target=TARGETS[target], factor=3)
         packed = any(x.name.startswith("pack_") for x in kernel.plan.emit().functions)
         assert packed == (order == "km,nk") or m > 32
+
+
+def test_columns_that_a_second_cache_holds_are_packed() -> None:
+    """Weights of a recurrent network, say: they are there again in the next step."""
+    for m in (16, 64):
+        kernel = check(square(F32, m, 1024, 256), factor=3)
+        assert not any(x.name.startswith("strip_") for x in kernel.plan.emit().functions)
 
 
 def test_held_columns_have_work_for_threads() -> None:
@@ -347,7 +361,8 @@ def test_columns_with_k_between_them_are_vectors_where_they_lie(rest: str, targe
 
 
 @pytest.mark.parametrize("m", [2, 6])
-def test_strips_of_several_matrices(m: int) -> None:
+def test_strips_of_several_matrices(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strip_scheme, "HELD_LEAST_BYTES", 256 << 10)
     kernel = check(text_of(F32, ("bmk", "bkn"), {"b": 3, "m": m, "n": 600, "k": 500}))
     assert any(x.name.startswith("strip_") for x in kernel.plan.emit().functions)
 

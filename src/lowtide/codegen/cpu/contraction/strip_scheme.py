@@ -63,9 +63,9 @@ HELD_NEAR_BYTES: Final = 1 << 10
 HELD_NEAR_ROWS: Final = 16
 """Rows for which such columns are held all the same."""
 
-HELD_LEAST_BYTES: Final = 256 << 10
-"""Bytes of columns that are worth holding: other columns are read faster panel by panel, from a
-second cache."""
+HELD_LEAST_BYTES: Final = 4 << 20
+"""Bytes of columns that are worth holding: fewer of them are faster packed, panel by panel, where
+caches may hold them from one product to the next."""
 
 SHARED_PART: Final = 256
 """The sums of all shares take at most this part of the bytes of the columns."""
