@@ -167,6 +167,13 @@ def test_more_time_for_less_memory_than_by_recomputation_alone() -> None:
         assert before.point is None or fit.point.extra_seconds <= before.point.extra_seconds
 
 
+def test_no_plan_found_is_smaller_than_the_smallest() -> None:
+    planner = planner_with(training_step(8, 256, 64), HostLink(64e9, 1e-7))
+    least = planner.least
+    for part in (0.99, 0.97, 0.94, 0.9):
+        assert planner.own.beside_link(int(least.arena_bytes * part)) is None
+
+
 ONCE = """HloModule m, is_scheduled=true
 less {
   u = f32[] parameter(0)

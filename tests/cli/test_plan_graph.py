@@ -102,12 +102,16 @@ def test_a_budget_is_kept_by_running_nodes_again(lowtide, tmp_path):
     assert "1 nodes run again" in lowtide.out
 
 
-def test_solvers_are_kept_for_later_processes(graph, tmp_path):
+def test_solvers_come_with_the_package_or_are_kept_for_later_processes(graph, tmp_path):
+    """A search without a budget compiles nothing; one within a budget keeps what it compiled."""
     _, path = graph
     environment = {**os.environ, "LOWTIDE_CACHE": str(tmp_path / "cache")}
     command = [sys.executable, "-m", "lowtide", "plan", str(path)]
+    kept = tmp_path / "cache" / "solvers"
     subprocess.run(command, check=True, env=environment, capture_output=True)
-    assert list((tmp_path / "cache" / "solvers").rglob("*"))
+    assert not list(kept.rglob("*"))
+    subprocess.run([*command, "--budget", "1B"], check=False, env=environment, capture_output=True)
+    assert list(kept.rglob("*"))
 
 
 def test_ctrl_c_while_a_budget_is_searched_writes_what_there_is(lowtide, graph, monkeypatch):

@@ -181,6 +181,27 @@ ENTRY e {
 ).replace("ADDER", ADD)
 
 
+def test_what_nothing_calls_may_name_any_devices() -> None:
+    text = """HloModule m, num_partitions=2
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+dead {
+  p = f32[4] parameter(0)
+  ROOT q = f32[4] all-reduce(p), replica_groups={{0,1,2,3}}, channel_id=1,
+    use_global_device_ids=true, to_apply=add
+}
+ENTRY e {
+  p = f32[4] parameter(0)
+  ROOT q = f32[4] negate(p)
+}
+"""
+    found = evaluate_on_devices(parse_hlo(text), [[np.ones(4, np.float32)]] * 2)
+    assert [np.asarray(x).tolist() for x in found] == [[-1.0] * 4] * 2
+
+
 def test_devices_that_wait_for_ever_are_an_error() -> None:
     with pytest.raises(InvalidModuleError, match=r"device 0 at %y.* for \(0, 1\)"):
         evaluate_on_devices(parse_hlo(DIVERGING), [[x] for x in values(2)])

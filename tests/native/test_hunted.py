@@ -29,7 +29,62 @@ ENTRY e {{
 """
 """A reshape that moves elements, whose result is updated in place."""
 
+_PANELS = """HloModule m
+ENTRY e {{
+  a = {type}[{rows}20,40] parameter(0)
+{columns}
+  ROOT d = {type}[{rows}20,9,{wide}] dot(a, b), {batch}lhs_contracting_dims={{{last}}},
+    rhs_contracting_dims={{{k}}}
+}}
+"""
+"""Columns side by side in panels, which lie apart from each other or on one another."""
+
+
+def _panels(type_: str, wide: int) -> dict[str, str]:
+    sliced = f"""  x = {type_}[9,48,{wide}] parameter(1)
+  b = {type_}[9,40,{wide}] slice(x), slice={{[0:9], [4:44], [0:{wide}]}}"""
+    again = f"""  x = {type_}[40,{wide}] parameter(1)
+  b = {type_}[9,40,{wide}] broadcast(x), dimensions={{1,2}}"""
+    between = f"  b = {type_}[9,2,40,{wide}] parameter(1)"
+    one = {"type": type_, "wide": wide, "rows": "", "batch": "", "last": 1, "k": 1}
+    batch = "lhs_batch_dims={0}, rhs_batch_dims={1}, "
+    two = {"type": type_, "wide": wide, "rows": "2,", "batch": batch, "last": 2, "k": 2}
+    return {
+        f"parts of panels of {wide} {type_}": _PANELS.format(columns=sliced, **one),
+        f"one panel of {wide} {type_} many times": _PANELS.format(columns=again, **one),
+        f"panels of {wide} {type_} of two": _PANELS.format(
+            columns=between, **two | {"batch": batch}
+        ),
+    }
+
+
 MODULES = {
+    **_panels("f32", 8),
+    **_panels("f32", 16),
+    **_panels("f32", 32),
+    **_panels("f64", 8),
+    "places that are one of two numbers": """HloModule m
+ENTRY e {
+  x = f32[5,2] parameter(0)
+  t = f32[2,5] transpose(x), dimensions={1,0}
+  zero = f32[] constant(0)
+  p = f32[2,8] pad(t, zero), padding=0_0x0_3
+  z = f32[2,8] broadcast(zero), dimensions={}
+  c = pred[2,8] compare(p, z), direction=GT
+  two = s32[] constant(2)
+  three = s32[] constant(3)
+  twos = s32[2,8] broadcast(two), dimensions={}
+  threes = s32[2,8] broadcast(three), dimensions={}
+  i = s32[2,8] select(c, threes, twos)
+  j = s32[2,8,1] reshape(i)
+  values = f32[1,4] constant({{1, 2, 3, -4}})
+  g = f32[1,2,8] gather(values, j), offset_dims={0}, collapsed_slice_dims={1},
+    start_index_map={1}, index_vector_dim=2, slice_sizes={1,1}
+  g2 = f32[2,8] reshape(g)
+  s = f32[2,5] slice(g2), slice={[0:2], [0:5]}
+  ROOT r = f32[5,2] transpose(s), dimensions={1,0}
+}
+""",
     "convolution in a fusion in a fusion": """HloModule m, is_scheduled=true
 inner {
   a = s8[1,5,2] parameter(0)

@@ -134,6 +134,10 @@ _QUICK_STEPS: Final = 0.8, 0.998
 _LINK_SHARES: Final = tuple([k / 10 for k in range(9, 0, -1)])
 """For which parts of the plain arena values are stored in the host's memory without a budget."""
 
+_DESCENT: Final = 0.9
+_DESCENT_TRIES: Final = 12
+"""The smallest plan beside a link is searched in so many steps, of this part of the bytes first."""
+
 _CURVE_SEARCHES: Final = 4
 """All plans by recomputation alone take about as long as so many searches with copies."""
 
@@ -235,6 +239,20 @@ class Family:
                 if planned.arena_bytes <= budget:
                     yield planned
 
+    def link_descent(self, start: PlannedPoint) -> Iterator[PlannedPoint]:
+        """Yield plans with values in the host's memory of ever fewer bytes than a plan has.
+
+        Each budget is some part of the last that was met; where none fits it is halfway to that.
+        """
+        most, part = start.arena_bytes, _DESCENT
+        for _ in range(_DESCENT_TRIES):
+            found = self.beside_link(int(most * part))
+            if found is None:
+                part = (1 + part) / 2
+            else:
+                most = found.arena_bytes
+                yield found
+
     def link_curve(self) -> Iterator[PlannedPoint]:
         """Yield plans with values in the host's memory, for ever less of the plain arena."""
         for share in _LINK_SHARES:
@@ -293,7 +311,7 @@ class Family:
                 arena, extra = self.arena_bytes(number), self.extra_seconds(number)
                 if (arena, extra) < (least, best.extra_seconds):
                     best, least = self.planned(number), arena
-        return min([best, *self.link_curve()], key=lambda x: (x.arena_bytes, x.extra_seconds))
+        return min([best, *self.link_descent(best)], key=lambda x: (x.arena_bytes, x.extra_seconds))
 
 
 class BudgetPlanner:

@@ -13,7 +13,6 @@ from functools import cache, partial
 from typing import Any, Final
 
 from lowtide.llvm.file_pages import forget_llvm_pages
-from lowtide.llvm.loop_reduction import loop_reduction
 from lowtide.llvm.target import Target
 
 PASSES: Final = ("global_dead_code_eliminate", "simplify_cfg", "instruction_combine")
@@ -38,11 +37,6 @@ It makes no vectors of loops: they are written where they pay."""
 
 CODE_LEVEL: Final = 1
 """How hard LLVM's code generator tries, 0 to 3. Beyond 1 code was not faster."""
-
-LONG_LINES: Final = 250
-"""Lines of a kernel from which on LLVM's code generator leaves its loops as they are. Loop strength
-reduction takes a quarter of LLVM's time for such kernels, which are as fast without; short ones are
-up to a tenth slower without."""
 
 RUNTIME_LEVEL: Final = 0
 """The same for code of lowtide's own, which each process needs first: level 1 takes LLVM six times
@@ -113,9 +107,7 @@ class KernelCompiler:
                     self._run(self._passes, module, self._builder)
                 else:
                     optimize(module)
-                is_whole = optimize is not None
-                with loop_reduction(on=is_whole or text.count("\n") < LONG_LINES):
-                    return self._emitted(module, is_object)
+                return self._emitted(module, is_object)
             finally:
                 raw.LLVMPY_DisposeModule(module)
         finally:

@@ -15,12 +15,14 @@ class Target:
     """A processor, as LLVM names it.
 
     `features` are LLVM's names of what it can do, sorted. `vector_bytes` is how wide vectors are.
+    With `has_small_stack` scratch is never taken from it.
     """
 
     triple: str
     cpu: str
     features: tuple[str, ...]
     vector_bytes: int
+    has_small_stack: bool = False
 
     def has(self, feature: str) -> bool:
         """Whether it has a feature: "avx512f", "avx512bf16", "fma", "neon"."""
@@ -51,11 +53,11 @@ class Target:
 
     @property
     def stack_bytes(self) -> int:
-        """Bytes of its scratch that a piece of work takes from the stack; devices have small ones.
+        """Bytes of its scratch that a piece of work takes from the stack.
 
         Each piece takes the same ones, and so does the next kernel: they stay in the first cache.
         """
-        return 0 if self.has_narrow_addresses else self.near_bytes
+        return 0 if self.has_small_stack or self.has_narrow_addresses else self.near_bytes
 
 
 _NEWER: Final = ("avx512", "avx10", "amx", "prefer-256-bit", "evex512", "avxvnni")

@@ -13,6 +13,7 @@ from lowtide.ir.instruction import Instruction
 from lowtide.ir.module import Module
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.replica_groups import device_count
+from lowtide.ir.traversal import all_callees
 
 OVER_PARTITIONS: Final = frozenset(
     {Opcode.ALL_TO_ALL, Opcode.COLLECTIVE_BROADCAST, Opcode.RAGGED_ALL_TO_ALL}
@@ -100,8 +101,8 @@ def _check(instruction: Instruction, groups: Groups) -> None:
 
 
 def check_members(module: Module) -> None:
-    """Raise UnsupportedOpError where a collective names devices that there are not."""
-    for computation in module.computations.values():
+    """Raise UnsupportedOpError where a collective that may run names devices that there are not."""
+    for computation in [module.entry, *all_callees(module.entry)]:
         for x in computation.instructions.values():
             if isinstance(x.attributes, Collective):
                 groups_of(x)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final, final
 
 from lowtide.backends.build import constant_bytes
@@ -62,10 +63,11 @@ class AotBackend:
     """A processor for which an object is made, on which one thread runs it.
 
     `name` is the prefix of the symbols. With `weights_apart` constants are not in the object.
+    Nothing is known of the stack that it will have: scratch lies in the arena.
     """
 
     def __init__(self, target: Target, name: str, *, weights_apart: bool = False) -> None:
-        self.target = target
+        self.target = replace(target, has_small_stack=True)
         self.name = name
         self.weights_apart = weights_apart
 

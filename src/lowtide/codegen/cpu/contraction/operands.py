@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TypeAlias
 
 from lowtide.codegen import elementwise
@@ -110,13 +111,16 @@ class OperandSide:
     def panel(self) -> int:
         """The columns of a panel, 0 where the operand does not lie in panels.
 
-        In a panel the columns of each step of k lie side by side, and the steps behind one another.
+        In a panel the columns of each step of k lie side by side, and the steps behind one another;
+        so do panels.
         """
         if self.view is None:
             return 0
         free, along = self.view.runs(self.roles.free), self.view.single(self.roles.inner)
-        is_cut = len(free) == 2 and free[-1].step == 1 and free[-1].size == along
-        return free[-1].size if is_cut else 0
+        if len(free) != 2 or free[-1].step != 1 or free[-1].size != along:
+            return 0
+        panel = along * math.prod(self.sizes(self.roles.inner))
+        return along if free[0].step == panel else 0
 
     def reader(self, elements: Elements, how: Arithmetic) -> OperandReader:
         """Write the loads of addresses, and return what reads elements of the operand."""
