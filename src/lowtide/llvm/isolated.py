@@ -61,7 +61,7 @@ def ended(what: str, error: ChildEndedError) -> CompilerEndedError:
 
 def answers_of(target: list[object]) -> tuple[Answer, None]:
     """Return what compiles for a processor, for as long as it is asked."""
-    triple, cpu, features, vector_bytes = target
+    triple, cpu, features, vector_bytes, *_ = target
     assert isinstance(features, list) and isinstance(vector_bytes, int)
     compiler = KernelCompiler(Target(str(triple), str(cpu), tuple(features), vector_bytes))
 
