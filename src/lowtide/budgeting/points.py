@@ -295,7 +295,7 @@ class _OffloadSearch(_Search):
                 max(0.0, made.extra_seconds + inside),
                 {**held.sequences, graph.computation: made.steps},
             )
-            for made in offloaded(graph, memory, cap, link, self.deadline)
+            for made in dict.fromkeys(offloaded(graph, memory, cap, link, self.deadline))
         ]
 
 
