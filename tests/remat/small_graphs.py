@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import Collection
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -50,6 +51,30 @@ def random_graph(random: Random, most: int = 7) -> MemoryGraph:
         bin=np.full(sizes, -1, np.int32),
         shares=np.array(sorted(shares), np.int32).reshape(-1, 3),
         seconds=np.array([random.choice((1, 2, 3, 5, 8)) * 1e-6 for _ in range(count)]),
+    )
+
+
+def with_last(graph: MemoryGraph) -> MemoryGraph:
+    """The graph with a node behind all others that reads what is live to the end, like a root."""
+    last = graph.node_count
+    out = graph.live_out.tolist()
+    made = {int(x) for x in graph.producer[graph.live_out] if x >= 0}
+    consumers = [
+        [*row, last] if is_out else row
+        for row, is_out in zip(graph.consumers.rows(), out, strict=True)
+    ]
+    nothing = {
+        name: np.append(getattr(graph, name), getattr(graph, name).dtype.type(0))
+        for name in ("scratch_bytes", "inner_bytes", "is_scalar", "is_leaf", "urgency", "seconds")
+    }
+    return replace(
+        graph,
+        operands=lists([*graph.operands.rows(), sorted(made)]),
+        control=lists([*graph.control.rows(), list(range(last))]),
+        name_rank=np.arange(last + 1, dtype=np.int32),
+        root=last,
+        consumers=lists(consumers),
+        **nothing,
     )
 
 

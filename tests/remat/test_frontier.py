@@ -2,6 +2,7 @@
 
 import csv
 import math
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from random import Random
@@ -9,7 +10,7 @@ from random import Random
 import numpy as np
 import pytest
 from tests.remat.replay import replay
-from tests.remat.small_graphs import random_graph
+from tests.remat.small_graphs import least_extra, random_graph, with_last
 from tests.support import SHARED, needs_shared
 
 from lowtide.analysis.memory_graph import MemoryGraph, lists
@@ -19,6 +20,7 @@ from lowtide.remat import levels
 from lowtide.remat.bound import BoundSearch, topological_order
 from lowtide.remat.budget import Budgets
 from lowtide.remat.frontier import Frontier, frontier
+from lowtide.remat.recompute import quick_sequence
 from lowtide.remat.slide import settled
 from lowtide.remat.tables import tables_of
 from lowtide.remat.xla import xla_sequence
@@ -108,6 +110,41 @@ def test_a_budget_that_nothing_fits_names_what_is_in_its_way() -> None:
     assert document["smallest_feasible_bytes"] == budgets.frontier.least.peak_bytes > 150
     open_question = budgets.plan(budgets.frontier.least.peak_bytes - 1).document()
     assert not open_question["feasible"]
+
+
+def overwritten() -> MemoryGraph:
+    """Four nodes: the second could overwrite what it reads, which the last one reads again."""
+    return replace(
+        training_step(2),
+        operands=lists([[], [0], [1], [0, 2]]),
+        buffer_bytes=np.array([100, 100, 1, 1], np.int64),
+        consumers=lists([[1, 3], [2], [3], []]),
+        shares=np.array([[1, 0, 1]], np.int32),
+    )
+
+
+def test_what_is_overwritten_is_made_again() -> None:
+    graph = overwritten()
+    found = quick_sequence(graph, np.arange(4), 120)
+    assert found is not None
+    assert found.tolist() == [0, 1, 2, 0, 3]
+    assert replay(graph, found.tolist()).peak_bytes == 102
+
+
+def test_most_budgets_that_something_fits_are_met() -> None:
+    """Of drawn graphs, beside all sequences; there is no clock in it."""
+    feasible = missed = 0
+    for seed in range(400):
+        graph = with_last(random_graph(Random(seed), 6))
+        orders = [np.array(order(graph), np.int64) for order in SCHEDULERS.values()]
+        peak = min(peak_bytes(graph, order) for order in orders)
+        least = BoundSearch(tables_of(graph), orders[0], Effort.FAST).least_bytes
+        budgets = [x for x in {least, (least + peak) // 2} if x < peak and least_extra(graph, x)]
+        found = frontier(graph, orders, Effort.FAST) if budgets else None
+        feasible += len(budgets)
+        missed += sum([found is not None and found.within(x) is None for x in budgets])
+    assert feasible >= 20
+    assert 6 * missed <= feasible
 
 
 def test_a_budget_below_the_results_has_no_binding_node() -> None:

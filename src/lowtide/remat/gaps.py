@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from lowtide.records import dataclass
-from lowtide.remat.tables import Int64Array, RematTables
+from lowtide.remat.tables import BoolArray, Int64Array, RematTables
 from lowtide.search.kernels import Array, Record
 
 
@@ -41,7 +41,7 @@ class Base:
     """An order of a graph, and more of its gaps.
 
     Per gap, `starts` is the position at which it begins, `sizes` the bytes and `producers` the
-    producer of its buffer.
+    producer of its buffer; it is `overwritable` where the node there may overwrite what it reads.
     """
 
     tables: RematTables
@@ -49,6 +49,7 @@ class Base:
     starts: Int64Array
     sizes: Int64Array
     producers: Int64Array
+    overwritable: BoolArray
 
     @property
     def order(self) -> Int64Array:
@@ -80,8 +81,12 @@ class Base:
         return dropped
 
     def droppable_over(self, dropped: Int64Array, position: int) -> Int64Array:
-        """Return the gaps not dropped that are open at a position and might be dropped."""
-        open_there = (self.starts < position) & (self.ends > position) & (self.sizes > 0)
+        """Return the gaps not dropped that are open at a position and might be dropped.
+
+        Those that begin there are among them where its node could overwrite the buffer.
+        """
+        begins = (self.starts == position) & self.overwritable
+        open_there = ((self.starts < position) | begins) & (self.ends > position) & (self.sizes > 0)
         may = (self.producers >= 0) & (self.ends < self.tables.node_count) & (dropped == 0)
         return np.flatnonzero(open_there & may & (self.gaps.closing[self.producers] >= self.ends))
 
@@ -103,13 +108,24 @@ def base_of(tables: RematTables, order: Int64Array) -> Base:
     producers = graph.producer[owner].astype(np.int64)
     made = np.where(producers < 0, -1, position[producers])
     is_first = np.diff(owner, prepend=-1) > 0
+    starts = np.where(is_first, made, np.roll(ends, 1))
     return Base(
         tables=tables,
         gaps=gaps,
-        starts=np.where(is_first, made, np.roll(ends, 1)),
+        starts=starts,
         sizes=graph.buffer_bytes[owner],
         producers=producers,
+        overwritable=_overwritable(tables, position, starts, owner),
     )
+
+
+def _overwritable(
+    tables: RematTables, position: Int64Array, starts: Int64Array, owner: Int64Array
+) -> BoolArray:
+    """Per gap whether the node at its start may overwrite its buffer."""
+    node, read = tables.graph.shares[:, 0], tables.graph.shares[:, 1]
+    count = tables.buffer_count
+    return np.isin(starts * count + owner, position[node] * count + read)
 
 
 def _closing(tables: RematTables, position: Int64Array) -> Int64Array:

@@ -150,6 +150,56 @@ def open_gaps(
 
 
 @kernel
+def gap_behind(base: Gaps, b: int, i: int) -> int:
+    """The gap of a buffer that begins at position `i` or holds it."""
+    k = base.first[b]
+    last = base.first[b + 1] - 1
+    while k < last and base.ends[k] <= i:
+        k += 1
+    return int(k)
+
+
+@kernel
+def is_taken(graph: GraphTables, base: Gaps, dropped: Array, v: int, made: int, i: int) -> int:
+    """Whether a result of `v` at position `i` lies over an operand that is not held behind it."""
+    pairs = graph.pairs
+    for k in range(pairs.starts[v], pairs.starts[v + 1]):
+        b = pairs.read[k]
+        may = pairs.made[k] == made and graph.live_out[b] == 0
+        if may and dropped[gap_behind(base, b, i)] > 0:
+            return 1
+    return 0
+
+
+@kernel
+def overwritten_gaps(
+    graph: GraphTables, base: Gaps, dropped: Array, worst: int, total: int, candidates: Candidates
+) -> int:
+    """Add the gaps that begin at position `worst`, without which its node could overwrite a buffer.
+
+    There are `total` candidates before; how many there are then is returned.
+    """
+    pairs = graph.pairs
+    v = base.order[worst]
+    for i in range(pairs.starts[v], pairs.starts[v + 1]):
+        b = pairs.read[i]
+        p = graph.producer[b]
+        k = gap_behind(base, b, worst)
+        j = base.ends[k]
+        if p < 0 or graph.live_out[b] or j >= graph.nodes or base.closing[p] < j:
+            continue
+        if total > 0 and candidates.buffer[total - 1] == b:
+            continue
+        if is_taken(graph, base, dropped, v, pairs.made[i], worst):
+            continue
+        candidates.gap[total] = k
+        candidates.buffer[total] = b
+        candidates.start[total] = worst
+        total += 1
+    return int(total)
+
+
+@kernel
 def rate_gaps(
     problem: Problem,
     base: Gaps,
@@ -233,9 +283,13 @@ def fit(
     reach: int,
     rounds: int,
     seed: int,
+    overwrites: int,
     scratch: Scratch,
 ) -> int:
-    """Drop gaps until the sequence holds at most `cap` bytes; return its length, -1 for none."""
+    """Drop gaps until the sequence holds at most `cap` bytes; return its length, -1 for none.
+
+    With `overwrites` of 0, those with which a node overwrites what it reads come after all others.
+    """
     graph = problem.graph
     steps = scratch.steps
     candidates = scratch.candidates
@@ -249,7 +303,10 @@ def fit(
         worst = count_over(graph.nodes, length, cap, scratch)
         if seed > 0:
             seed = (seed * 69069 + 1) & 2147483647
-        total = open_gaps(graph, base, dropped, steps.position[worst], candidates)
+        at = steps.position[worst]
+        total = open_gaps(graph, base, dropped, at, candidates)
+        if (overwrites or total == 0) and steps.node[worst] == base.order[at]:
+            total = overwritten_gaps(graph, base, dropped, at, total, candidates)
         rate_gaps(problem, base, dropped, total, peak - cap, seed, scratch)
         if drop_best(graph, candidates, total, peak - cap, dropped) == 0:
             return -1

@@ -149,8 +149,10 @@ class LevelSearch:
         for number, maker in enumerate(self._makers):
             if self._late():
                 break
-            if plan := maker.plan(number, maker.base.nothing_dropped(), cap, _REACH):
-                plans.append(plan)
+            for overwrites in (False, True) if maker.overwrites else (False,):
+                start = maker.base.nothing_dropped()
+                if plan := maker.plan(number, start, cap, _REACH, overwrites):
+                    plans.append(plan)
         is_deep = not plans or self._is_deep
         if not plans:
             self._is_deep = True

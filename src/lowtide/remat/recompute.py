@@ -60,14 +60,25 @@ class Recompute:
         """Return the numbers of the gaps that are dropped and need not be."""
         return np.flatnonzero(dropped > self._default)
 
-    def fit(self, dropped: Int64Array, cap: int, reach: int, seed: int = 0) -> bool:
+    def fit(
+        self, dropped: Int64Array, cap: int, reach: int, seed: int = 0, overwrites: bool = False
+    ) -> bool:
         """Drop more gaps until the sequence holds at most `cap` bytes; whether that works.
 
-        With a `seed` above 0, what a gap costs is blurred at random.
+        With a `seed` above 0, what a gap costs is blurred at random. With `overwrites`, nodes are
+        let to overwrite what they read as soon as anything else is tried.
         """
         before = len(self.dropped_gaps(dropped))
         length = fit(
-            self.problem, self.base.gaps, dropped, cap, reach, self._rounds, seed, self._scratch
+            self.problem,
+            self.base.gaps,
+            dropped,
+            cap,
+            reach,
+            self._rounds,
+            seed,
+            int(overwrites),
+            self._scratch,
         )
         added = len(self.dropped_gaps(dropped)) - before
         self.work += (3 + max(0, added)) * self.base.tables.node_count
@@ -94,9 +105,17 @@ class Recompute:
         self.work += (1 + len(gaps)) * self.base.tables.node_count
         return ticks - self._once
 
-    def plan(self, number: int, dropped: Int64Array, cap: int, reach: int) -> RematPlan | None:
+    @property
+    def overwrites(self) -> bool:
+        """Whether there are gaps with which a node overwrites what it reads."""
+        base = self.base
+        return bool(np.any(base.overwritable & (base.ends < base.tables.node_count)))
+
+    def plan(
+        self, number: int, dropped: Int64Array, cap: int, reach: int, overwrites: bool = False
+    ) -> RematPlan | None:
         """Return the plan that `dropped` leads to, None where it does not fit."""
-        if not self.fit(dropped, cap, reach):
+        if not self.fit(dropped, cap, reach, overwrites=overwrites):
             return None
         return RematPlan(self.prune(dropped, cap, reach), number, reach, dropped)
 

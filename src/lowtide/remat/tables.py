@@ -16,6 +16,7 @@ from lowtide.search.kernels import Array, Record
 
 Int64Array = npt.NDArray[np.int64]
 Float64Array = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
 
 _FINEST: Final = 13
 """A tick is 1e-13 seconds or, for long computations, a larger power of ten."""
