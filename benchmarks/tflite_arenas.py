@@ -5,8 +5,8 @@
 Columns: bytes of the arena of the program that lowtide compiles (its arguments and results lie
 outside), those that TFLite's planner takes for the tensors between operators, inputs and outputs
 left out as well, and the same with them, which is what TFLite's arena holds. Sizes are those of
-the file, or with the package `ai-edge-litert` those that LiteRT gives tensors in a run on zeros;
-what kernels of TFLite take besides is not counted.
+the file, or with the package `ai-edge-litert` those that LiteRT gives tensors in a run on zeros,
+if it has one; what kernels of TFLite take besides is not counted.
 """
 
 from __future__ import annotations
@@ -30,10 +30,13 @@ def sizes_of(path: Path, graph: LiteGraph) -> list[int]:
     except ImportError:
         return found
     interpreter: Any = Interpreter(str(path), experimental_preserve_all_tensors=True)
-    interpreter.allocate_tensors()
-    for said in interpreter.get_input_details():
-        interpreter.set_tensor(said["index"], np.zeros(said["shape"], said["dtype"]))
-    interpreter.invoke()
+    try:
+        interpreter.allocate_tensors()
+        for said in interpreter.get_input_details():
+            interpreter.set_tensor(said["index"], np.zeros(said["shape"], said["dtype"]))
+        interpreter.invoke()
+    except RuntimeError:  # As where it does not take the sizes of the file.
+        return found
     for said in interpreter.get_tensor_details():
         if said["index"] < len(found) and said["dtype"] is not np.bytes_:
             width = np.dtype(said["dtype"]).itemsize

@@ -117,3 +117,17 @@ def test_an_ending_that_fails_is_named():
     node = GraphNode("map", "ai.onnx.ml.ZipMap", ("x",), ("y",), {"classlabels_int64s": [1, 2]})
     with pytest.raises(GraphError, match="2 labels for 3 scores"):
         EndingRun((node,))({"x": np.zeros((1, 3), np.float32)})
+
+
+def test_outputs_of_models_with_functions_need_no_types():
+    twice = helper.make_function(
+        "own", "Twice", ["a"], ["b"], [helper.make_node("Add", ["a", "a"], ["b"])],
+        [helper.make_opsetid("", 17)],
+    )  # fmt: skip
+    node = helper.make_node("Twice", ["x"], ["y"], domain="own")
+    inputs = [tensor("x", FLOAT, ["n"])]
+    graph = helper.make_graph([node], "graph", inputs, [onnx.ValueInfoProto(name="y")])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    given = helper.make_model(graph, opset_imports=imports, functions=[twice], ir_version=8)
+    found = session(given.SerializeToString()).run(None, {"x": np.ones(3, np.float32)})
+    assert found[0].tolist() == [2, 2, 2]
