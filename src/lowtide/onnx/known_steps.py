@@ -2,7 +2,8 @@
 
 What is kept of a model for the types and sizes of feeds is, first, which of the feeds have to have
 the values that they had; then, for these values, the key of the program in the cache of executables
-with what it takes and gives. Models that take several programs or nodes on the host are not kept.
+with what it takes and gives, and nodes that the host runs behind it. Models that take several
+programs, or nodes on the host before them, are not kept.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
-from typing import Any, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 import numpy as np
 
@@ -27,6 +28,9 @@ from lowtide.onnx.known_models import KIND
 from lowtide.onnx.values import Value, is_tensor
 from lowtide.options import Options
 from lowtide.records import dataclass
+
+if TYPE_CHECKING:  # Nodes and what runs them load for models alone that have endings.
+    from lowtide.onnx.endings import EndingRun, Endings
 
 Signature: TypeAlias = "tuple[tuple[str, np.dtype[Any], tuple[int, ...]], ...]"
 Weights: TypeAlias = "Mapping[str, Array]"
@@ -43,7 +47,8 @@ _STEP: Final = "step"
 class WholeStep:
     """A program that computes a whole model: what it takes and gives, by the names of values.
 
-    `fixed` are the feeds whose values decided about it, `constants` values that need no program.
+    `fixed` are the feeds whose values decided about it, `constants` values that need no program,
+    `endings` nodes that the host runs behind it.
     """
 
     program: Executable
@@ -51,6 +56,7 @@ class WholeStep:
     results: tuple[str, ...]
     fixed: tuple[str, ...] = ()
     constants: Mapping[str, Array] = field(default_factory=dict)
+    endings: Endings = ()
 
 
 @final
@@ -64,9 +70,11 @@ class KnownProgram:
         self._arguments = [None if x in fed else weights[x] for x in step.parameters]
         self._fed = [(i, x) for i, x in enumerate(step.parameters) if x in fed]
         self._outputs = tuple(outputs)
-        self._same = {x: weights[x] for x in outputs if x in weights and x not in fed}
+        self._ending = _ending(step)
+        read = [*outputs, *[x for node in step.endings for x in node.inputs]]
+        self._same = {x: weights[x] for x in read if x in weights and x not in fed}
         self._same.update(step.constants)
-        self._is_in_order = tuple(step.results) == self._outputs
+        self._is_in_order = self._ending is None and tuple(step.results) == self._outputs
 
     def __call__(self, feeds: Mapping[str, Value]) -> list[Value]:
         """Return the outputs of the model."""
@@ -77,6 +85,10 @@ class KnownProgram:
         if self._is_in_order:
             return [*map(np.asarray, results)]
         made = dict(zip(self.step.results, map(np.asarray, results), strict=True))
+        if self._ending is not None:
+            made = {**self._same, **feeds, **made}
+            self._ending(made)
+            return [made[x] for x in self._outputs]
         sources = (made, self._same, feeds)
         return [next(y[x] for y in sources if x in y) for x in self._outputs]
 
@@ -154,7 +166,10 @@ class KnownSteps:
             return
         signature = _signature(feeds)
         key = (signature, *[feeds[x].tobytes() for x in step.fixed])
-        header = [step.program.making.key, step.parameters, step.results]
+        endings = _written(step)
+        if endings is None:
+            return
+        header = [step.program.making.key, step.parameters, step.results, endings]
         store = kept(KIND, self._options)
         store.put(self._key(_STEP, key), written(header, step.constants))
         store.put(self._key(_VALUES, signature), json.dumps(step.fixed).encode())
@@ -176,14 +191,40 @@ class KnownSteps:
         data = kept(KIND, self._options).mapped(self._key(_STEP, key))
         if data is None:
             return None
-        (program_key, parameters, results), constants = read(data)
+        (program_key, parameters, results, endings), constants = read(data)
         program = kept_executable(program_key, self._options)
         if program is None:
             return None
-        return WholeStep(program, tuple(parameters), tuple(results), fixed, constants)
+        names = (tuple(parameters), tuple(results), fixed)
+        return WholeStep(program, *names, constants, _read(endings))
 
     def _key(self, kind: str, of: tuple[Any, ...]) -> str:
         return hashlib.sha256(f"{kind} {self._decides}{of}".encode()).hexdigest()[:40]
+
+
+def _ending(step: WholeStep) -> EndingRun | None:
+    if not step.endings:
+        return None
+    from lowtide.onnx.endings import EndingRun
+
+    return EndingRun(step.endings)
+
+
+def _written(step: WholeStep) -> list[Any] | None:
+    """The endings of a step as JSON has them, None where it cannot."""
+    if not step.endings:
+        return []
+    from lowtide.onnx.endings import written_endings
+
+    return written_endings(step.endings)
+
+
+def _read(written: Sequence[Any]) -> Endings:
+    if not written:
+        return ()
+    from lowtide.onnx.endings import read_endings
+
+    return read_endings(written)
 
 
 def _signature(feeds: Mapping[str, Array]) -> Signature:

@@ -9,9 +9,13 @@ from typing import Any, TypeAlias
 
 from lowtide.frontend.graphs.graph import GraphNode
 from lowtide.frontend.onnx.stretch import Stretch, reads_of
+from lowtide.onnx.values import is_tensor
 from lowtide.records import dataclass
 
 Program: TypeAlias = Callable[..., Any]
+
+Kinds: TypeAlias = tuple[bool | None, ...]
+"""Of values whether each is a tensor, None where it is not there."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -26,6 +30,15 @@ class PlannedStep:
     following: Place
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class HostRun:
+    """The nodes that the host ran at a place, what kind each output was of, and the place then."""
+
+    nodes: tuple[GraphNode, ...]
+    made: tuple[Kinds, ...]
+    following: Place
+
+
 @dataclass(eq=False, slots=True)
 class Place:
     """A place in runs.
@@ -34,7 +47,8 @@ class Place:
     are equal in all runs, and `varying` the others, without what the nodes make. `fixed` are the
     values that are constants of what is compiled here; so are those in `cases`, as conditions need
     them: there each has the values that it had. Those of more than a few are `free`, which no
-    condition makes constant.
+    condition makes constant. `host_runs` are runs of the host, by how many nodes are
+    its own and the kinds of varying values.
     """
 
     nodes: tuple[GraphNode, ...]
@@ -47,6 +61,7 @@ class Place:
     free: set[str] = field(default_factory=set)
     steps: OrderedDict[tuple[Any, ...], PlannedStep] = field(default_factory=OrderedDict)
     after_host: dict[tuple[str, ...], Place] = field(default_factory=dict)
+    host_runs: dict[tuple[Any, ...], HostRun] = field(default_factory=dict)
 
     def without(self, gone: Collection[str]) -> Place:
         """Return the place where the nodes of these names are done."""
@@ -79,6 +94,11 @@ def _made(rest: Sequence[tuple[GraphNode, tuple[str, ...]]], same: Collection[st
         frozenset([x for x in names if x in same]),
         tuple([x for x in names if x not in same and x not in made]),
     )
+
+
+def kinds_of(names: Sequence[str], values: Mapping[str, Any]) -> Kinds:
+    """Return what kind the values of some names are of."""
+    return tuple([is_tensor(values[x]) if x in values else None for x in names])
 
 
 def kept_values(values: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:

@@ -23,11 +23,19 @@ from lowtide.frontend.onnx.stretch import (
     make_stretch,
 )
 from lowtide.ir import Module, Shape, array_shape
-from lowtide.ir.errors import LowtideError
 from lowtide.ir.literal import ELEMENT_TYPES, Array
-from lowtide.onnx.host.registry import NodeCall, host_kernels, stands_in
+from lowtide.onnx.endings import Endings, can_end, run_on_host
+from lowtide.onnx.host.registry import host_kernels, stands_in
 from lowtide.onnx.known_steps import KEPT_STEPS
-from lowtide.onnx.places import Place, PlannedStep, Program, kept_values, place_of
+from lowtide.onnx.places import (
+    HostRun,
+    Place,
+    PlannedStep,
+    Program,
+    kept_values,
+    kinds_of,
+    place_of,
+)
 from lowtide.onnx.values import Value, is_tensor
 from lowtide.records import dataclass
 
@@ -105,10 +113,13 @@ class GraphRunner:
         for inner in self._inner.values():
             yield from inner.runner.programs()
 
-    def whole_step(self, given: Mapping[str, Value]) -> tuple[tuple[str, ...], PlannedStep] | None:
-        """Return the step that computed the whole graph, None where there was more or less.
+    def whole_step(
+        self, given: Mapping[str, Value]
+    ) -> tuple[tuple[str, ...], PlannedStep, Endings] | None:
+        """Return the step that computed the whole graph, and the nodes that the host ran behind it.
 
-        Before it stand those of the given values that decided about it, sorted.
+        None where there was more or less. Before it stand those of the given values that decided
+        about it, sorted.
         """
         place = self._start.get(tuple(given))
         if (
@@ -119,9 +130,10 @@ class GraphRunner:
         ):
             return None
         step = place.steps.get(self._key(place, {**self._constants, **given}))
-        if step is None or step.following.nodes:
+        endings = None if step is None else _endings(step.following)
+        if step is None or endings is None:
             return None
-        return tuple(sorted({*place.fixed, *place.cases}.intersection(given))), step
+        return tuple(sorted({*place.fixed, *place.cases}.intersection(given))), step, endings
 
     def forget(self) -> None:
         """Let go of all that is compiled."""
@@ -143,42 +155,60 @@ class GraphRunner:
     # -- nodes on the host -------------------------------------------------------------------------
 
     def _run_host(self, place: Place, values: dict[str, Value]) -> Place:
-        no_tensors = self._no_tensors.union(
-            [x for x in place.varying if x in values and not is_tensor(values[x])]
-        )
-        own, done = self._on_host, list[str]()
-        if not own and not no_tensors:
+        own = self._on_host
+        kinds = kinds_of(place.varying, values)
+        if not own and not self._no_tensors and False not in kinds:
             return place
+        case = (len(own), *kinds)
+        known = place.host_runs.get(case)
+        done = () if known is None else self._run_again(known, values)
+        if known is not None and len(done) == len(known.nodes):
+            return known.following
+        found = self._run_ready(place, values, done)
+        made = tuple([kinds_of(x.outputs, values) for x in found])
+        key = tuple([x.name for x in found])
+        if key and key not in place.after_host:
+            place.after_host[key] = place.without(frozenset(key))
+        following = place.after_host[key] if key else place
+        place.host_runs[case] = HostRun(found, made, following)
+        return following
+
+    def _run_again(self, known: HostRun, values: dict[str, Value]) -> tuple[GraphNode, ...]:
+        """Run the nodes of an earlier run, as long as each makes what it did; return those."""
+        for number, (node, made) in enumerate(zip(known.nodes, known.made, strict=True)):
+            self._run_node(node, values)
+            if kinds_of(node.outputs, values) != made:
+                return known.nodes[: number + 1]
+        return known.nodes
+
+    def _run_ready(
+        self, place: Place, values: dict[str, Value], done: tuple[GraphNode, ...]
+    ) -> tuple[GraphNode, ...]:
+        """Run the nodes that the host has to, whose inputs are there; return those, `done` too."""
+        ran, names = [*done], {x.name for x in done}
+        seen = [*place.varying, *[x for node in done for x in node.outputs]]
+        no_tensors = self._no_tensors.union(
+            [x for x in seen if x in values and not is_tensor(values[x])]
+        )
         for node, reads in zip(place.nodes, place.reads, strict=True):
-            if node.name not in own and (no_tensors.isdisjoint(reads) or node.op not in self._host):
+            if node.name in names or (
+                node.name not in self._on_host
+                and (no_tensors.isdisjoint(reads) or node.op not in self._host)
+            ):
                 continue
             if all(x in values for x in reads):
                 self._run_node(node, values)
                 made = [x for x in node.outputs if x in values]
                 no_tensors.update([x for x in made if not is_tensor(values[x])])
-                done.append(node.name)
-        if not done:
-            return place
-        key = tuple(done)
-        if key not in place.after_host:
-            place.after_host[key] = place.without(frozenset(done))
-        return place.after_host[key]
+                ran.append(node)
+        return tuple(ran)
 
     def _run_node(self, node: GraphNode, values: dict[str, Value]) -> None:
-        inputs = [values[x] if x else None for x in node.inputs]
-
         def run_graph(attribute: str, arguments: Sequence[Value]) -> list[Value]:
             return self._run_inner(node, attribute, arguments, values)
 
-        try:
-            kept = self._kept.setdefault(node.name, {})
-            results = self._host[node.op](NodeCall(node, inputs, run_graph, kept))
-        except LowtideError:
-            raise
-        except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
-            raise GraphError(f"cannot be computed: {error}", node=node.name, op=node.op) from error
-        pairs = zip(node.outputs, results, strict=False)
-        values.update({name: value for name, value in pairs if name})
+        kept = self._kept.setdefault(node.name, {})
+        run_on_host(self._host[node.op], node, values, run_graph, kept)
 
     def _run_inner(
         self,
@@ -282,6 +312,17 @@ class GraphRunner:
         results = step.program(*[values[x] for x in step.stretch.parameters])
         pairs = zip(step.stretch.results, results, strict=True)
         values.update({name: np.asarray(result) for name, result in pairs})
+
+
+def _endings(place: Place) -> Endings | None:
+    """The nodes that are left at a place, where the host runs them one after the other, else None.
+
+    What tensors are does not depend on numbers where no node has a graph inside.
+    """
+    after = place.after_host.get(tuple([x.name for x in place.nodes]))
+    if place.nodes and (after is None or after.nodes or not all(map(can_end, place.nodes))):
+        return None
+    return place.nodes
 
 
 def _has_too_many_cases(place: Place, values: Mapping[str, Value]) -> bool:

@@ -160,13 +160,13 @@ class InferenceSession:
         if found is None:
             self._waits_for_native = False
             return None
-        fixed, step = found
+        fixed, step, endings = found
         program = _native(step.program)
         if program is None:
             self._waits_for_native = step.program is not None
             return None
         made = step.stretch
-        return WholeStep(program, made.parameters, made.results, fixed, made.constants)
+        return WholeStep(program, made.parameters, made.results, fixed, made.constants, endings)
 
     def _ready(self, step: WholeStep, values: dict[str, Value]) -> KnownProgram:
         return KnownProgram(step, list(values), self._outputs, self._shown.weights)

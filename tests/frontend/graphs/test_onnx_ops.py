@@ -15,7 +15,11 @@ from tests.frontend.graphs.numpy_reference import (
 )
 
 import lowtide.frontend.onnx.kernels  # noqa: F401, has them in the table.
+from lowtide.evaluator import evaluate
 from lowtide.frontend.graphs import op_names
+from lowtide.frontend.onnx import OnnxNode, compile_nodes
+from lowtide.ir import Opcode, array_shape
+from lowtide.ir.literal import ELEMENT_TYPES
 
 R = np.random.default_rng(11)
 F = R.normal(size=(3, 4)).astype(np.float32)
@@ -94,6 +98,10 @@ BINARY = [
     ("Mul", F, ROW, F * ROW),
     ("Or", B, C, B | C),
     ("Pow", P, N, P ** N.astype(np.float32)),
+    ("Pow", F, Known(np.float32(3)), F**3),
+    ("Pow", F, Known(np.float32([3])), F**3),
+    ("Pow", F, Known(np.float32([3, 3, 3, 2])), F ** np.float32([3, 3, 3, 2])),
+    ("Pow", X, Known(np.int64(3)), X**3),
     ("Sub", ROW, F, ROW - F),
     ("Xor", B, C, B ^ C),
 ]
@@ -479,3 +487,19 @@ def test_op_gives_what_numpy_does(case):
 def test_each_op_has_a_case():
     tested = {case.op for case in CASES} | ELSEWHERE | IN_SUITE | OF_DOMAINS | RETIRED
     assert tested == set(op_names("onnx"))
+
+
+@pytest.mark.parametrize(("exponent", "type_", "has_power"), [
+    (3, np.float32, False), (3, np.float64, False), (3, np.float16, True), (2.5, np.float32, True),
+])  # fmt: skip
+def test_a_third_power_is_two_products(exponent, type_, has_power):
+    """Of f32 and f64: a power in general takes ten times as long."""
+    x = np.linspace(-3, 3, 7).astype(type_)
+    nodes = [OnnxNode("Pow", ["x", "e"], ["y"])]
+    given = {"x": array_shape(ELEMENT_TYPES[x.dtype], x.shape), "e": np.asarray(exponent, type_)}
+    program = compile_nodes(nodes, given, ["y"])
+    opcodes = {i.opcode for i in program.module.entry.instructions.values()}
+    assert (Opcode.POWER in opcodes) == has_power
+    (found,) = evaluate(program.module, [x])
+    if not has_power:
+        np.testing.assert_array_equal(found, x * x * x)

@@ -80,9 +80,12 @@ def _count(nodes: Iterable[NodeProto], counts: Mapping[tuple[str, str], int]) ->
 
 
 def _check(model: ModelProto) -> None:
-    """Raise for what is no valid model; sizes of inputs and outputs may be left out."""
+    """Raise for what is no valid model; sizes, and types of outputs, may be left out."""
     whole = ModelProto()
     whole.CopyFrom(model)
+    for value in whole.graph.output:
+        if not value.HasField("type"):
+            value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
     for value in [*whole.graph.input, *whole.graph.output]:
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.shape.SetInParent()

@@ -83,11 +83,14 @@ def _default(call: NodeCall, dtype: Any) -> Any:
 @host("ai.onnx.ml.ZipMap")
 def zip_map(call: NodeCall) -> Sequence[Value]:
     """Give for each row the scores by the labels of classes, as a map."""
-    labels = call.attribute("classlabels_strings", None) or call.attribute("classlabels_int64s")
+    if "labels" not in call.kept:
+        labels = call.attribute("classlabels_strings", None)
+        call.kept["labels"] = labels or call.attribute("classlabels_int64s")
+    labels = call.kept["labels"]
     scores = np.atleast_2d(call.input(0))
     if scores.shape[1] != len(labels):
         raise call.error(f"there are {len(labels)} labels for {scores.shape[1]} scores")
-    return [[dict(zip(labels, row, strict=True)) for row in scores.tolist()]]
+    return [[dict(zip(labels, row)) for row in scores.tolist()]]  # noqa: B905 - as many, above
 
 
 @host("ai.onnx.ml.OneHotEncoder")

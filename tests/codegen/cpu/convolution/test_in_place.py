@@ -189,3 +189,26 @@ def _schemes(convolution: Convolution, target: str) -> list[ConvolutionScheme]:
     found = [x.emit.args[0] for x in (plan, *plan.others())]  # type: ignore[attr-defined]
     assert all(isinstance(x, ConvolutionScheme) for x in found)
     return found
+
+
+@pytest.mark.parametrize("target", ["x86-64-v4", "x86-64-v3"])
+@pytest.mark.parametrize(
+    ("outputs", "lanes"), [(2, (16, 8)), (3, (4, 4)), (4, (4, 4)), (8, (8, 8)), (9, (16, 8))]
+)
+def test_groups_of_few_columns_have_short_vectors(
+    outputs: int, lanes: tuple[int, int], target: str
+) -> None:
+    """No vector has columns of two groups, whose rows would be read lane by lane."""
+    convolution = Convolution(1, outputs, outputs, (9, 12), (SAME, HALVED), 5)
+    found = _schemes(convolution, target)[0]
+    assert found.lanes == lanes[target == "x86-64-v3"]
+    assert found.is_lanewise == (outputs == 2)
+
+
+@pytest.mark.parametrize("target", ["native", "avx2"])
+@pytest.mark.parametrize("type_", ["f32", "f64", "f16", "bf16"])
+@pytest.mark.parametrize(("features", "outputs"), [(8, 8), (4, 4), (3, 3), (5, 7), (2, 6)])
+def test_groups_of_few_columns(features: int, outputs: int, type_: str, target: str) -> None:
+    for windows in ((SAME, HALVED), (LINE, FAR)):
+        convolution = Convolution(2, features, outputs, (8, 11), windows, 5, types=(type_,) * 3)
+        check(plan_convolution, convolution.text, target)

@@ -100,7 +100,7 @@ def _uncut(
     is_zero_around: bool,
 ) -> ConvolutionScheme:
     """The scheme without tiles and blocks; with `in_place` the input is read so if it can be."""
-    lanes = how.lanes(target)
+    lanes = lanes_of_columns(problem, how, target)
     is_inward = _is_inward(problem, how, lanes)
     is_lanewise = not is_inward and has_lanes(problem, lanes)
     rows = _rows(problem)
@@ -124,6 +124,24 @@ def _lanes_lie_together(problem: ConvolutionProblem) -> bool:
     """Whether lanes are neighbours in the input: each column has one feature, and nothing else."""
     step = strides(problem.input)[problem.numbers.input_feature]
     return problem.channels == problem.outputs == step == 1 and not problem.is_batch_grouped
+
+
+def lanes_of_columns(problem: ConvolutionProblem, how: Arithmetic, target: Target) -> int:
+    """How many columns a vector has: no more than a group has, where it has few of them.
+
+    With lanes of several groups each row is read for each lane by itself, from places that lie
+    apart; short vectors take one element of a row for all lanes.
+    """
+    lanes = how.lanes(target)
+    is_plain = how.planes == how.group == 1 and how.element.is_floating
+    if problem.groups == 1 or problem.channels == 1 or problem.outputs < 3 or not is_plain:
+        return lanes
+    while lanes > _FEWEST_LANES and problem.outputs * 2 <= lanes:
+        lanes //= 2
+    return lanes
+
+
+_FEWEST_LANES: Final = 4
 
 
 def has_lanes(problem: ConvolutionProblem, lanes: int) -> bool:

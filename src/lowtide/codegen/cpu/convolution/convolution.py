@@ -15,7 +15,7 @@ from lowtide.codegen.cpu.contraction.arithmetic import (
     without_pairs,
 )
 from lowtide.codegen.cpu.contraction.finishing import Epilogue
-from lowtide.codegen.cpu.convolution.choosing import choices, has_lanes
+from lowtide.codegen.cpu.convolution.choosing import choices, has_lanes, lanes_of_columns
 from lowtide.codegen.cpu.convolution.code import convolution_code
 from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem, in_units, problem_of
 from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
@@ -124,5 +124,6 @@ def _columns_lie_together(problem: ConvolutionProblem, how: Arithmetic, target: 
     """Whether vectors of columns can be stored; not one alone, which LLVM 22 stores as two."""
     feature = problem.numbers.output_feature
     columns = problem.output.dimensions[feature]
-    rest = {columns % how.lanes(target), problem.outputs % how.lanes(target)}
+    lanes = lanes_of_columns(problem, how, target)
+    rest = {columns % lanes, problem.outputs % lanes}
     return strides(problem.output)[feature] == 1 and 1 not in rest

@@ -37,6 +37,11 @@ _LONGEST_HALVED_OF_MANY: Final = 12288
 """The same where each thread takes a line through both passes."""
 
 
+_FIRST_CACHE: Final = 32 << 10
+
+_SHORT_VECTOR: Final = 32
+
+
 def plan_fft(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Return the plan of an fft whose operand is an array in row-major order."""
     operand, shape = instruction.operands[0].shape, instruction.shape
@@ -45,13 +50,10 @@ def plan_fft(instruction: Instruction, target: Target) -> KernelPlan | None:
     if not operand.element_count or 0 in instruction.attributes_as(Fft).length:
         return KernelPlan(lambda: copies_code([Copy(None, None, 1, shape)]))
     type_ = COMPLEX[operand.element_type]
-    lanes = target.vector_bytes // (8 if type_ is ElementType.C128 else 4)
-    are_many = prod(operand.dimensions[:-1]) >= MANY_GROUPS
-    halved = min(_LONGEST_HALVED, _LONGEST_HALVED_OF_MANY) if are_many else _LONGEST_HALVED
-    stages = stages_of(passes_of(instruction, PassLimits(lanes, _LONGEST, halved)))
+    stages, lanes = _stages(instruction, type_, target)
     passes = [x for stage in stages for x in stage.passes]
     starts, shared = places_in_scratch(passes, operand, (LinesPlace.INPUT,))
-    grid = max([grid_of(type_, x, lanes).nbytes for x in passes if isinstance(x, FftPass)])
+    grid = _grid_bytes(type_, stages, lanes)
     thread = 2 * grid + max([x.own for x in stages]) * type_.nbytes
     setting = Setting(
         type_,
@@ -65,6 +67,33 @@ def plan_fft(instruction: Instruction, target: Target) -> KernelPlan | None:
         grid,
     )
     return KernelPlan(lambda: _code(stages, setting), shared, setting.thread_bytes)
+
+
+def _stages(
+    instruction: Instruction, type_: ElementType, target: Target
+) -> tuple[list[FftStage], int]:
+    """Return the stages, and how many lines are side by side in a vector.
+
+    Vectors are no longer than 32 bytes where two grids of longer ones leave the first cache: half
+    as many lines take less time and half the scratch.
+    """
+    operand = instruction.operands[0].shape
+    are_many = prod(operand.dimensions[:-1]) >= MANY_GROUPS
+    halved = min(_LONGEST_HALVED, _LONGEST_HALVED_OF_MANY) if are_many else _LONGEST_HALVED
+
+    def cut(vector_bytes: int) -> tuple[list[FftStage], int]:
+        lanes = vector_bytes // (8 if type_ is ElementType.C128 else 4)
+        limits = PassLimits(lanes, _LONGEST, halved)
+        return list(stages_of(passes_of(instruction, limits))), lanes
+
+    found = cut(target.vector_bytes)
+    is_large = 2 * _grid_bytes(type_, *found) > _FIRST_CACHE
+    return cut(min(_SHORT_VECTOR, target.vector_bytes)) if is_large else found
+
+
+def _grid_bytes(type_: ElementType, stages: Sequence[FftStage], lanes: int) -> int:
+    passes = [x for stage in stages for x in stage.passes]
+    return max([grid_of(type_, x, lanes).nbytes for x in passes if isinstance(x, FftPass)])
 
 
 def _code(stages: Sequence[FftStage], setting: Setting) -> KernelCode:

@@ -11,6 +11,8 @@ from lowtide.frontend.graphs.context import OpKernelContext
 from lowtide.frontend.graphs.registry import Compute, op
 from lowtide.frontend.graphs.shared import elementwise
 from lowtide.frontend.graphs.shared.broadcasting import together
+from lowtide.ir import Opcode
+from lowtide.ir.attributes import Constant
 from lowtide.ir.element_type import ElementType
 
 Unary: TypeAlias = Callable[[Builder, Op], Op]
@@ -198,6 +200,26 @@ def shift_right(b: Builder, x: Op, y: Op) -> Op:
     return x >> y
 
 
+def power(b: Builder, x: Op, y: Op) -> Op:
+    """Return x to the power y; x * x * x for a third power of f32 or f64, which rounds twice.
+
+    Forms of GELU have one: a power in general takes several times as long as all the rest of them.
+    """
+    is_wide = x.element_type in (ElementType.F32, ElementType.F64)
+    return x * x * x if is_wide and _is_everywhere(y, 3) else b.power(x, y)
+
+
+def _is_everywhere(x: Op, number: float) -> bool:
+    """Whether all elements are constants of this value."""
+    made = x.instruction
+    while made.opcode in (Opcode.BROADCAST, Opcode.RESHAPE):
+        made = made.operands[0]
+    if made.opcode is not Opcode.CONSTANT:
+        return False
+    literal = made.attributes_as(Constant).literal
+    return not literal.elided and bool((literal.array == number).all())
+
+
 BINARY: Final[dict[str, Binary]] = {
     "add": Builder.add,
     "and": Builder.and_,
@@ -216,7 +238,7 @@ BINARY: Final[dict[str, Binary]] = {
     "mul": Builder.multiply,
     "not_equal": _compared("NE"),
     "or": Builder.or_,
-    "pow": Builder.power,
+    "pow": power,
     "shift_left": Builder.shift_left,
     "shift_right": shift_right,
     "squared_difference": squared_difference,
