@@ -8,6 +8,7 @@ from typing import Final
 from lowtide.codegen.arrays import Array
 from lowtide.codegen.cpu.cost import vector_cycles
 from lowtide.codegen.cpu.fetching import fetching_for
+from lowtide.codegen.cpu.tiles import LINE
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import leaves, members
 from lowtide.codegen.indexing import Affine
@@ -102,8 +103,10 @@ def fetch_ahead(
         if not distance or elements.scopes.placed(place.level) != elements.scopes.level:
             continue
         here = elements.address(array, place)
-        behind = fn.op(f"getelementptr i8, ptr {here}, i64 {distance}")
-        fn.prefetch(behind, cache)
+        nbytes = elements.lanes * array.shape.element_type.nbytes
+        for line in range(0, max(nbytes, 1), LINE):
+            behind = fn.op(f"getelementptr i8, ptr {here}, i64 {distance + line}")
+            fn.prefetch(behind, cache)
 
 
 def _distance(array: Array, place: Affine, ahead: int) -> int:
