@@ -71,7 +71,7 @@ class RowsKernel:
 
     def _field(self, kept: Kept) -> ScratchArray:
         """Scratch of a thread for the values of a row, or of as many rows as there are lanes."""
-        count = self.grid.row_length + self.grid.lanes
+        count = self.grid.row_length + self.grid.lanes // self.grid.abreast
         if self.grid.is_across:
             count = self.grid.row_length * self.grid.lanes
         return self.scratch.add(kept.value.shape.element_type, count)
