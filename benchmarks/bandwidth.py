@@ -1,6 +1,6 @@
 """Kernels that are bound by memory, beside one that only copies and one that only reads.
 
-    python benchmarks/bandwidth.py [--threads N] [--rounds N] [--megabytes N] [NAME ...]
+    python benchmarks/bandwidth.py [--threads N] [--rounds N] [--megabytes N] [--avx2] [NAME ...]
 
 Prints for each kernel the least time, the bytes of its large arguments and results per second, and
 what part that is of the rate of our kernel that negates an array, and of a loop that only reads
@@ -33,7 +33,7 @@ from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.library import Library
 from lowtide.llvm.machine import KernelCompiler
-from lowtide.llvm.target import host_target
+from lowtide.llvm.target import host_target, pretend_host, restricted
 
 ROW = 1024
 """Elements of a row of those kernels that run along rows."""
@@ -205,8 +205,11 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="how names of kernels begin")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--avx2", action="store_true", help="our kernels in code for AVX2 only")
     parser.add_argument("--megabytes", type=int, default=0, help="bytes of an array, in 2**20")
     options = parser.parse_args()
+    if options.avx2:
+        pretend_host(restricted(host_target(), "avx2"))
     wanted, free = 8 * last_cache(), os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     nbytes = options.megabytes << 20 or min(wanted, free // 4)
     why = "given" if options.megabytes else "8 last caches" if nbytes == wanted else "free memory"

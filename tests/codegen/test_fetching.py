@@ -22,10 +22,10 @@ ENTRY main {
 }
 """
 HEADS = """HloModule m
-ENTRY main {
-  x = f32[8,128,12,64] parameter(0)
-  ROOT y = f32[8,12,128,64] transpose(x), dimensions={0,2,1,3}
-}
+ENTRY main {{
+  x = f32[{0},{1},12,64] parameter(0)
+  ROOT y = f32[{0},12,{1},64] transpose(x), dimensions={{0,2,1,3}}
+}}
 """
 PRODUCT = """HloModule m
 ENTRY main {{
@@ -54,8 +54,15 @@ def test_arrays_are_fetched_by_what_suits_the_processor(target, cache):
 
 
 @pytest.mark.parametrize("target", [INTEL, ZEN])
-def test_arrays_that_are_not_read_in_their_order_are_not_fetched(target):
-    assert not caches(code_of(HEADS, target))
+def test_arrays_that_are_read_in_short_runs_are_fetched_runs_ahead(target):
+    text = code_of(HEADS.format(8, 128), target)
+    assert caches(text) == {2 if target is INTEL else 1}
+    assert f"i64 {4 * 12 * 64 * 4}" in text
+
+
+@pytest.mark.parametrize("target", [INTEL, ZEN])
+def test_arrays_of_few_runs_are_not_fetched(target):
+    assert not caches(code_of(HEADS.format(128, 8), target))
 
 
 @pytest.mark.parametrize("contracting", [0, 1])

@@ -8,6 +8,7 @@ from typing import Final
 from lowtide.codegen.value import register_bytes
 from lowtide.cost.machine import X86_SERVER
 from lowtide.ir import ElementType, Instruction, Opcode
+from lowtide.llvm.target import Target
 
 _CYCLES: Final[dict[Opcode, float]] = {
     Opcode.EXPONENTIAL: 8,
@@ -31,6 +32,24 @@ _CYCLES: Final[dict[Opcode, float]] = {
 }
 """Cycles of one vector instruction's worth of an operation; 1 where it is not listed."""
 
+_CHAINED: Final = frozenset(
+    {
+        Opcode.EXPONENTIAL,
+        Opcode.EXPONENTIAL_MINUS_ONE,
+        Opcode.LOG,
+        Opcode.LOG_PLUS_ONE,
+        Opcode.LOGISTIC,
+        Opcode.TANH,
+    }
+)
+"""What takes a polynomial, each step of which waits for the one before."""
+
+_ABREAST: Final = {32: 4, 64: 2}
+"""How many vectors of so many bytes are worked on at a time so that processors do not wait.
+
+Wider ones keep them busy for longer. More take more registers than there are.
+"""
+
 _FREE: Final = frozenset(
     {
         Opcode.PARAMETER,
@@ -49,6 +68,15 @@ _FREE: Final = frozenset(
 def vector_cycles(members: Iterable[Instruction]) -> float:
     """Return about how many cycles all members take for one vector of elements."""
     return sum([_CYCLES.get(x.opcode, 1.0) for x in members if x.opcode not in _FREE])
+
+
+def vectors_abreast(target: Target, members: Iterable[Instruction]) -> int:
+    """Return how many vectors are to be computed side by side.
+
+    Processors look ahead by themselves, but not far enough for long chains.
+    """
+    is_chained = any(x.opcode in _CHAINED and not x.shape.element_type.is_complex for x in members)
+    return _ABREAST.get(target.vector_bytes, 1) if is_chained else 1
 
 
 def widest(

@@ -90,7 +90,7 @@ _WIDE: Final = 512
 class _Divisor:
     """b, r, t, and the least magnitude of a quotient that is right; NaN where none is.
 
-    `nothing` is 0, the magnitude of dividends whose quotient is theirs times r, or NaN likewise.
+    `nothing` is 0, the dividend whose quotient is itself times r, or NaN likewise.
     """
 
     b: Number
@@ -115,7 +115,7 @@ def _quotient(type_: ElementType, a: Number, divisor: _Divisor) -> Number:
         return arithmetic_to_bfloat(_chosen(a, divisor, a * divisor.inverse))
     near = fma(a, divisor.inverse, a * divisor.rest)
     found = fma(fma(-near, divisor.b, a), divisor.inverse, near)
-    is_zero = a.abs() <= divisor.nothing
+    is_zero = a.equals(divisor.nothing)
     return _chosen(a, divisor, found.where(is_zero, a * divisor.inverse))
 
 
@@ -124,7 +124,7 @@ def _chosen(a: Number, divisor: _Divisor, found: Number) -> Number:
 
     A dividend of 0 is common, of what was quantized, and its quotient is easy.
     """
-    is_zero = a.abs() <= divisor.nothing
+    is_zero = a.equals(divisor.nothing)
     is_wrong = found.abs().compare("ult", divisor.least) & ~is_zero
     (name,) = a.fn.choose(
         any_lane(is_wrong), [a.type], lambda: [(a / divisor.b).name], lambda: [found.name]

@@ -8,6 +8,7 @@ from typing import Final
 from lowtide.codegen.arrays import Array
 from lowtide.codegen.cpu.cost import vector_cycles
 from lowtide.codegen.cpu.fetching import fetching_for
+from lowtide.codegen.cpu.tiles import LINE
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import leaves, members
 from lowtide.codegen.indexing import Affine
@@ -25,7 +26,11 @@ FETCHED_BYTES: Final = 2 << 20
 where it reads one array only."""
 
 _RUNS: Final = 4
-"""How many times as long as what is fetched ahead a stretch of memory is at least."""
+"""How many times as long as what is fetched ahead a stretch of memory is at least, and
+how many times as many runs as are skipped there are."""
+
+_MOST_RUNS: Final = 4
+"""How many runs ahead at most is fetched: caches have few places for lines that lie far apart."""
 
 
 def stored_bytes(shape: Shape) -> int:
@@ -87,33 +92,41 @@ def cache_for(target: Target, instruction: Instruction, points: int) -> int:
 def fetch_ahead(
     elements: Elements, reads: Sequence[tuple[Array, Affine]], ahead: int, cache: int
 ) -> None:
-    """Fetch what lies some bytes behind vectors that were read, of large arrays read end to end.
+    """Fetch what is read some bytes behind vectors that were read, of large arrays.
 
     It may lie behind the end of the array: a prefetch touches no memory that is not there.
     """
     fn = elements.function
     written = {array.pointer for array, _ in elements.writes}
     for array, place in dict.fromkeys(reads):
-        if array.pointer in written or not _is_long(array, place, ahead):
-            continue
-        if elements.scopes.placed(place.level) != elements.scopes.level:
+        distance = 0 if array.pointer in written else _distance(array, place, ahead)
+        if not distance or elements.scopes.placed(place.level) != elements.scopes.level:
             continue
         here = elements.address(array, place)
-        behind = fn.op(f"getelementptr i8, ptr {here}, i64 {ahead}")
-        fn.prefetch(behind, cache)
+        nbytes = elements.lanes * array.shape.element_type.nbytes
+        for line in range(0, max(nbytes, 1), LINE):
+            behind = fn.op(f"getelementptr i8, ptr {here}, i64 {distance + line}")
+            fn.prefetch(behind, cache)
 
 
-def _is_long(array: Array, place: Affine, ahead: int) -> bool:
-    """Whether an array is large, and what is read one after the other is much more than `ahead`.
+def _distance(array: Array, place: Affine, ahead: int) -> int:
+    """Return how far off lies what is read `ahead` bytes later, 0 where it is not to be fetched.
 
     Loops count from the innermost one on, up to one that leaves elements out for the next ones.
+    Where all of them together read little, it is that one which goes on from run to run: processors
+    do not see by themselves where the next run begins.
     """
     nbytes = array.shape.element_type.nbytes
     if place.lane_step != 1 or stored_bytes(array.shape) < FETCHED_BYTES:
-        return False
-    reach = 1
+        return 0
+    run = 1
     for variable, step in sorted(place.terms, key=lambda x: (-x[0].level, x[1])):
-        if not 0 < step <= reach:
+        if not 0 < step <= run:
             break
-        reach += step * (variable.extent - 1)
-    return reach * nbytes >= _RUNS * ahead
+        run += step * (variable.extent - 1)
+    else:
+        return ahead if run * nbytes >= _RUNS * ahead else 0
+    if run * nbytes >= _RUNS * ahead:
+        return ahead
+    runs = min(_MOST_RUNS, -(-ahead // (run * nbytes)))
+    return runs * step * nbytes if variable.extent >= _RUNS * runs else 0

@@ -62,5 +62,6 @@ def _is_streamed(nest: LoopNest) -> bool:
 def _seconds(nest: LoopNest) -> float:
     """About how long all elements take."""
     order = nest.order
-    computing = vector_cycles(members(nest.job.instruction)) / max(order.lanes, 1)
+    lanes = max(order.lanes // order.abreast, 1)
+    computing = vector_cycles(members(nest.job.instruction)) / lanes
     return loop_seconds(order.nbytes, prod(nest.space.sizes) * (computing + order.cost))

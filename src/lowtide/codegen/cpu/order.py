@@ -24,6 +24,9 @@ LONGEST_UNROLLED: Final = 8
 _MOST_UNROLLED: Final = 1000
 """Lines of code that unrolling may make of a point's."""
 
+_LONG: Final = 8
+"""Vectors of a line of which the last one may be filled in part only."""
+
 _GATHERED: Final = 16.0
 _SCATTERED: Final = 24.0
 _TRANSPOSED: Final = 2.5
@@ -39,8 +42,9 @@ _LOOP: Final = 0.5
 class LoopOrder:
     """The loop of the lanes, and the one that is unrolled or tiled, if any.
 
-    Tiles have `rows` steps; `in_registers` says that their loop is unrolled. `cost` is that of an
-    element, in moves of vectors; `nbytes` are those that all elements read and write.
+    Tiles have `rows` steps; `in_registers` says that their loop is unrolled. `lanes` are those of
+    `abreast` vectors. `cost` is that of an element, in moves of vectors; `nbytes` are those that
+    all elements read and write.
     """
 
     lane: int
@@ -49,6 +53,7 @@ class LoopOrder:
     tiled: int | None = None
     rows: int = 0
     in_registers: bool = False
+    abreast: int = 1
     cost: float = 0.0
     nbytes: int = 0
 
@@ -67,11 +72,16 @@ class _Access:
 
 
 def order_of(
-    trial: Trial, groups: Sequence[tuple[int, int]], sizes: Sequence[int], most: int
+    trial: Trial,
+    groups: Sequence[tuple[int, int]],
+    sizes: Sequence[int],
+    most: int,
+    abreast: int = 1,
 ) -> LoopOrder:
     """Return the order of least cost.
 
-    `groups` are those of `space.groups_of`, with their `sizes`; `most` is the length of a vector.
+    `groups` are those of `space.groups_of`, with their `sizes`; `most` is the length of a vector,
+    of which `abreast` may be computed side by side.
     """
     accesses = _accesses(trial, groups)
     last = len(groups) - 1
@@ -85,8 +95,21 @@ def order_of(
     assert best is not None
     best = replace(best, nbytes=sum([_touched(x, sizes) for x in accesses]))
     if best.tiled is None:
-        return best
+        fits = abreast * trial.lines <= _MOST_UNROLLED and best.lanes == most
+        return _abreast(best, accesses, sizes, abreast) if abreast > 1 and fits else best
     return _tiled(best, best.tiled, accesses, sizes, trial.lines)
+
+
+def _abreast(
+    order: LoopOrder, accesses: Sequence[_Access], sizes: Sequence[int], abreast: int
+) -> LoopOrder:
+    """The order with several vectors side by side, where they lie so and lines are long enough."""
+    size, lanes = sizes[order.lane], abreast * order.lanes
+    is_long = size >= lanes if size % lanes == 0 else size >= _LONG * lanes
+    is_smooth = all(x.depth <= order.lane and x.steps[order.lane] in (0, 1) for x in accesses)
+    if order.unrolled is not None or not (is_long and is_smooth):
+        return order
+    return replace(order, lanes=lanes, abreast=abreast)
 
 
 def _tiled(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 from typing import Final
 
 from lowtide.codegen.arrays import Array
-from lowtide.codegen.cpu.cost import widest
+from lowtide.codegen.cpu.cost import vectors_abreast, widest
 from lowtide.codegen.cpu.reduction.form import ReductionForm, visit
 from lowtide.codegen.domain import trial_of, whole
 from lowtide.codegen.elements.elements import Elements
@@ -18,6 +19,9 @@ from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.space import LoopSpace, groups_of
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
+
+TOTALS: Final = 4
+"""Totals that take turns along a row, as many as hide the time that an addition takes."""
 
 _GATHER: Final = 10.0
 """Cost of a vector that is gathered, in those of a vector that is loaded."""
@@ -41,6 +45,7 @@ class ReductionGrid:
 
     `space` has the groups of dimensions, those of rows first; `rows` and `inner` are their numbers
     in the order of the loops, the one along which vectors run (`lane`) at the end of either.
+    `lanes` are those of `abreast` vectors.
     """
 
     form: ReductionForm
@@ -49,6 +54,7 @@ class ReductionGrid:
     inner: tuple[int, ...]
     lane: int
     lanes: int
+    abreast: int = 1
 
     @property
     def row_sizes(self) -> tuple[int, ...]:
@@ -117,7 +123,29 @@ def grid_of(form: ReductionForm, target: Target) -> ReductionGrid | None:
     inner = tuple(range(len(rows), len(groups)))
     lane = _best_lane(form, space, rows, trials[0], target)
     lanes = _lanes(form, space.sizes[lane], target, across=lane in rows)
-    return ReductionGrid(form, space, _last(rows, lane), _last(inner, lane), lane, lanes)
+    found = ReductionGrid(form, space, _last(rows, lane), _last(inner, lane), lane, lanes)
+    abreast = 1 if found.is_across or not form.last_pass else _abreast(found, trials[0], target)
+    return replace(found, lanes=abreast * lanes, abreast=abreast)
+
+
+def total_count(grid: ReductionGrid) -> int:
+    """Return how many totals take turns along a row."""
+    if not grid.lanes or grid.is_across:
+        return 1
+    size = grid.inner_sizes[-1]
+    whole = size // grid.lanes if not all_monoids(grid.form) else -(-size // grid.lanes)
+    return max(1, min(TOTALS // grid.abreast, whole))
+
+
+def _abreast(grid: ReductionGrid, trial: tuple[Elements, Index], target: Target) -> int:
+    """How many of the vectors that take turns are computed side by side: those that lie so."""
+    elements, index = trial
+    (variable, _) = index[grid.space.groups[grid.lane][1] - 1].terms[0]
+    steps = [dict(place.terms).get(variable, 0) for _, place in elements.reads]
+    is_smooth = all(x in (0, 1) for x in steps) and all_monoids(grid.form)
+    if not is_smooth or grid.inner_sizes[-1] % (TOTALS * grid.lanes):
+        return 1
+    return vectors_abreast(target, members(grid.form.instruction))
 
 
 def _last(groups: tuple[int, ...], lane: int) -> tuple[int, ...]:

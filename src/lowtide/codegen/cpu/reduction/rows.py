@@ -14,7 +14,7 @@ from lowtide.codegen.cpu.cost import widest
 from lowtide.codegen.cpu.element_streaming import cache_for, fence, fetch_ahead
 from lowtide.codegen.cpu.fetching import fetching_for
 from lowtide.codegen.cpu.reduction.caching import Kept, kept_values
-from lowtide.codegen.cpu.reduction.grid import ReductionGrid, all_monoids
+from lowtide.codegen.cpu.reduction.grid import ReductionGrid, total_count
 from lowtide.codegen.cpu.reduction.partials import Partials
 from lowtide.codegen.cpu.reduction.results import store_points, store_rows
 from lowtide.codegen.cpu.reduction.strip import Strip, StripStep, first_lanes
@@ -31,9 +31,6 @@ from lowtide.codegen.value import Value
 from lowtide.ir import Instruction
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
-
-TOTALS: Final = 4
-"""Totals that take turns along a row, as many as hide the time that an addition takes."""
 
 UNIT: Final = 8192
 """Points of a unit of work, at least where there are as many."""
@@ -74,7 +71,7 @@ class RowsKernel:
 
     def _field(self, kept: Kept) -> ScratchArray:
         """Scratch of a thread for the values of a row, or of as many rows as there are lanes."""
-        count = self.grid.row_length + self.grid.lanes
+        count = self.grid.row_length + self.grid.lanes // self.grid.abreast
         if self.grid.is_across:
             count = self.grid.row_length * self.grid.lanes
         return self.scratch.add(kept.value.shape.element_type, count)
@@ -301,12 +298,3 @@ class RowsKernel:
 def row_bytes(grid: ReductionGrid) -> int:
     """Return the bytes of a row, of elements of the widest type."""
     return grid.row_length * widest(members(grid.form.instruction))
-
-
-def total_count(grid: ReductionGrid) -> int:
-    """Return how many totals take turns along a row."""
-    if not grid.lanes or grid.is_across:
-        return 1
-    size = grid.inner_sizes[-1]
-    whole = size // grid.lanes if not all_monoids(grid.form) else -(-size // grid.lanes)
-    return max(1, min(TOTALS, whole))

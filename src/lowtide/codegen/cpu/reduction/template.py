@@ -10,10 +10,10 @@ from lowtide.codegen.cpu.element_streaming import either, is_large, stored_bytes
 from lowtide.codegen.cpu.reduction.columns import ColumnsKernel, column_block, lines_at_once
 from lowtide.codegen.cpu.reduction.finish import PartialsFinish
 from lowtide.codegen.cpu.reduction.form import ReductionForm, form_of
-from lowtide.codegen.cpu.reduction.grid import ReductionGrid, grid_of
+from lowtide.codegen.cpu.reduction.grid import ReductionGrid, grid_of, total_count
 from lowtide.codegen.cpu.reduction.grouped import GroupedRows, is_grouped
 from lowtide.codegen.cpu.reduction.partials import Partials, part_count
-from lowtide.codegen.cpu.reduction.rows import RowsKernel, total_count
+from lowtide.codegen.cpu.reduction.rows import RowsKernel
 from lowtide.codegen.cpu.reduction.staggered import StaggeredRows, is_staggered
 from lowtide.codegen.cpu.reduction.totals import total_types
 from lowtide.codegen.elements.operands import leaves, members
@@ -56,7 +56,7 @@ def _code(grid: ReductionGrid, target: Target) -> KernelCode:
         streaming = way.streaming()
         functions = _either(grid, functions[0], streaming)
         text += [*streaming.elements.globals.values(), STREAMED]
-    each = _point_seconds(grid.form, grid.lanes)
+    each = _point_seconds(grid.form, grid.lanes // grid.abreast)
     phases = [Phase(functions[-1].name, kernel.units, each * kernel.unit_points)]
     if way.partials is not None:
         finish = PartialsFinish(grid, target, way.partials)
