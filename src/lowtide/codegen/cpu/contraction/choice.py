@@ -166,7 +166,9 @@ def _most_direct_rows(apart: int, height: int, target: Target) -> int:
     if apart <= NEAR_BYTES:
         return NEAR_ROWS
     is_low = target.registers <= 16
-    most = DIRECT_ROWS // 2 if apart % (LOW_SET_BYTES if is_low else SET_BYTES) == 0 else DIRECT_ROWS
+    most = (
+        DIRECT_ROWS // 2 if apart % (LOW_SET_BYTES if is_low else SET_BYTES) == 0 else DIRECT_ROWS
+    )
     if apart % (LOW_PAGES_BYTES if is_low else PAGES_BYTES) == 0:
         most = min(most, DIRECT_TILES * height)
     return most
