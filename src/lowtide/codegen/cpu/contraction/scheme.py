@@ -28,8 +28,8 @@ PACKED_LONGEST: Final = 256
 """The most steps of a block of k where rows are packed, so that a block of many rows is small."""
 
 ONE_PACKED: Final = 512
-"""The most steps that are all in one block there: then no sums wait, and what is packed is packed once
-for several pieces of work."""
+"""The most steps that are all in one block there: then no sums wait, and what is packed serves
+several pieces of work."""
 
 PACKED_ROWS_BYTES: Final = 384 << 10
 """Bytes of a block of packed rows: they stay in the second cache for all panels."""
@@ -41,8 +41,8 @@ TILED_COLUMNS: Final = 64
 """Columns for which rows are read once where squares are multiplied, faster than rows come."""
 
 SUMS_BYTES: Final = 256 << 10
-"""Bytes of the sums of a block that wait in scratch for the next block of k: each is read and stored
-once for a block, for which even a third cache has time."""
+"""Bytes of the sums of a block that wait in scratch for the next block of k: each is read and
+stored once for a block, for which even a third cache has time."""
 
 COLUMN_PACKING: Final = 1.5
 """How many times as long packing a column takes as packing a row, which lies in a longer run."""

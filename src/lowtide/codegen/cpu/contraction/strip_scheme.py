@@ -37,9 +37,9 @@ HELD_STRIP_BYTES: Final = 1 << 10
 `HELD_STRIPS` strips."""
 
 HELD_STRIPS: Final = 4
-"""Strips that there are at least where columns are held, so that threads have work; fewer of them
-are cut along k as well. The sums of such shares lie as far apart as results do, often in few lines of a
-first cache, so that more of them cost more than they even out."""
+"""Strips that there are at least where columns are held, so that threads have work; fewer are cut
+along k as well. The sums of such shares lie as far apart as results do, often in few lines of a
+first cache: more of them cost more than they even out."""
 
 FAR_STRIP_BYTES: Final = 16 << 10
 """The same of columns that come from memory, which is fastest in runs of some pages."""
@@ -209,7 +209,7 @@ def _held_scheme(
     """The scheme of a product whose columns are held in registers."""
     lanes, size = how.lanes(target), columns.type.nbytes
     is_low = shape.m <= held_columns(target).few_rows and shape.n >= FEW_ROWS_LEAST_COLUMNS
-    least_bytes = FEW_ROWS_LEAST_BYTES if is_low else HELD_LEAST_BYTES
+    least_bytes = min(HELD_LEAST_BYTES, FEW_ROWS_LEAST_BYTES) if is_low else HELD_LEAST_BYTES
     is_small = shape.n < HELD_LEAST_COLUMNS or shape.k * shape.n * size < least_bytes
     is_near = shape.n * size < HELD_NEAR_BYTES and shape.m > HELD_NEAR_ROWS
     is_long = shape.m * shape.k * how.unit_bytes > FAR_ROWS_BYTES
