@@ -26,7 +26,8 @@ FLOATS = Arithmetic(MultiplyMethod.FLOAT, ElementType.F32, ElementType.F32)
 def product(m: int, k: int, n: int) -> Module:
     """A dot of matrices m x k and k x n."""
     return parse_hlo(
-        f"HloModule p\nENTRY e {{\n  x = f32[{m},{k}] parameter(0)\n  y = f32[{k},{n}] parameter(1)\n"
+        f"HloModule p\nENTRY e {{\n  x = f32[{m},{k}] parameter(0)\n"
+        f"  y = f32[{k},{n}] parameter(1)\n"
         f"  ROOT z = f32[{m},{n}] dot(x, y), lhs_contracting_dims={{1}}, "
         "rhs_contracting_dims={0}\n}\n"
     )
