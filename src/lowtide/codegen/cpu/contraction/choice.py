@@ -37,9 +37,15 @@ NEAR_ROWS: Final = 224
 SET_BYTES: Final = 2048
 """Rows so far apart, or multiples of it, fall into the same lines of a first cache."""
 
+LOW_SET_BYTES: Final = 1024
+"""The same of columns that low tiles of few registers read more often."""
+
 PAGES_BYTES: Final = 8192
 """Steps of k so far apart, or multiples of it, fall into one line of a first cache and few of a
 second one: what a tile has read is gone when the next tile of rows reads it."""
+
+LOW_PAGES_BYTES: Final = 4096
+"""The same where tiles are low, as few registers hold them."""
 
 DIRECT_TILES: Final = 3
 """Tiles of rows for which columns are read as they lie all the same."""
@@ -148,13 +154,24 @@ def _columns_way(
         return ColumnUnits.ALONG_COLUMNS
     if _is_scattered(columns, how.lanes(target)):
         return ColumnUnits.ALONG_COLUMNS
-    apart = step * columns.type.nbytes
-    most = DIRECT_ROWS // 2 if apart % SET_BYTES == 0 else DIRECT_ROWS
-    if apart % PAGES_BYTES == 0:
-        most = min(most, DIRECT_TILES * direct.rows)
-    if apart <= NEAR_BYTES:
-        most = NEAR_ROWS
+    most = _most_direct_rows(step * columns.type.nbytes, direct.rows, target)
     return ColumnUnits.DIRECT if shape.m <= most else ColumnUnits.ALONG_COLUMNS
+
+
+def _most_direct_rows(apart: int, height: int, target: Target) -> int:
+    """The most rows for which columns are read as they lie, their steps so many bytes apart.
+
+    `height` is that of a tile.
+    """
+    if apart <= NEAR_BYTES:
+        return NEAR_ROWS
+    is_low = target.registers <= 16
+    most = (
+        DIRECT_ROWS // 2 if apart % (LOW_SET_BYTES if is_low else SET_BYTES) == 0 else DIRECT_ROWS
+    )
+    if apart % (LOW_PAGES_BYTES if is_low else PAGES_BYTES) == 0:
+        most = min(most, DIRECT_TILES * height)
+    return most
 
 
 def _is_scattered(columns: OperandSide, lanes: int) -> bool:

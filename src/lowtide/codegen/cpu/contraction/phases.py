@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
+from lowtide.codegen.cpu.contraction.finish_ahead import ask_for_finish
 from lowtide.codegen.cpu.contraction.finishing import Sums
 from lowtide.codegen.cpu.contraction.gemm import Gemm
 from lowtide.codegen.cpu.contraction.gemm_functions import packs_columns, packs_rows, tile_of
@@ -19,6 +21,9 @@ from lowtide.codegen.elements.operands import bind
 from lowtide.codegen.kernel import ARGUMENTS, KernelCode
 from lowtide.llvm.function import Function, Integer
 from lowtide.records import dataclass
+
+FINISH_STEPS: Final = 64
+"""Steps of a tile in which what its end needs comes from afar."""
 
 
 @dataclass(eq=False, slots=True)
@@ -239,6 +244,7 @@ class _Block:
         ahead = self._ahead(row, panel)
         places = [self._rows(row), packed, sums]
         numbers = [self.piece.batch, self.first, self.steps, column]
+        self._ask_for_finish(row, column, rows, columns)
         fn.call(tile, ["%buffers", *places, *numbers, more, *ahead])
         if not scheme.has_finish or scheme.is_shared:
             return
@@ -249,6 +255,18 @@ class _Block:
             return
         with fn.when(fn.compare("eq", self.number, scheme.blocks.parts - 1)):
             fn.call(finish, given)
+
+    def _ask_for_finish(self, row: Integer, column: Integer, rows: int, columns: int) -> None:
+        """Ask for what is read and written when a tile is finished, in the last block of k."""
+        fn, gemm, scheme = self.fn, self.gemm, self.gemm.scheme
+        if not scheme.has_finish or scheme.is_shared or scheme.block_steps < FINISH_STEPS:
+            return
+        given = (fn, gemm.finish, scheme.geometry, self.piece.batch, (row, column), (rows, columns))
+        if scheme.blocks.parts == 1:
+            ask_for_finish(*given)
+            return
+        with fn.when(fn.compare("eq", self.number, scheme.blocks.parts - 1)):
+            ask_for_finish(*given)
 
     def _ahead(self, row: Integer, panel: Integer) -> tuple[str, Integer]:
         """The address that a tile asks for ahead of time, and the bytes between steps.

@@ -27,6 +27,10 @@ STREAMED_ROWS: Final = 4
 PACKED_LONGEST: Final = 256
 """The most steps of a block of k where rows are packed, so that a block of many rows is small."""
 
+ONE_PACKED: Final = 512
+"""The most steps that are all in one block there: then no sums wait, and what is packed serves
+several pieces of work."""
+
 PACKED_ROWS_BYTES: Final = 384 << 10
 """Bytes of a block of packed rows: they stay in the second cache for all panels."""
 
@@ -36,8 +40,12 @@ PACKED_COLUMNS: Final = 384
 TILED_COLUMNS: Final = 64
 """Columns for which rows are read once where squares are multiplied, faster than rows come."""
 
-SUMS_BYTES: Final = 128 << 10
-"""Bytes of the sums of a block that wait in scratch for the next block of k."""
+SUMS_BYTES: Final = 256 << 10
+"""Bytes of the sums of a block that wait in scratch for the next block of k: each is read and
+stored once for a block, for which even a third cache has time."""
+
+COLUMN_PACKING: Final = 1.5
+"""How many times as long packing a column takes as packing a row, which lies in a longer run."""
 
 STACK_BYTES: Final = 4 << 10
 """Packed panels of so many bytes lie on the stack, as the sums of a tile do."""
@@ -322,7 +330,7 @@ def _longest(steps: int, rows: RowUnits, columns: ColumnUnits, tiles: EvenParts)
     if columns is ColumnUnits.DIRECT and tiles.size > STREAMED_ROWS:
         return NEAR_LONGEST
     if rows is not RowUnits.IN_PLACE:
-        return PACKED_LONGEST
+        return ONE_PACKED if steps <= ONE_PACKED else PACKED_LONGEST
     if columns is ColumnUnits.DIRECT or (columns is ColumnUnits.PANELS and tiles.parts == 1):
         return steps
     return LONGEST
@@ -342,13 +350,32 @@ def _small(scheme: ContractionScheme) -> ContractionScheme:
     if scheme.rows is not RowUnits.IN_PLACE:
         most = min(most, PACKED_ROWS_BYTES // (height * scheme.block_steps))
     if scheme.keeps_sums:
-        while scheme.sums_step * height > SUMS_BYTES and scheme.column_blocks.longest > 1:
-            parts = scheme.column_blocks.parts * 2
-            scheme = replace(
-                scheme, column_blocks=EvenParts(scheme.panels, min(scheme.panels, parts))
-            )
-        most = min(most, SUMS_BYTES // (height * scheme.sums_step))
+        return _least_packed(scheme, max(1, most))
     return replace(scheme, row_blocks=cut(scheme.tiles.parts, max(1, most)))
+
+
+def _least_packed(scheme: ContractionScheme, most: int) -> ContractionScheme:
+    """Return a scheme whose sums fit into scratch, where least is packed: for each block of k anew.
+
+    That is the columns for each block of rows, and the rows for each block of columns. A block has
+    at most `most` tiles of rows. There are as many pieces as there should be, if that can be.
+    """
+    shape, panels, tiles = scheme.geometry, scheme.panels, scheme.tiles.parts
+    wanted = -(-wanted_units(shape, scheme.how, scheme.lanes) // shape.batch)
+    height = scheme.tiles.longest * scheme.how.unit_bytes
+    best: tuple[float, ContractionScheme] | None = None
+    # A number of panels: each makes a scheme, which is little beside writing the code of one.
+    for across in range(1, scheme.column_blocks.longest + 1):
+        columns = cut(panels, across)
+        fitting = SUMS_BYTES // (height * columns.longest * scheme.tile.columns)
+        parts = max(-(-tiles // max(1, min(most, fitting))), -(-wanted // columns.parts))
+        rows = EvenParts(tiles, min(tiles, parts))
+        packed = (COLUMN_PACKING * shape.n if scheme.packs_columns else 0) * rows.parts
+        packed += (0 if scheme.rows is RowUnits.IN_PLACE else shape.m) * columns.parts
+        if best is None or packed < best[0]:
+            best = packed, replace(scheme, row_blocks=rows, column_blocks=columns)
+    assert best is not None
+    return best[1]
 
 
 def _finer(scheme: ContractionScheme) -> ContractionScheme:

@@ -37,7 +37,9 @@ HELD_STRIP_BYTES: Final = 1 << 10
 `HELD_STRIPS` strips."""
 
 HELD_STRIPS: Final = 4
-"""Strips that there are at least where columns are held, so that threads have work."""
+"""Strips that there are at least where columns are held, so that threads have work; fewer are cut
+along k as well. The sums of such shares lie as far apart as results do, often in few lines of a
+first cache: more of them cost more than they even out."""
 
 FAR_STRIP_BYTES: Final = 16 << 10
 """The same of columns that come from memory, which is fastest in runs of some pages."""
@@ -67,6 +69,12 @@ HELD_LEAST_BYTES: Final = 4 << 20
 """Bytes of columns that are worth holding: fewer of them are faster packed, panel by panel, where
 caches may hold them from one product to the next."""
 
+FEW_ROWS_LEAST_BYTES: Final = 512 << 10
+"""The same for few rows where registers hold low tiles, each of which reads all columns again."""
+
+FEW_ROWS_LEAST_COLUMNS: Final = 512
+"""Columns for which strips are then long enough."""
+
 SHARED_PART: Final = 256
 """The sums of all shares take at most this part of the bytes of the columns."""
 
@@ -86,11 +94,13 @@ class HeldColumns:
 
     With `gathers` elements of rows that would fall into the same lines of a first cache are
     gathered before: what is multiplied with each of them is too little to wait for a second cache.
+    For up to `few_rows` rows columns are held although they come from a second cache.
     """
 
     steps: int
     vectors: int
     gathers: bool
+    few_rows: int
 
 
 def held_columns(target: Target) -> HeldColumns:
@@ -98,7 +108,7 @@ def held_columns(target: Target) -> HeldColumns:
 
     For each vector of sums that comes and goes there are as many products as steps.
     """
-    return HeldColumns(8, 3, False) if target.registers > 16 else HeldColumns(5, 2, True)
+    return HeldColumns(8, 3, False, 0) if target.registers > 16 else HeldColumns(5, 2, True, 28)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +208,9 @@ def _held_scheme(
 ) -> StripScheme | None:
     """The scheme of a product whose columns are held in registers."""
     lanes, size = how.lanes(target), columns.type.nbytes
-    is_small = shape.n < HELD_LEAST_COLUMNS or shape.k * shape.n * size < HELD_LEAST_BYTES
+    is_low = shape.m <= held_columns(target).few_rows and shape.n >= FEW_ROWS_LEAST_COLUMNS
+    least_bytes = min(HELD_LEAST_BYTES, FEW_ROWS_LEAST_BYTES) if is_low else HELD_LEAST_BYTES
+    is_small = shape.n < HELD_LEAST_COLUMNS or shape.k * shape.n * size < least_bytes
     is_near = shape.n * size < HELD_NEAR_BYTES and shape.m > HELD_NEAR_ROWS
     is_long = shape.m * shape.k * how.unit_bytes > FAR_ROWS_BYTES
     if is_small or is_near or is_long or how.method is not MultiplyMethod.FLOAT:
@@ -212,7 +224,7 @@ def _held_scheme(
     parts = max(least, _even(min(-(-wanted // shape.batch), long_enough)))
     width = _width(shape, parts, max(held_columns(target).vectors * lanes, LINE // size))
     units = shape.batch * -(-shape.n // width)
-    shares = _even(share_count(shape, shape.k, wanted // units))
+    shares = _even(share_count(shape, shape.k, min(wanted, HELD_STRIPS) // units))
     packs = not _is_read_in_place(rows, how)
     found = StripScheme(shape, how, lanes, width, EvenParts(shape.k, shares), packs)
     return found if found.row_bytes <= ROWS_BYTES else None

@@ -1,0 +1,116 @@
+"""How products are cut into blocks: what is packed again, what waits, what is asked for."""
+
+import pytest
+from tests.codegen.cpu.contraction.products import check, plan_of
+
+from lowtide import parse_hlo
+from lowtide.codegen.cpu.contraction import scheme
+from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, MultiplyMethod
+from lowtide.codegen.cpu.contraction.geometry import geometry_of
+from lowtide.codegen.cpu.contraction.scheme import (
+    ColumnUnits,
+    ContractionScheme,
+    RowUnits,
+    scheme_of,
+    wanted_units,
+)
+from lowtide.codegen.cpu.contraction.tiles import RegisterTile
+from lowtide.codegen.kernel import KernelCode
+from lowtide.ir import ElementType, Module
+from lowtide.llvm.target import Target, host_target, restricted
+
+TARGETS = {"native": host_target(), "avx2": restricted(host_target(), "avx2")}
+FLOATS = Arithmetic(MultiplyMethod.FLOAT, ElementType.F32, ElementType.F32)
+
+
+def product(m: int, k: int, n: int) -> Module:
+    """A dot of matrices m x k and k x n."""
+    return parse_hlo(
+        f"HloModule p\nENTRY e {{\n  x = f32[{m},{k}] parameter(0)\n"
+        f"  y = f32[{k},{n}] parameter(1)\n"
+        f"  ROOT z = f32[{m},{n}] dot(x, y), lhs_contracting_dims={{1}}, "
+        "rhs_contracting_dims={0}\n}\n"
+    )
+
+
+def packed(m: int, k: int, n: int) -> ContractionScheme:
+    """The blocks of a product whose operands are packed, with something behind it."""
+    shape = geometry_of(product(m, k, n).entry.root)
+    tile = RegisterTile(4, 3, 8)
+    return scheme_of(shape, FLOATS, tile, RowUnits.ALONG_K, ColumnUnits.ALONG_COLUMNS, True)
+
+
+def code_of(module: Module, target: Target) -> KernelCode:
+    """The code of the product of a module."""
+    plan = plan_of(module, target)
+    assert plan is not None
+    return plan.emit()
+
+
+@pytest.mark.parametrize("sizes", [(512, 768, 3072), (512, 3072, 768), (96, 1024, 5000)])
+def test_sums_that_wait_are_cut_so_that_little_is_packed_again(
+    sizes: tuple[int, int, int],
+) -> None:
+    m, k, n = sizes
+    found = packed(m, k, n)
+    assert found.keeps_sums
+    assert found.sums_bytes <= scheme.SUMS_BYTES
+    assert found.units >= wanted_units(found.geometry, FLOATS, 8)
+    again = found.row_blocks.parts * n + found.column_blocks.parts * m
+    # Blocks of sums that are square at best: both operands are packed once for a side of each.
+    least = m * n * 4 / scheme.SUMS_BYTES
+    even = 2 * (max(16, least) * m * n) ** 0.5
+    assert again <= 1.4 * even
+
+
+def test_steps_that_are_one_block_leave_no_sums_to_wait() -> None:
+    found = packed(512, scheme.ONE_PACKED, 1024)
+    assert found.blocks.parts == 1
+    assert found.sums_bytes == 0
+    assert found.reuses > 1
+    assert packed(512, scheme.ONE_PACKED + 8, 1024).blocks.longest * 8 <= scheme.PACKED_LONGEST
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_strips_of_which_there_are_enough_share_no_sums(target: str) -> None:
+    """Sums of shares would lie as far apart as results, here all in the same lines of a cache."""
+    code = code_of(product(32, 512, 2048), TARGETS[target])
+    assert any(x.name.startswith("strip_") for x in code.functions)
+    assert [x.function for x in code.phases] == ["products"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_few_rows_hold_columns_where_tiles_are_low(target: str) -> None:
+    kernel = check(str(product(13, 300, 700)), target=TARGETS[target])
+    holds = any(x.name.startswith("strip_") for x in kernel.plan.emit().functions)
+    assert holds == (TARGETS[target].registers == 16)
+
+
+@pytest.mark.parametrize("steps", [1024, 1000])
+def test_low_tiles_pack_columns_whose_steps_fall_into_one_set(steps: int) -> None:
+    code = code_of(product(32, 256, steps), TARGETS["avx2"])
+    assert any(x.name.startswith("pack_") for x in code.functions) == (steps == 1024)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("n", [520, 20])
+def test_what_the_end_of_a_tile_needs_is_asked_for(target: str, n: int) -> None:
+    """Of arrays that lie far: a row of a tile is a short run of each."""
+    text = f"""HloModule p
+fused {{
+  x = f32[256,130] parameter(0)
+  y = f32[130,{n}] parameter(1)
+  z = f32[256,{n}] parameter(2)
+  d = f32[256,{n}] dot(x, y), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  ROOT s = f32[256,{n}] add(d, z)
+}}
+ENTRY e {{
+  a = f32[256,130] parameter(0)
+  b = f32[130,{n}] parameter(1)
+  c = f32[256,{n}] parameter(2)
+  ROOT r = f32[256,{n}] fusion(a, b, c), kind=kOutput, calls=fused
+}}
+"""
+    kernel = check(text, target=TARGETS[target], factor=2)
+    products = next(x for x in kernel.plan.emit().functions if x.name == "products")
+    assert ("llvm.prefetch" in products.text()) == (n == 520)
