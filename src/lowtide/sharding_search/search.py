@@ -4,10 +4,10 @@
         -> plans of the most promising -> changes of the best -> estimates -> ..
 
 An estimate costs a part of a plan. Of what was planned it is known how far the estimates are off,
-which corrects those of the others. While nothing fits, bytes alone decide: what is tried then is
-the same under any cap, so that a cap above what one search came to is met by every other one. The
-effort is counted in instructions worked on, so that equal
-input gives equal choices; a deadline, or Ctrl-C, ends it earlier with what is found.
+which corrects those of the others. While nothing fits, bytes alone decide, and the smallest are
+tried in an order that is the same under any cap: what it comes to meets each larger one. The effort
+is counted in instructions worked on, so that equal input gives equal choices; a deadline, or
+Ctrl-C, ends it earlier with what is found.
 """
 
 from __future__ import annotations
