@@ -210,6 +210,7 @@ def test_a_module_without_shardings_is_divided_at_once(lowtide, weights):
         (("--devices", "4", "--moves"), 1, "--moves shows the shardings of a module"),
         (("--devices", "4", "--memory", "2000000"), 2, "needs less than 8,650,752; "),
         (("--devices", "100000", "--memory", "9MB"), 1, "2 to 65,536 devices, found 100,000"),
+        (("--mesh", "1" + 23 * "0"), 1, "2 to 65,536 devices, found 100,000,000,000"),
     ],
 )
 def test_what_cannot_be_searched_is_one_line(lowtide, weights, arguments, status, message):
@@ -242,3 +243,47 @@ def test_explain_and_plan_are_of_one_device(lowtide, module):
 def test_devices_of_a_module_without_shardings(lowtide, weights):
     assert lowtide("explain", weights, "--devices", "4") == 1
     assert "two has no shardings: `lowtide shard --devices 4` finds some" in lowtide.err
+
+
+HUGE = "1" + 23 * "0"
+
+
+@pytest.mark.parametrize("command", ["partition", "shard", "explain"])
+def test_too_many_devices_are_one_line(lowtide, module, command):
+    replicated = MODULE.replace("devices=[4,1]<=[4]", "replicated")
+    for text in (MODULE, replicated):
+        module.write_text(text)
+        assert lowtide(command, module, "--devices", HUGE) == 1
+        assert lowtide.err.count("\n") == 1
+    module.write_text(MODULE.replace("num_partitions=4", f"num_partitions={2**31 - 1}"))
+    assert lowtide(command, module) == 1
+    assert lowtide.err.count("\n") == 1
+
+
+COLLECTIVE = """HloModule together, replica_count={}
+add {{
+  x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT s = f32[] add(x, y)
+}}
+ENTRY main {{
+  a = f32[8] parameter(0)
+  ROOT c = f32[8] all-reduce(a), replica_groups={{}}, to_apply=add
+}}
+"""
+
+
+@pytest.mark.parametrize("count", [1 << 16, 2**31 - 1])
+def test_programs_of_too_many_devices_are_neither_run_nor_compiled(lowtide, module, count):
+    module.write_text(COLLECTIVE.format(count))
+    out = module.with_suffix(".lowtide")
+    for command in (("run",), ("run", "--reference"), ("compile", "-o", out)):
+        assert lowtide(command[0], module, *command[1:]) == 1
+        assert f"for {count:,} devices" in lowtide.err
+        assert lowtide.err.count("\n") == 1
+
+
+def test_calls_are_timed_a_million_times_at_most(lowtide, weights):
+    assert lowtide("run", weights, "--repeat", HUGE) == 1
+    assert "less than or equal to 1000000" in lowtide.err
+    assert lowtide.err.count("\n") == 1

@@ -12,6 +12,7 @@ from lowtide.ir.errors import InputError
 from lowtide.overlap.hiding import hide_communication
 from lowtide.search.deadline import Deadline
 from lowtide.sharding_search.estimate import DivisionEstimate
+from lowtide.sharding_search.evaluation import PlannedDivision
 from lowtide.sharding_search.mesh import mesh_of_devices, mesh_of_text
 from lowtide.sharding_search.moves import neighbours
 from lowtide.sharding_search.program import annotated_module, shardable_program
@@ -320,3 +321,35 @@ def test_what_people_write_by_hand_is_planned_first():
     assert rows in planned[:2]
     spread = [x for x in planned[:2] if x != rows]
     assert all(x.leaves[0] == rows.leaves[0] and any(x.leaves[1]) for x in spread)
+
+
+@pytest.mark.parametrize("text", [TWO_WEIGHTS, TRAINED, STACKED], ids=["two", "trained", "stacked"])
+def test_what_fits_under_one_cap_is_found_under_every_larger_one(text):
+    found = prepared(parse_hlo(text), mesh_of_text("2x2"), keeps=True)
+    least = search_prepared(found, 1).least_bytes
+    assert least is not None
+    for part in (1.0, 1.05, 1.2, 1.5):
+        assert search_prepared(found, int(least * part)).choices, part
+
+
+@pytest.mark.parametrize("part", [1.05, 1.2, 1.5, 1.9, 2.5])
+@pytest.mark.parametrize("plans", [6, 18])
+def test_the_smallest_is_planned_early_where_estimates_promise_too_much(plans, part):
+    """What is estimated to fit takes three times as much, but for the least that is known."""
+
+    def planned(division, factor):
+        guess = found.estimator.estimate(division)
+        return PlannedDivision(division, factor * guess.peak_bytes, 0, guess.seconds, ())
+
+    found = prepared(parse_hlo(TWO_WEIGHTS), mesh_of_text("2x2x2"))
+    found.planner.plan = lambda division, memory: planned(division, 1)
+    least = search_prepared(found, 1).least_bytes
+    cap = int(part * least)
+
+    def misjudged(division, memory):
+        guess = found.estimator.estimate(division).peak_bytes
+        return planned(division, 3 if least < guess <= cap else 1)
+
+    found = prepared(parse_hlo(TWO_WEIGHTS), mesh_of_text("2x2x2"))
+    found.planner.plan = misjudged
+    assert search_prepared(found, cap, effort=SearchEffort(plans=plans)).choices

@@ -66,7 +66,8 @@ class _RunArguments:
         bool, option(None, "Run the kernels of a GPU on this host.", "--emulate")
     ] = False
     repeat: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Time N calls after the first.")
+        int,
+        typer.Option(min=1, max=1_000_000, metavar="N", help="Time N calls after the first."),
     ] = 1
     profile: Annotated[
         bool, option(None, "Show the time of each step and its rates.", "--profile")

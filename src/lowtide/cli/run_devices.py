@@ -42,16 +42,19 @@ def device_program(program: NamedProgram) -> ProgramOnDevices | None:
     cannot be done.
     """
     from lowtide.cli.progress import progress
-    from lowtide.ir.partitioning import first_sharded
+    from lowtide.ir.partitioning import MOST_RUN, check_device_count, first_sharded
     from lowtide.ops.device_groups import devices_of, meets_devices
 
     module = program.module
     devices = devices_of(module)
     if devices == 1:
         return None
+    is_split = program.executable is None and first_sharded(module) is not None
+    if is_split or meets_devices(module):
+        check_device_count(module, MOST_RUN)
     from lowtide.spmd.partitioner import partition  # Programs of one device need none of it.
 
-    if program.executable is None and first_sharded(module) is not None:
+    if is_split:
         with progress(f"partitioning {module.name}"):
             parts = partition(module)
         made = replace(program, found=replace(program.found, module=parts.module))

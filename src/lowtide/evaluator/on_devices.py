@@ -13,7 +13,7 @@ from lowtide.evaluator.rendezvous import Rendezvous
 from lowtide.evaluator.values import Value
 from lowtide.ir.errors import InputError
 from lowtide.ir.module import Module
-from lowtide.ir.partitioning import check_partitioned
+from lowtide.ir.partitioning import MOST_RUN, check_device_count, check_partitioned
 from lowtide.ops.device_groups import check_members
 
 
@@ -26,6 +26,7 @@ def evaluate_on_devices(
     InputError where they do not fit, UnsupportedOpError at what cannot be evaluated, and
     InvalidModuleError where devices wait for each other.
     """
+    check_device_count(module, MOST_RUN)
     count = module.replica_count * module.num_partitions
     if len(arguments) != count:
         raise InputError(f"{module.name} runs on {count} devices, found {len(arguments)} lists")

@@ -6,8 +6,9 @@ What runs one device refuses a module that would compute something else there.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
-from lowtide.ir.errors import UnsupportedOpError, unsupported
+from lowtide.ir.errors import InputError, UnsupportedOpError, unsupported
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.mesh import Mesh
 from lowtide.ir.module import Module
@@ -15,6 +16,23 @@ from lowtide.ir.opcode import Opcode
 from lowtide.ir.sharding import NamedSharding, Sharding, ShardingKind, TileSharding
 from lowtide.ir.tilings.shardy import MESHES_KEY, SHARDY_KEY, ShardySharding
 from lowtide.ir.tilings.shardy_reader import read_meshes, read_shardings
+
+MOST_DEVICES: Final = 1 << 16
+"""Modules of more devices are read and written only: they are typing errors."""
+
+MOST_RUN: Final = 1 << 12
+"""The most devices that a program runs on: each has a thread, and a place in tables of all."""
+
+
+def check_device_count(module: Module, most: int = MOST_DEVICES) -> None:
+    """Raise InputError for a module of more devices than `most`."""
+    count = module.replica_count * module.num_partitions
+    if count > most:
+        what = "a program is made for" if most == MOST_DEVICES else "a program is run on"
+        raise InputError(
+            f"{module.name} is for {count:,} devices, {what} at most {most:,}: correct --devices, "
+            "or replica_count and num_partitions of the module"
+        )
 
 
 def check_one_device(module: Module) -> None:

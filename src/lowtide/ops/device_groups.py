@@ -12,6 +12,7 @@ from lowtide.ir.errors import unsupported
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.module import Module
 from lowtide.ir.opcode import Opcode
+from lowtide.ir.partitioning import check_device_count
 from lowtide.ir.replica_groups import device_count
 from lowtide.ir.traversal import all_callees
 
@@ -31,9 +32,11 @@ def devices_of(module: Module) -> int:
 def groups_of(instruction: Instruction) -> Groups:
     """Return the groups of devices that meet in a collective operation, each in its order.
 
-    Raises UnsupportedOpError unless each device of the module is in one.
+    Raises UnsupportedOpError unless each device of the module is in one, InputError for more
+    devices than programs are made for.
     """
     module = instruction.parent.module
+    check_device_count(module)
     replicas, partitions = module.replica_count, module.num_partitions
     attributes = instruction.attributes
     if isinstance(attributes, CollectivePermute):

@@ -7,6 +7,7 @@ import re
 from typing import Final
 
 from lowtide.ir.errors import InputError
+from lowtide.ir.partitioning import MOST_DEVICES
 from lowtide.ir.tilings.grid import DeviceGrid, prime_factors
 from lowtide.records import dataclass
 
@@ -16,11 +17,8 @@ NAMES: Final = "xyzwuv"
 _MOST_FREE: Final = 3
 """Into how many axes a number of devices is cut."""
 
-MOST_DEVICES: Final = 1 << 16
-"""Larger meshes are refused: they are typing errors."""
-
-_NAMED: Final = re.compile(r"([A-Za-z_]\w*)=(\d{1,6})", re.ASCII)
-_SIZE: Final = re.compile(r"\d{1,6}", re.ASCII)
+_NAMED: Final = re.compile(r"([A-Za-z_]\w*)=(\d{1,40})", re.ASCII)
+_SIZE: Final = re.compile(r"\d{1,40}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,13 @@
 """The search for the quickest division of a program that fits on each device.
 
-    strategies -> estimates -> plans of the most promising -> changes of the best -> estimates -> ..
+    strategies -> estimates -> plans of the usual ones -> of the smallest, until one fits
+        -> plans of the most promising -> changes of the best -> estimates -> ..
 
 An estimate costs a part of a plan. Of what was planned it is known how far the estimates are off,
-which corrects those of the others. The effort is counted in instructions worked on, so that equal
-input gives equal choices; a deadline, or Ctrl-C, ends it earlier with what is found.
+which corrects those of the others. While nothing fits, bytes alone decide, and the smallest are
+tried in an order that is the same under any cap: what it comes to meets each larger one. The effort
+is counted in instructions worked on, so that equal input gives equal choices; a deadline, or
+Ctrl-C, ends it earlier with what is found.
 """
 
 from __future__ import annotations
@@ -44,6 +47,12 @@ _SHARES: Final = (1 / 2, 1 / 4, 1 / 8)
 """The parts of the memory of the quickest division for which others are planned at last."""
 
 
+_FAILURES: Final = 3
+"""After so many plans in a row that are not better, changes of one division are given up."""
+
+_SMALLER: Final = 48
+"""So many changes of a division are estimated for one that takes less memory."""
+
 _HOPEFUL: Final = 0.75
 """A peak may well be this part of its estimate, in which single operations are not fused."""
 
@@ -60,7 +69,9 @@ class SearchEffort:
 DEFAULT_EFFORT: Final = SearchEffort()
 
 Key = tuple[float, float]
-"""How good a division is, the least first: the part by which it is above the cap, then its time."""
+"""How good a division is, the least first: the part by which it is above the cap, then its time.
+
+Where nothing fits yet, its bytes, then its time."""
 
 
 def search_shardings(
@@ -157,6 +168,7 @@ class _Search:
         self._size = max(1, self.program.module.instruction_count)
         self._estimator = prepared.estimator
         self._planner = prepared.planner
+        self._work_is_needed = False
         self._first = self._estimator.count
 
     def run(self) -> None:
@@ -167,6 +179,7 @@ class _Search:
         arrays = Arrays(self.program, travel.classes(), states & updated)
         seeds = list(strategies(arrays, self.estimate))
         self._plan_usual(dict.fromkeys([x.division for x in seeds if x.is_usual]))
+        self._plan_until_one_fits(arrays)
         self._plan_promising(list(dict.fromkeys([x.division for x in seeds])))
         self._climb(arrays)
         self._plan_smaller()
@@ -216,6 +229,47 @@ class _Search:
             if guess.seconds <= quickest * _HOPELESS and self._plan(division) is None:
                 break
 
+    def _plan_until_one_fits(self, arrays: Arrays) -> None:
+        """Plan what is estimated to take the least memory, then smaller changes of the smallest.
+
+        Neither the cap nor what was planned before decides what is tried, and work goes on beyond
+        the effort: a division that fits is worth more than a quick one.
+        """
+        chain: dict[Division, PlannedDivision] = {}
+        widened: set[Division] = set()
+        failures = 0
+        self._work_is_needed = True
+        while not self._fits and failures < _FAILURES and len(chain) < self.effort.plans // 2:
+            known = self._estimator.known
+            alike = {known[x] for x in chain}
+            left = {guess: x for x, guess in reversed(known.items()) if guess not in alike}
+            if not left:
+                break
+            division = left[min(left, key=lambda x: (x.peak_bytes, x.seconds))]
+            least = min([x.peak_bytes for x in chain.values()], default=math.inf)
+            found = self.planned.get(division) or self._plan(division)
+            if found is None:
+                break
+            chain[division] = found
+            failures = 0 if found.peak_bytes < least else failures + 1
+            smallest = min(chain.values(), key=lambda x: x.peak_bytes)
+            if not self._fits and smallest.division not in widened:
+                widened.add(smallest.division)
+                self._estimate_smaller(arrays, smallest.division)
+        self._work_is_needed = False
+
+    def _estimate_smaller(self, arrays: Arrays, division: Division) -> None:
+        """Estimate changes of a division: those of the least bytes of arguments."""
+        near = sorted(neighbours(arrays, division), key=self._argument_bytes)
+        for x in near[:_SMALLER]:
+            self.estimate(x)
+
+    def _argument_bytes(self, division: Division) -> int:
+        """The bytes of the arguments on one device."""
+        mesh = self.program.mesh
+        pairs = zip(self.program.leaves, division.leaves, strict=True)
+        return sum([leaf.shape.leaf_nbytes // mesh.extent(sum(axes, ())) for leaf, axes in pairs])
+
     def _plan_promising(self, divisions: list[Division]) -> None:
         """Plan divisions, the most promising first, while they may be better than the best."""
         estimated = [x for x in divisions if self.estimate(x) is not None]
@@ -239,7 +293,7 @@ class _Search:
         """Change the best division step by step, planning what is expected to be better."""
         failures = 0
         tried: set[Division] = set()
-        while self.planned and failures < 3:
+        while self.planned and failures < _FAILURES:
             base = min(self.planned.values(), key=self._key)
             near = [
                 x
@@ -275,7 +329,9 @@ class _Search:
         """Return the estimate of a division, None where the effort or the time is spent."""
         if division not in self._estimator:
             self.tell(f"{len(self.planned)} planned, {self._estimates} estimated")
-            if self._estimates >= self.effort.estimates or not self._may_work(1):
+            most = self.effort.estimates
+            is_spent = self._estimates >= most and not self._work_is_needed
+            if is_spent or not self._may_work(1):
                 return None
             self._work += self._size
             with self.deadline.until_interrupted():
@@ -304,7 +360,7 @@ class _Search:
 
     def _may_work(self, units: int) -> bool:
         within = self._work + units * self._size <= self.effort.instructions
-        return within and not self.deadline.passed
+        return (within or self._work_is_needed) and not self.deadline.passed
 
     # -- how good it is -------------------------------------------------------------------------
 
@@ -312,8 +368,16 @@ class _Search:
         return self._key_of(found.peak_bytes, found.seconds)
 
     def _key_of(self, peak: float, seconds: float) -> Key:
+        if not self._fits:
+            return peak, seconds
         excess = 0.0 if self.memory is None else max(0.0, peak / max(self.memory, 1) - 1)
         return excess, seconds
+
+    @property
+    def _fits(self) -> bool:
+        """Whether something that was planned fits; anything does without a cap."""
+        memory = self.memory
+        return memory is None or any(x.peak_bytes <= memory for x in self.planned.values())
 
     def _corrections(self) -> tuple[float, float]:
         """By how much peaks and times that were planned are those that were estimated, usually."""
@@ -347,6 +411,6 @@ class _Search:
     def _has_hope(self, division: Division) -> bool:
         best = min([self._key(x) for x in self.planned.values()])
         excess, seconds = self._expected(division, hopeful=True)
-        if best[0] > 0:
-            return excess < best[0] * _HOPELESS
+        if not self._fits:
+            return excess < best[0]
         return excess < _HOPELESS - 1 and seconds < best[1] * _HOPELESS

@@ -126,6 +126,10 @@ def strategies(arrays: Arrays, estimate: Estimating) -> Iterator[Strategy]:
     if tensors and smaller:
         roles.insert(1, smaller)
     yield from _dealt(arrays, data, roles, axes)
+    smallest = sorted(alone, key=lambda pair: pair[0].peak_bytes)[:_OTHERS]
+    for one in [one for _, one in smallest] + tensors[:1]:
+        division = arrays.with_class(whole, one, axes)
+        yield Strategy(arrays.spread(division, range(len(arrays.program.leaves)), axes))
 
 
 def _tensors(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from lowtide.ir import Module, Opcode, ProgramShape, Shape
 from lowtide.ir.errors import InputError
 from lowtide.ir.module import BufferDonor, InputOutputAlias
+from lowtide.ir.partitioning import check_device_count
 from lowtide.ir.sharding import Sharding
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.sharding_forms import sharding_of
@@ -58,6 +59,7 @@ def partition(module: Module) -> Partitioned:
             f"{module.name} has {module.replica_count} replicas of {module.num_partitions} "
             "partitions: state one of the two, for all devices"
         )
+    check_device_count(module)
     source = flattened(module)
     shardings = read_annotations(source)
     grid = shardings.grid

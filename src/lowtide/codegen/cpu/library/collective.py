@@ -27,6 +27,7 @@ from lowtide.ir import Instruction, Opcode, Shape
 from lowtide.ir.attributes import Collective, CollectivePermute
 from lowtide.ir.collective import CollectiveBuffer, CollectiveStep, DeviceCollective, Whose
 from lowtide.ir.errors import unsupported
+from lowtide.ir.partitioning import MOST_RUN, check_device_count
 from lowtide.llvm.target import Target
 from lowtide.ops.device_groups import Groups, check_pairs, devices_of, groups_of
 
@@ -34,12 +35,14 @@ from lowtide.ops.device_groups import Groups, check_pairs, devices_of, groups_of
 def plan_collective(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Return the plan of a collective operation, None where each device is alone in it.
 
-    Raises UnsupportedOpError for a group that leaves a device out, and a form that is not run.
+    Raises UnsupportedOpError for a group that leaves a device out, and a form that is not run;
+    InputError for more devices than a program is run on.
     """
     if devices_of(instruction.parent.module) == 1:
         return None
     if instruction.opcode in _NUMBERS:
         return _planned(_Writer(instruction, (), target), _number)
+    check_device_count(instruction.parent.module, MOST_RUN)
     groups = groups_of(instruction)
     is_permute = instruction.opcode in _PERMUTES
     if not is_permute and all(len(group) == 1 for group in groups):
