@@ -21,7 +21,7 @@ MODULES: Final = (
     "jax.numpy", "jax.numpy.linalg", "jax.numpy.fft", "jax.scipy.special", "jax.scipy.linalg",
     "jax.scipy.signal", "jax.scipy.fft", "jax.scipy.ndimage", "jax.scipy.integrate",
     "jax.scipy.cluster.vq", "jax.scipy.stats", "jax.lax", "jax.lax.linalg", "jax.nn", "jax.image",
-    "jax.ops", "jax.random", "jax.experimental.sparse",
+    "jax.ops", "jax.random", "jax.experimental.sparse", "jax_sweep_programs",
 )  # fmt: skip
 """Modules whose public functions are swept."""
 
@@ -67,7 +67,8 @@ class Source:
 
     def key(self) -> np.ndarray:
         """Return a key of random numbers, in its raw form."""
-        return self._rng.integers(0, 2**32, 2, dtype=np.uint32)
+        words = 2 if jax.config.jax_default_prng_impl == "threefry2x32" else 4
+        return self._rng.integers(0, 2**32, words, dtype=np.uint32)
 
     def sparse(self, *shape: int) -> Any:
         """Return a sparse matrix of the element type, about half of it filled."""
@@ -240,6 +241,12 @@ def _sparse_patterns() -> dict[str, Pattern]:
 PATTERNS: Final = patterns()
 
 
+def patterns_of(name: str) -> dict[str, Pattern]:
+    """Return the patterns that are tried on a function; a program has its own arguments."""
+    own = getattr(function(name), "arguments", None)
+    return PATTERNS if own is None else {"own": own}
+
+
 class Case:
     """A call of a function of arrays that are traced, with all else as it was given."""
 
@@ -304,7 +311,8 @@ def functions(rooms: Sequence[str]) -> Iterator[str]:
         for name, value in vars(importlib.import_module(module)).items():
             if name[0] == "_" or name in UNSWEPT or inspect.isclass(value) or id(value) in met:
                 continue
-            if callable(value):
+            is_program = hasattr(value, "arguments") or module != "jax_sweep_programs"
+            if callable(value) and is_program:
                 met.add(id(value))
                 yield f"{module}.{name}"
 
