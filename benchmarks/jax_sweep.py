@@ -1,12 +1,12 @@
 """Every function of JAX's libraries on the platform "lowtide" beside XLA:CPU, in one process.
 
     python benchmarks/jax_sweep.py --state FILE [--rooms jax.numpy,jax.lax] [--x64] [--most 24]
-    python benchmarks/jax_sweep.py --state FILE [--types int4,float8_e5m2] [--keys rbg] [--only NAME]
+    python benchmarks/jax_sweep.py --state FILE [--types int4,float8_e5m2] [--keys rbg]
     python benchmarks/jax_sweep.py --state FILE --write docs/jax_suite.md
 
 Patterns of arguments are tried on each function: shapes without elements, of size 1, scalars, with
-infinities, NaNs and the ends of integers, in each element type. `jax_sweep_programs` has programs
-with attributes that patterns do not reach. What JAX can trace runs jitted on
+infinities, NaNs and the ends of integers, in each element type. `jax_sweep_programs` and
+`jax_sweep_libraries` have programs that patterns do not reach. What JAX can trace runs jitted on
 both platforms, some of it under `grad` and `vmap` and operation by operation. FILE keeps what came
 of each function, and the same command goes on from there. A function that kills the process or
 computes for four minutes is a finding.

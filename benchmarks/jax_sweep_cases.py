@@ -21,9 +21,12 @@ MODULES: Final = (
     "jax.numpy", "jax.numpy.linalg", "jax.numpy.fft", "jax.scipy.special", "jax.scipy.linalg",
     "jax.scipy.signal", "jax.scipy.fft", "jax.scipy.ndimage", "jax.scipy.integrate",
     "jax.scipy.cluster.vq", "jax.scipy.stats", "jax.lax", "jax.lax.linalg", "jax.nn", "jax.image",
-    "jax.ops", "jax.random", "jax.experimental.sparse", "jax_sweep_programs",
+    "jax.ops", "jax.random", "jax.experimental.sparse",
 )  # fmt: skip
 """Modules whose public functions are swept."""
+
+PROGRAMS: Final = ("jax_sweep_programs", "jax_sweep_libraries")
+"""Modules of functions that have arguments of their own."""
 
 UNSWEPT: Final = {
     "empty", "empty_like", "save", "savez", "fromfile", "load", "from_dlpack", "array_repr",
@@ -311,7 +314,7 @@ def functions(rooms: Sequence[str]) -> Iterator[str]:
         for name, value in vars(importlib.import_module(module)).items():
             if name[0] == "_" or name in UNSWEPT or inspect.isclass(value) or id(value) in met:
                 continue
-            is_program = hasattr(value, "arguments") or module != "jax_sweep_programs"
+            is_program = hasattr(value, "arguments") or module not in PROGRAMS
             if callable(value) and is_program:
                 met.add(id(value))
                 yield f"{module}.{name}"
@@ -322,5 +325,6 @@ def modules() -> list[str]:
     stats = importlib.import_module("jax.scipy.stats")
     return [
         *MODULES,
+        *PROGRAMS,
         *[f"{stats.__name__}.{x}" for x, y in vars(stats).items() if inspect.ismodule(y)],
     ]
