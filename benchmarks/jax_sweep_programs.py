@@ -52,7 +52,7 @@ def conv_of_feature_groups(x: Any, k: Any, d: Any) -> Any:
         _conv(x, k, window_strides=(2, 3), padding=((3, -1), (0, 2)), **two),
         _conv(x, k, padding=((1, 1), (0, 2)), lhs_dilation=(2, 3), rhs_dilation=(1, 2), **two),
         _conv(x, d, feature_group_count=4, padding="VALID"),
-        _conv(x, d, feature_group_count=4, padding="VALID", lhs_dilation=(1, 2)),
+        _conv(x, d, feature_group_count=4, padding=((0, 0), (1, 0)), lhs_dilation=(1, 2)),
     ]
 
 
@@ -61,7 +61,14 @@ def conv_of_batch_groups(x: Any, k: Any) -> Any:
     return [
         _conv(x, k, batch_group_count=2),
         _conv(x, k, batch_group_count=4, window_strides=(2, 1), padding="VALID"),
-        _conv(x, k, batch_group_count=2, padding="VALID", lhs_dilation=(2, 1), rhs_dilation=(2, 2)),
+        _conv(
+            x,
+            k,
+            batch_group_count=2,
+            padding=((0, 0), (1, 0)),
+            lhs_dilation=(2, 1),
+            rhs_dilation=(2, 2),
+        ),
         _conv(x, k, batch_group_count=2, padding=((-1, 3), (2, -2))),
     ]
 
