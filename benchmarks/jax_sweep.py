@@ -1,10 +1,12 @@
 """Every function of JAX's libraries on the platform "lowtide" beside XLA:CPU, in one process.
 
     python benchmarks/jax_sweep.py --state FILE [--rooms jax.numpy,jax.lax] [--x64] [--most 24]
+    python benchmarks/jax_sweep.py --state FILE [--types int4,float8_e5m2] [--keys rbg]
     python benchmarks/jax_sweep.py --state FILE --write docs/jax_suite.md
 
 Patterns of arguments are tried on each function: shapes without elements, of size 1, scalars, with
-infinities, NaNs and the ends of integers, in each element type. What JAX can trace runs jitted on
+infinities, NaNs and the ends of integers, in each element type. `jax_sweep_programs` and
+`jax_sweep_libraries` have programs that patterns do not reach. What JAX can trace runs jitted on
 both platforms, some of it under `grad` and `vmap` and operation by operation. FILE keeps what came
 of each function, and the same command goes on from there. A function that kills the process or
 computes for four minutes is a finding.
@@ -28,9 +30,12 @@ DEADLINE_SECONDS: Final = 240.0
 MOST_CRASHES: Final = 6
 
 
-def serve(pipe: Connection) -> None:
-    """Answer (function, labels to leave out, most cases) by ("at", label) and ("done", found)."""
-    from jax_sweep_child import sweep
+def serve(types: tuple[str, ...], pipe: Connection) -> None:
+    """Answer (function, labels to leave out, most cases) by ("at", label) and ("done", found).
+
+    `types` are the element types that are tried; without any, those of JAX's width.
+    """
+    from jax_sweep_child import TYPES, sweep
 
     while True:
         try:
@@ -38,7 +43,7 @@ def serve(pipe: Connection) -> None:
         except EOFError:
             return
         at = partial(_told, pipe)
-        pipe.send(("done", sweep(name, set(left_out), at, most)))
+        pipe.send(("done", sweep(name, set(left_out), at, most, types or TYPES)))
 
 
 def _told(pipe: Connection, label: str) -> None:
@@ -108,6 +113,10 @@ def main() -> None:
     parser.add_argument("--rooms", default="", help="modules, separated by commas; all without")
     parser.add_argument("--only", default="", help="a part of the names of functions")
     parser.add_argument("--x64", action="store_true", help="the element types of 64 bits")
+    parser.add_argument("--types", default="", help="element types, separated by commas")
+    parser.add_argument(
+        "--keys", default="threefry2x32", help="how keys of random numbers are made"
+    )
     parser.add_argument("--most", type=int, default=1000, help="cases of a function, at most")
     parser.add_argument("--write", type=Path, help="put what FILE holds into a document")
     options = parser.parse_args()
@@ -116,11 +125,13 @@ def main() -> None:
         return
     os.environ["JAX_PLATFORMS"] = "lowtide,cpu"
     os.environ["JAX_ENABLE_X64"] = str(int(options.x64))
+    os.environ["JAX_DEFAULT_PRNG_IMPL"] = options.keys
     os.environ["JAX_TRACEBACK_FILTERING"] = "off"
     from jax_sweep_cases import functions
 
     done = kept(options.state)
-    process = AskedProcess(serve, DEADLINE_SECONDS)
+    types = tuple(options.types.split(",")) if options.types else ()
+    process = AskedProcess(partial(serve, types), DEADLINE_SECONDS)
     for name in functions(options.rooms.split(",") if options.rooms else ()):
         if name in done or options.only not in name:
             continue

@@ -25,6 +25,9 @@ MODULES: Final = (
 )  # fmt: skip
 """Modules whose public functions are swept."""
 
+PROGRAMS: Final = ("jax_sweep_programs", "jax_sweep_libraries")
+"""Modules of functions that have arguments of their own."""
+
 UNSWEPT: Final = {
     "empty", "empty_like", "save", "savez", "fromfile", "load", "from_dlpack", "array_repr",
     "array_str", "printoptions", "set_printoptions", "get_printoptions", "frompyfunc", "put",
@@ -67,7 +70,8 @@ class Source:
 
     def key(self) -> np.ndarray:
         """Return a key of random numbers, in its raw form."""
-        return self._rng.integers(0, 2**32, 2, dtype=np.uint32)
+        words = 2 if jax.config.jax_default_prng_impl == "threefry2x32" else 4
+        return self._rng.integers(0, 2**32, words, dtype=np.uint32)
 
     def sparse(self, *shape: int) -> Any:
         """Return a sparse matrix of the element type, about half of it filled."""
@@ -240,6 +244,12 @@ def _sparse_patterns() -> dict[str, Pattern]:
 PATTERNS: Final = patterns()
 
 
+def patterns_of(name: str) -> dict[str, Pattern]:
+    """Return the patterns that are tried on a function; a program has its own arguments."""
+    own = getattr(function(name), "arguments", None)
+    return PATTERNS if own is None else {"own": own}
+
+
 class Case:
     """A call of a function of arrays that are traced, with all else as it was given."""
 
@@ -304,7 +314,8 @@ def functions(rooms: Sequence[str]) -> Iterator[str]:
         for name, value in vars(importlib.import_module(module)).items():
             if name[0] == "_" or name in UNSWEPT or inspect.isclass(value) or id(value) in met:
                 continue
-            if callable(value):
+            is_program = hasattr(value, "arguments") or module not in PROGRAMS
+            if callable(value) and is_program:
                 met.add(id(value))
                 yield f"{module}.{name}"
 
@@ -314,5 +325,6 @@ def modules() -> list[str]:
     stats = importlib.import_module("jax.scipy.stats")
     return [
         *MODULES,
+        *PROGRAMS,
         *[f"{stats.__name__}.{x}" for x, y in vars(stats).items() if inspect.ismodule(y)],
     ]

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jax_sweep_cases import PATTERNS, Case, Source, batched, function, gradient
+from jax_sweep_cases import Case, Source, batched, function, gradient, patterns_of
 from jax_sweep_differences import difference, is_near_exact
 
 OURS: Final = jax.devices("lowtide")[0]
@@ -41,16 +41,18 @@ Run = Callable[[Sequence[Any]], Any]
 Program = tuple[str, Case, Run]
 
 
-def sweep(name: str, left_out: set[str], at: Callable[[str], None], most: int) -> dict[str, Any]:
+def sweep(
+    name: str, left_out: set[str], at: Callable[[str], None], most: int, types: Sequence[str]
+) -> dict[str, Any]:
     """Return the number of cases of a function and its differences by label; `at` hears labels.
 
     Of more than `most` cases those are left out that lie between others.
     """
     run = _Sweep(left_out, at)
-    jitted, eager = cases(name)
+    jitted, eager = cases(name, types)
     jitted = spread(jitted, most)
     programs: list[Program] = [(x.label, x, x) for x in jitted]
-    plain = [x for x in jitted if x.arrays and x.label.endswith(f"{TYPES[0]} plain")]
+    plain = [x for x in jitted if x.arrays and x.label.endswith(f"{types[0]} plain")]
     for case in spread(plain, 5):
         for word, made in (("grad", gradient(case)), ("vmap", batched(case))):
             if is_traced(case, made):
@@ -63,25 +65,25 @@ def sweep(name: str, left_out: set[str], at: Callable[[str], None], most: int) -
     return {"cases": run.count, "differences": run.found}
 
 
-def cases(name: str) -> tuple[list[Case], list[Case]]:
+def cases(name: str, types: Sequence[str]) -> tuple[list[Case], list[Case]]:
     """Return the cases of a function that JAX traces, and those that only lack values for it."""
     jitted, eager = [], []
     fitting: dict[str, None] = {}
-    for dtype in TYPES:
-        for case in drawn(name, dtype, list(fitting)):
+    for dtype in types:
+        for case in drawn(name, dtype, list(fitting), is_first=dtype == types[0]):
             if is_traced(case, case):
                 jitted.append(case)
                 fitting[case.pattern] = None
-            elif dtype in (TYPES[0], "int32") and len(eager) < 16 and needs_values(case):
+            elif dtype in (types[0], "int32") and len(eager) < 16 and needs_values(case):
                 eager.append(case)
     return jitted, eager
 
 
-def drawn(name: str, dtype: str, fitting: Sequence[str]) -> Iterator[Case]:
+def drawn(name: str, dtype: str, fitting: Sequence[str], is_first: bool) -> Iterator[Case]:
     """Yield cases of one element type; `fitting` are the patterns that fit the function so far."""
-    is_first = dtype == TYPES[0]
-    patterns = list(PATTERNS) if is_first or not fitting else fitting
-    for kind in kinds(dtype, name):
+    made = patterns_of(name)
+    patterns = list(made) if is_first or not fitting else fitting
+    for kind in kinds(dtype, name, is_first):
         some = patterns
         if fitting and not (is_first and kind == "plain"):
             filled = [x for x in patterns if "[0" not in x or kind == "plain"]
@@ -90,18 +92,18 @@ def drawn(name: str, dtype: str, fitting: Sequence[str]) -> Iterator[Case]:
             label = f"{pattern} {dtype} {kind}"
             source = Source(dtype, kind, zlib.crc32(label.encode()))
             try:
-                case = Case(label, pattern, function(name), PATTERNS[pattern](source))
+                case = Case(label, pattern, function(name), made[pattern](source))
             except (TypeError, ValueError):
                 continue
-            if case.arrays or (kind == "plain" and dtype in (TYPES[0], "int32")):
+            if case.arrays or (kind == "plain" and (is_first or dtype == "int32")):
                 yield case
 
 
-def kinds(dtype: str, name: str) -> tuple[str, ...]:
+def kinds(dtype: str, name: str, is_first: bool) -> tuple[str, ...]:
     """Return which numbers arrays of a type have; `Source` says what they are."""
     if dtype == "bool" or ("linalg" in name and "int" not in dtype):
         return ("plain",)
-    return ("plain", "special", "unit") if dtype in (TYPES[0], "float16") else ("plain", "special")
+    return ("plain", "special", "unit") if is_first or dtype == "float16" else ("plain", "special")
 
 
 def spread(items: Sequence[Any], most: int) -> list[Any]:
@@ -212,7 +214,9 @@ class _Sweep:
             return None
         try:
             with jax.enable_x64(True), jax.default_device(THEIRS):
-                return np.asarray(list(run([_widened(x) for x in case.arrays]))[number])
+                return np.asarray(
+                    list(run([jnp.asarray(_widened(x)) for x in case.arrays]))[number]
+                )
         except (TypeError, ValueError, RuntimeError):
             return None
 

@@ -10,6 +10,9 @@ import numpy as np
 UNITS: Final = 64
 """Units in the last place that an element may be away."""
 
+UNITS_OF_EIGHT_BITS: Final = 2
+"""The same of numbers of eight bits or less."""
+
 UNITS_OF_ALL: Final = 16
 """Units of the greatest element, if that is below 1, or of 1, that every element may be away."""
 
@@ -55,6 +58,7 @@ def _close(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     """Return which elements are close: NaN to NaN, an infinity to itself, by parts if complex."""
     about = jnp.finfo(ours.dtype)
     unit, least = float(about.eps), float(about.tiny)
+    units = UNITS if about.bits > 8 else UNITS_OF_EIGHT_BITS
     a, b = _wide(ours), _wide(theirs)
     size = np.abs(b)
     with np.errstate(all="ignore"):
@@ -62,7 +66,7 @@ def _close(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
         near = np.ones(a.shape, bool)
         for x, y in [(a.real, b.real), (a.imag, b.imag)]:
             here = np.where(np.isfinite(size), size, np.abs(y))
-            allowed = UNITS * unit * here + UNITS_OF_ALL * unit * greatest + least
+            allowed = units * unit * here + min(units, UNITS_OF_ALL) * unit * greatest + least
             near &= (np.isnan(x) & np.isnan(y)) | (x == y) | (np.abs(x - y) <= allowed)
     return near
 

@@ -64,12 +64,18 @@ def expm1(z: Array) -> Array:
 
 
 def log1p(z: Array) -> Array:
-    """Return the logarithm of 1 + z, whose real part is small next to 0."""
+    """Return the logarithm of 1 + z, whose real part is small next to 0 and on a circle round -1.
+
+    From -1/2 down 1 + z has no rounding; above that the size comes from |1 + z|**2 - 1.
+    """
     size = np.maximum(np.abs(z.real), np.abs(z.imag))
     x, y = z.real.astype(np.longdouble), z.imag.astype(np.longdouble)
     near = np.log1p(x * (x + 2) + y * y) / 2
-    plain = np.where(size > 2.0**60, np.log(z), np.log1p(z))
-    return make_complex(np.where(size < 0.25, near, plain.real).astype(z.real.dtype), plain.imag)
+    moved = make_complex(z.real + z.real.dtype.type(1), z.imag)
+    plain = np.where(z.real <= -0.5, np.log(moved), np.log1p(z))
+    plain = np.where(size > 2.0**60, np.log(z), plain)
+    found = np.where((size < 1) & (z.real > -0.5), near, plain.real)
+    return make_complex(found.astype(z.real.dtype), plain.imag)
 
 
 def logistic(z: Array) -> Array:

@@ -88,6 +88,7 @@ def test_complex_numbers_keep_infinities_of_exp_sqrt_and_division():
 
 
 INF, NAN, TURN = np.inf, np.nan, np.pi / 2
+LARGEST, HALF_LARGEST = float(np.finfo(float).max), 710.5874318496011
 ENDS = [
     (Opcode.EXPONENTIAL, complex(720, 1e-10), complex(INF, 4.920700930263815e302)),
     (Opcode.EXPONENTIAL, complex(1400, 3e-308), complex(INF, 3.085999982555968e300)),
@@ -102,6 +103,21 @@ ENDS = [
     (Opcode.EXPONENTIAL_MINUS_ONE, complex(1000, 0), complex(INF, 0)),
     (Opcode.ATANH, complex(1.6e308, 1e300), complex(6.25e-309, TURN)),
     (Opcode.ATANH, complex(-INF, -2), complex(0, -TURN)),
+    (Opcode.ATANH, complex(1, 1e-155), complex(178.7969182973185, TURN / 2)),
+    (Opcode.ATANH, complex(-1, -5e-324), complex(-372.5666095509706, -TURN / 2)),
+    (Opcode.ATANH, complex(1, 1e-150), complex(173.04045556483385, TURN / 2)),
+    (Opcode.ASIN, complex(LARGEST, -LARGEST / 2), complex(1.1071487177940904, -HALF_LARGEST)),
+    (Opcode.ACOS, complex(LARGEST, LARGEST / 2), complex(0.4636476090008061, -HALF_LARGEST)),
+    (Opcode.ASINH, complex(LARGEST / 2, LARGEST), complex(HALF_LARGEST, 1.1071487177940904)),
+    (Opcode.ACOSH, complex(LARGEST / 2, LARGEST), complex(HALF_LARGEST, 1.1071487177940904)),
+    (Opcode.ACOSH, complex(-LARGEST, -LARGEST), complex(710.8224336642239, -1.5 * TURN)),
+    (Opcode.LOG_PLUS_ONE, complex(-2, 0.001), complex(4.999997500001667e-07, 3.1405926539231266)),
+    (Opcode.LOG_PLUS_ONE, complex(-2, 1e-80), complex(5e-161, np.pi)),
+    (
+        Opcode.LOG_PLUS_ONE,
+        complex(-0.9999999999, 1),
+        complex(5.000000827403744e-21, 1.5707963266948965),
+    ),
     (Opcode.SQRT, complex(INF, NAN), complex(INF, NAN)),
     (Opcode.SQRT, complex(-INF, NAN), complex(NAN, INF)),
 ]

@@ -91,6 +91,21 @@ def test_places_of_numbers(kind: str, dimension: int, how: str, start: str) -> N
         same(before, after, elements(kind, seed))
 
 
+@pytest.mark.parametrize(
+    ("kind", "end"),
+    [("f8e5m2", "inf"), ("f8e4m3fn", "448"), ("f8e5m2fnuz", "57344"), ("f8e3m4", "inf")],
+)
+@pytest.mark.parametrize(("how", "sign"), [("GT", "-"), ("LT", "")])
+def test_places_of_numbers_of_eight_bits(kind: str, end: str, how: str, sign: str) -> None:
+    computation = BY_NAN.format(kind, "s32", how)
+    before, after = expanded_with(body(kind, "s32", sign + end, 1), computation)
+    assert all(len(x.operands) < 3 for x in after.entry.instructions.values() if is_reduce(x))
+    given = elements(kind, 0)
+    given[0, 2:4, 1] = np.nan
+    given[1, :, 2] = np.asarray(float(sign + end)).astype(given.dtype)
+    same(before, after, given)
+
+
 @pytest.mark.parametrize("kind", ["f32", "bf16", "f16"])
 @pytest.mark.parametrize("dimension", [0, 1, 2])
 @pytest.mark.parametrize(

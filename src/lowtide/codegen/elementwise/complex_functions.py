@@ -27,8 +27,9 @@ def _sinh(x: Number) -> Number:
     return exponential.sinh(x).copysign(x)
 
 
-def _asinh(x: Number) -> Number:
-    return hyperbolic.asinh(x).copysign(x)
+def _asinh(x: Number, added: Number) -> Number:
+    """The inverse hyperbolic sine, with something added to its magnitude."""
+    return (hyperbolic.asinh(x) + added).copysign(x)
 
 
 # -- exponential and logarithm -----------------------------------------------------------------
@@ -207,18 +208,29 @@ def tan(z: Complex) -> Complex:
 # -- inverses ----------------------------------------------------------------------------------
 
 
+def _within_range(z: Complex) -> tuple[Complex, Number]:
+    """z, scaled where it is next to the largest number, and by how much that lowers its logarithm.
+
+    Products of roots of what is next to z are then finite; angles are the same.
+    """
+    huge, one = z.size() > 2.0**1000, z.real.constant(1.0)
+    return z.scaled(one.where(huge, 2.0**-4)), z.real.constant(0.0).where(huge, math.log(2.0**4))
+
+
 def asin(z: Complex) -> Complex:
     """Return the inverse sine."""
+    z, lowered = _within_range(z)
     minus, plus = sqrt(-z.plus(-1.0)), sqrt(z.plus(1.0))
     real = _angle(z.real, (minus * plus).real)
-    return Complex(real, _asinh((minus.conjugate() * plus).imag))
+    return Complex(real, _asinh((minus.conjugate() * plus).imag, lowered))
 
 
 def acos(z: Complex) -> Complex:
     """Return the inverse cosine."""
+    z, lowered = _within_range(z)
     minus, plus = sqrt(-z.plus(-1.0)), sqrt(z.plus(1.0))
     real = _angle(minus.real, plus.real) * 2.0
-    return Complex(real, _asinh((plus.conjugate() * minus).imag))
+    return Complex(real, _asinh((plus.conjugate() * minus).imag, lowered))
 
 
 def asinh(z: Complex) -> Complex:
@@ -228,16 +240,24 @@ def asinh(z: Complex) -> Complex:
 
 def acosh(z: Complex) -> Complex:
     """Return the inverse hyperbolic cosine."""
+    z, lowered = _within_range(z)
     minus, plus = sqrt(z.plus(-1.0)), sqrt(z.plus(1.0))
-    real = _asinh((minus.conjugate() * plus).real)
+    real = _asinh((minus.conjugate() * plus).real, lowered)
     return Complex(real, _angle(minus.imag, plus.real) * 2.0)
 
 
 def atanh(z: Complex) -> Complex:
-    """Return the inverse hyperbolic tangent; far out it is 1 / z, and a quarter of a turn."""
+    """Return the inverse hyperbolic tangent; far out it is 1 / z, and a quarter of a turn.
+
+    Next to 1 the square of the imaginary part may be 0 where that part is not: there the real part
+    is half the logarithm of 2 / |y|.
+    """
     x, y = z.real.abs(), z.imag
     apart, square = 1.0 - x, y * y
-    real = logarithm.log1p(4.0 * x / fma(apart, apart, square)) * 0.25
+    beside = apart.equals(0.0) & (y.abs() < 2.0**-500)
+    ratio = (4.0 * x / fma(apart, apart, square)).where(beside, 2.0 / (y.abs() * 2.0**60))
+    grown = logarithm.log1p(ratio)
+    real = (grown * 0.25).where(beside, (grown + math.log(2.0**60)) * 0.5)
     imag = _angle(y + y, fma(apart, x + 1.0, -square)) * 0.5
     far = (z.size() > 2.0**300) & ~y.is_nan()
     real = real.where(far, divide(z.constant(1.0), z).real.abs())

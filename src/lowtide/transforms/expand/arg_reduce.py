@@ -55,7 +55,7 @@ def arg_reduce(x: Instruction, at: Rewriter) -> Made:
 
 def _is_number(x: Instruction) -> bool:
     kind = x.shape.element_type
-    return (kind.is_floating and kind.bits >= 16) or kind.is_integer
+    return kind.is_floating or kind.is_integer
 
 
 def _iota_dimension(places: Instruction) -> int | None:
