@@ -15,10 +15,8 @@ def drawn_arcs(seed: int) -> list[tuple[int, int, int]]:
     """Return the arcs of a random network, of which some are parallel and some of capacity 0."""
     random = Random(seed)
     nodes = range(random.randint(2, 12))
-    count = random.randint(1, 40)
-    arcs = [
-        (random.choice(nodes), random.choice(nodes), random.randint(0, 9)) for _ in range(count)
-    ]
+    drawn = [(random.choice(nodes), random.choice(nodes)) for _ in range(random.randint(1, 40))]
+    arcs = [(tail, head, random.randint(0, 9)) for tail, head in drawn]
     return [(SOURCE, nodes[-1], 5), *arcs, (nodes[0], SINK, 3)]
 
 
