@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from lowtide.evaluator.registry import Handler, computing, handlers
+from lowtide.evaluator.registry import Handler, handler_of, is_computing
 from lowtide.evaluator.values import Value, from_literal, zeros
 from lowtide.ir.attributes import Constant, CustomCall
 from lowtide.ir.computation import Computation
@@ -53,7 +53,7 @@ def compile_program(
     `table` replaces the usual handlers. An opcode without a handler is an error only when it is
     reached.
     """
-    table = handlers() if table is None else table
+    find = handler_of if table is None else table.get
     order = _needed(computation)
     slots = {instruction: i for i, instruction in enumerate(order)}
     last_use = _last_uses(order, computation.root)
@@ -67,7 +67,7 @@ def compile_program(
             continue
         operands = tuple([slots[operand] for operand in instruction.operands])
         dead = [j for j in dict.fromkeys((*operands, i)) if last_use.get(order[j]) == i]
-        handler = _empty if makes_nothing(instruction) else table.get(instruction.opcode, _missing)
+        handler = _empty if makes_nothing(instruction) else find(instruction.opcode) or _missing
         steps.append(EvaluatorStep(instruction, handler, i, operands, tuple(dead)))
     return EvaluatorProgram(
         version=computation.version,
@@ -87,7 +87,7 @@ def makes_nothing(instruction: Instruction) -> bool:
     leaves = [leaf for _, leaf in instruction.shape.leaves()]
     if not leaves or not all(x.is_array and not x.is_dynamic for x in leaves):
         return False
-    return not any(x.element_count for x in leaves) and instruction.opcode in computing()
+    return not any(x.element_count for x in leaves) and is_computing(instruction.opcode)
 
 
 def _empty(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:

@@ -1,6 +1,7 @@
 """The table of handlers: one function per opcode, gathered from the files of the families.
 
-Each family file exports `HANDLERS`, a dictionary from opcodes to handlers.
+Each family file exports `HANDLERS`, a dictionary from opcodes to handlers. Who asks for single
+handlers loads no family but those that are looked through for them.
 """
 
 from __future__ import annotations
@@ -22,24 +23,25 @@ Handler: TypeAlias = Callable[["Interpreter", "Instruction", Sequence[Value]], V
 """Computes the value of an instruction from the values of its operands."""
 
 FAMILIES: Final = (
-    "batch_norm",
-    "collective",
+    "elementwise",
+    "data_movement",
+    "structure",
+    "reduction",
+    "indexing",
     "contraction",
     "control_flow",
-    "convolution",
-    "custom_call",
-    "data_movement",
-    "elementwise",
-    "indexing",
-    "linear_algebra",
-    "random",
-    "reduction",
-    "scan",
-    "sorting",
-    "structure",
     "windows",
+    "sorting",
+    "convolution",
+    "scan",
+    "batch_norm",
+    "random",
+    "collective",
+    "linear_algebra",
+    "custom_call",
 )
-"""The modules of `lowtide.evaluator` that export `HANDLERS`."""
+"""The modules of `lowtide.evaluator` that export `HANDLERS`, in the order in which they are looked
+through: those first whose operations are computed with constants most often."""
 
 COMPUTING: Final = (
     "batch_norm", "contraction", "convolution", "data_movement", "elementwise", "indexing",
@@ -49,14 +51,34 @@ COMPUTING: Final = (
 
 
 @cache
-def computing() -> frozenset[Opcode]:
-    """Return the opcodes of which nothing but the value of the result remains."""
-    return frozenset().union(*[_family(family) for family in COMPUTING])
+def handler_of(opcode: Opcode) -> Handler | None:
+    """Return the handler of an opcode, None where there is none."""
+    family = _family_of(opcode)
+    return None if family is None else _placed(opcode, _family(family)[opcode])
+
+
+def is_computing(opcode: Opcode) -> bool:
+    """Return whether nothing but the value of the result remains of an operation."""
+    return _family_of(opcode) in COMPUTING
+
+
+def _family_of(opcode: Opcode) -> str | None:
+    """The family that has a handler of an opcode, if there is one."""
+    return next((x for x in FAMILIES if opcode in _family(x)), None)
 
 
 def _family(name: str) -> dict[Opcode, Handler]:
     found: dict[Opcode, Handler] = import_module(f"lowtide.evaluator.{name}").HANDLERS
     return found
+
+
+def _placed(opcode: Opcode, handler: Handler) -> Handler:
+    """A handler as it is where results lie in memory, by how its operation rounds."""
+    if opcode in ROUNDED:
+        return placing(handler)
+    if opcode in MULTIPLIED:
+        return placing_apart(handler)
+    return placing_complex(handler) if opcode in ROUNDED_IF_COMPLEX else handler
 
 
 @cache
@@ -69,10 +91,7 @@ def handlers() -> dict[Opcode, Handler]:
         if repeated:
             names = ", ".join(sorted([opcode.value for opcode in repeated]))
             raise ValueError(f"{family}: {names} already has a handler")
-        table.update(found)
-    table.update({opcode: placing(table[opcode]) for opcode in ROUNDED})
-    table.update({opcode: placing_apart(table[opcode]) for opcode in MULTIPLIED})
-    table.update({opcode: placing_complex(table[opcode]) for opcode in ROUNDED_IF_COMPLEX})
+        table.update({opcode: _placed(opcode, handler) for opcode, handler in found.items()})
     return table
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
-import numpy as np
-
+from lowtide.analysis.minimum_cut import minimum_cut
 from lowtide.fusion.cluster import Cluster, KernelKind
 from lowtide.fusion.cluster_graph import ClusterGraph, evaluations
 from lowtide.fusion.peak import PeakView
@@ -106,12 +105,5 @@ class _PeakCut:
         return self.read[buffer]
 
     def _on_the_side_of_the_source(self) -> dict[Instruction, None]:
-        from ortools.graph.python.max_flow import SimpleMaxFlow
-
-        rows = np.array(self.arcs, np.int64)
-        solver = SimpleMaxFlow()
-        solver.add_arcs_with_capacity(rows[:, 0], rows[:, 1], rows[:, 2])
-        if solver.solve(_SOURCE, _SINK) != solver.OPTIMAL:
-            raise RuntimeError("the maximum flow was not found")
-        side = {*solver.get_source_side_min_cut()}
+        side = minimum_cut(self.arcs, _SOURCE, _SINK).source_side
         return {x: None for x, node in self.computed.items() if node in side}

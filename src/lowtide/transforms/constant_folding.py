@@ -139,11 +139,13 @@ def _may_be_constant(x: Instruction) -> bool:
 def evaluated(x: Instruction, operands: list[Value]) -> Array | None:
     """Return the array that an instruction makes of arrays, or None where none can be told."""
     from lowtide.evaluator.interpreter import Interpreter  # Few programs compute with constants.
-    from lowtide.evaluator.registry import handlers
+    from lowtide.evaluator.registry import handler_of
 
+    handler = handler_of(x.opcode)
+    assert handler is not None
     try:
         with np.errstate(all="ignore"):
-            value = handlers()[x.opcode](Interpreter(x.parent.module), x, operands)
+            value = handler(Interpreter(x.parent.module), x, operands)
     except UnsupportedOpError:
         return None
     if isinstance(value, tuple):

@@ -4,7 +4,13 @@ from lowtide.ir import Opcode
 from lowtide.ir.clone import clone_module
 from lowtide.testing.check_pass import assert_same_values
 from lowtide.testing.check_rule import module_of
-from lowtide.transforms.expand.legalize import legalize, outside_core
+from lowtide.transforms.expand.legalize import (
+    FILES,
+    MIXED_TYPES,
+    legalize,
+    outside_core,
+    rules_in,
+)
 from lowtide.verifier import verify
 
 OUTSIDE = """
@@ -50,3 +56,11 @@ def test_what_stays_is_named() -> None:
     module = module_of("x = c64[4] parameter(0)\n y = c64[4] logistic(x)")
     assert legalize(module) == 0
     assert outside_core(module) == {Opcode.LOGISTIC: 1}
+
+
+def test_the_table_of_files_names_the_opcodes_that_they_have_rules_for() -> None:
+    """A file is not loaded for another opcode, so that its rules would not be tried."""
+    for file, opcodes in FILES.items():
+        about = {opcode for rule in rules_in(file) for opcode in rule.opcodes}
+        assert (opcodes is None) == (file == MIXED_TYPES)
+        assert opcodes is None or opcodes == about

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from functools import cache, partial
+from importlib import import_module
 from typing import Final
 
 from lowtide.ir import Module, Opcode
 from lowtide.passes.interface import Pass
 from lowtide.passes.needs import Trait, features_of
-from lowtide.transforms.expand import (
-    arg_reduce,
-    batch_norm,
-    cumulative,
-    index_form,
-    logistic,
-    map,
-    mixed_types,
-    rough_fft,
-    scaled_dot,
-    scan,
-    simple_scatter,
-)
-from lowtide.transforms.expand.rng import expand_rng
+from lowtide.passes.rewriting import Rule, RuleTable
 from lowtide.transforms.expand.support import expand
-from lowtide.transforms.expand.total_order import expand_total_order
 
 EXPANDED: Final = frozenset(
     {
@@ -53,12 +42,20 @@ def legalize(module: Module) -> int:
 
     What `outside_core` names afterwards has a type or shape that its expander does not take.
     """
-    changes = expand_rng(module)
+    changes = 0
+    if Opcode.RNG in features_of(module):
+        from lowtide.transforms.expand.rng import expand_rng  # Few modules load it.
+
+        changes += expand_rng(module)
     if not _is_mixed(module):
-        changes += expand(module, _OF_ONE_TYPE)
+        changes += expand(module, _table(mixed=False))
     if _is_mixed(module):
-        changes += expand(module, _RULES)
-    return changes + expand_total_order(module)
+        changes += expand(module, _table(mixed=True))
+    if Trait.TOTAL_ORDER in features_of(module):
+        from lowtide.transforms.expand.total_order import expand_total_order  # Few modules load it.
+
+        changes += expand_total_order(module)
+    return changes
 
 
 def _is_mixed(module: Module) -> bool:
@@ -79,22 +76,52 @@ def outside_core(module: Module) -> dict[Opcode, int]:
     return dict(sorted(found.items()))
 
 
-_RULES: Final = (
-    *arg_reduce.RULES,
-    *batch_norm.RULES,
-    *cumulative.RULES,
-    *index_form.RULES,
-    *logistic.RULES,
-    *map.RULES,
-    *mixed_types.RULES,
-    *rough_fft.RULES,
-    *scaled_dot.RULES,
-    *scan.RULES,
-    *simple_scatter.RULES,
-)
+MIXED_TYPES: Final = "mixed_types"
+"""The file of rules for modules of several types of floating point numbers, or of complex ones."""
 
-_OF_ONE_TYPE: Final = tuple([x for x in _RULES if x not in mixed_types.RULES])
-"""The rules for modules that have one type of floating point numbers, and no complex ones."""
+FILES: Final[Mapping[str, frozenset[Opcode] | None]] = {
+    "arg_reduce": frozenset({Opcode.REDUCE}),
+    "batch_norm": frozenset(
+        {Opcode.BATCH_NORM_GRAD, Opcode.BATCH_NORM_INFERENCE, Opcode.BATCH_NORM_TRAINING}
+    ),
+    "cumulative": frozenset({Opcode.REDUCE_WINDOW}),
+    "index_form": frozenset({Opcode.GATHER, Opcode.SCATTER}),
+    "logistic": frozenset({Opcode.LOGISTIC}),
+    "map": frozenset({Opcode.MAP}),
+    MIXED_TYPES: None,
+    "rough_fft": frozenset({Opcode.FFT}),
+    "scaled_dot": frozenset({Opcode.SCALED_DOT}),
+    "scan": frozenset({Opcode.SCAN}),
+    "simple_scatter": frozenset({Opcode.SCATTER}),
+}
+"""The files of rules in the order in which rules are tried, with the opcodes that these are for.
+
+None stands for most opcodes. A file is loaded once an instruction of such an opcode is looked at.
+"""
+
+
+@cache
+def _table(*, mixed: bool) -> RuleTable:
+    """The rules by opcode, without those for several types of numbers where these are one."""
+    return RuleTable(partial(rules_of, mixed=mixed))
+
+
+def rules_of(opcode: Opcode, *, mixed: bool) -> list[Rule]:
+    """Return the rules for an opcode, in the order in which they are tried."""
+    files = [
+        file
+        for file, opcodes in FILES.items()
+        if (mixed and file == MIXED_TYPES if opcodes is None else opcode in opcodes)
+    ]
+    return [rule for file in files for rule in rules_in(file) if opcode in rule.opcodes]
+
+
+@cache
+def rules_in(file: str) -> tuple[Rule, ...]:
+    """Return the rules of a file, which is loaded for them."""
+    found: tuple[Rule, ...] = import_module(f"{__package__}.{file}").RULES
+    return found
+
 
 PASSES: Final = (
     Pass(

@@ -14,7 +14,7 @@ from lowtide.ir.traversal import post_order
 from lowtide.ops.table import TABLE
 from lowtide.passes.dead_code import remove_dead_code
 from lowtide.passes.matching import is_plain
-from lowtide.passes.rewriting import Apply, Rewriter, Rule, rewrite
+from lowtide.passes.rewriting import Apply, Rewriter, Rule, RuleTable, rewrite
 from lowtide.transforms.simplify.support import Made
 
 
@@ -42,7 +42,9 @@ def _leaves_are_plain(shape: Shape) -> bool:
 
 
 def expand(
-    module: Module, rules: Sequence[Rule], computations: Sequence[Computation] | None = None
+    module: Module,
+    rules: Sequence[Rule] | RuleTable,
+    computations: Sequence[Computation] | None = None,
 ) -> int:
     """Apply expanders until none fits, also to what they made; return the number of changes.
 

@@ -29,6 +29,9 @@ from lowtide.llvm.function import Function, Integer
 UNROLL: Final = 4
 """Steps of an iteration: counting takes slots of the ports that multiply."""
 
+MANY_SUMS: Final = 20
+"""Sums of a tile from which on half as many steps are as fast, which take less to compile."""
+
 LEAST_SECONDS: Final = 400e-6
 """How long a product takes for which that is worth its code."""
 
@@ -94,7 +97,9 @@ def _unroll(gemm: Gemm, rows: int, vectors: int) -> int:
     seconds = seconds_of(scheme.geometry, scheme.how, gemm.lanes)
     has_room = scheme.how.fits(rows, vectors, gemm.target, spare=2)
     is_worth_it = seconds > LEAST_SECONDS and has_room
-    return UNROLL if is_worth_it else 1
+    if not is_worth_it:
+        return 1
+    return UNROLL // 2 if rows * vectors >= MANY_SUMS else UNROLL
 
 
 def _asking(gemm: Gemm, fn: Function) -> Callable[[Integer, int], None] | None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum, auto
 from typing import Final
 
+from lowtide.analysis.minimum_cut import minimum_cut
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.traversal import callees, post_order
 from lowtide.ops.effects import has_side_effect
@@ -204,24 +205,19 @@ class _Network:
 
     def solve(self) -> None:
         """Find the least cut nearest to what is read, and its value."""
-        from ortools.graph.python.max_flow import SimpleMaxFlow
-
-        solver = SimpleMaxFlow()
         source, sink = 2 * len(self._values), 2 * len(self._values) + 1
         capacities = [self._capacity(x) for x in self._values]
         endless = 1 + sum([x for x in capacities if x is not None])
-        for i, capacity in enumerate(capacities):
-            room = endless if capacity is None else capacity
-            solver.add_arc_with_capacity(2 * i, 2 * i + 1, room)
-        for tail, head in self._leads_to(source):
-            solver.add_arc_with_capacity(tail, head, endless)
-        for x in self._needed:
-            if x in self._numbers:
-                solver.add_arc_with_capacity(2 * self._numbers[x] + 1, sink, endless)
-        if solver.solve(source, sink) != solver.OPTIMAL:
-            raise RuntimeError("the maximum flow was not found")
-        self.value = solver.optimal_flow()
-        self._sink_side = frozenset(solver.get_sink_side_min_cut())
+        arcs = [
+            (2 * i, 2 * i + 1, endless if capacity is None else capacity)
+            for i, capacity in enumerate(capacities)
+        ]
+        arcs += [(tail, head, endless) for tail, head in self._leads_to(source)]
+        numbers = [self._numbers[x] for x in self._needed if x in self._numbers]
+        arcs += [(2 * number + 1, sink, endless) for number in numbers]
+        found = minimum_cut(arcs, source, sink)
+        self.value = found.value
+        self._sink_side = found.sink_side
 
     def _capacity(self, x: Instruction) -> int | None:
         """What it takes to have a value in later loops; None where it cannot be stacked."""

@@ -15,10 +15,6 @@ from lowtide.ir import Instruction, Module
 from lowtide.passes.interface import Pass
 from lowtide.transforms.control_flow.loops import loops_of
 from lowtide.transforms.control_flow.while_dead_carries import remove_dead_carries
-from lowtide.transforms.memory.loop_residuals.choice import choose
-from lowtide.transforms.memory.loop_residuals.lift import drop_unused, lift
-from lowtide.transforms.memory.loop_residuals.matches import matches_of
-from lowtide.transforms.memory.loop_residuals.rewrite import rewrite
 from lowtide.transforms.memory.loop_residuals.stacks import Walk, residuals_of
 from lowtide.transforms.memory.stacked_loops import STACKED_LOOPS
 
@@ -58,6 +54,12 @@ def _recompute(x: Instruction, walks: dict[Instruction, Walk], *, contractions: 
     residuals = residuals_of(walks[x], walks)
     if residuals is None:
         return 0
+    # Few loops stack what later ones read, and the others load none of this.
+    from lowtide.transforms.memory.loop_residuals.choice import choose
+    from lowtide.transforms.memory.loop_residuals.lift import drop_unused, lift
+    from lowtide.transforms.memory.loop_residuals.matches import matches_of
+    from lowtide.transforms.memory.loop_residuals.rewrite import rewrite
+
     lifted = lift(residuals)
     matches = [matches_of(residuals, reader) for reader in residuals.readers]
     choice = choose(residuals, matches, contractions=contractions)
