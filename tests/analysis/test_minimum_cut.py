@@ -37,3 +37,10 @@ def test_what_takes_too_much_work_is_left_to_the_library() -> None:
     arcs = [(SOURCE, 2, 4), (2, SINK, 3)]
     assert small_cut(arcs, SOURCE, SINK, work=1) is None
     assert minimum_cut(arcs * 2_000, SOURCE, SINK).value == 6_000
+
+
+def test_source_and_sink_without_arcs_are_on_their_sides() -> None:
+    for arcs, source, sink in (([(0, 1, 5)], 0, 2), ([(0, 1, 5)], 2, 1), ([], 0, 1)):
+        small = small_cut(arcs, source, sink, 100)
+        assert small == library_cut(arcs, source, sink)
+        assert source in small.source_side and sink in small.sink_side

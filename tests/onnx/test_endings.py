@@ -1,5 +1,8 @@
 """Nodes on the host behind a program, or before one: maps, texts and sequences of its results."""
 
+import json
+from dataclasses import fields, replace
+
 import numpy as np
 import pytest
 from tests.onnx.models import FLOAT, INT64, helper, onnx, tensor
@@ -108,6 +111,11 @@ def test_attributes_that_json_cannot_say_are_not_kept():
     again = read_endings(written_endings((text,)))[0]
     assert again.attributes == {"classlabels_strings": ["a", "b"]}
     assert (again.name, again.op, again.inputs, again.outputs) == ("n", text.op, ("x",), ("y",))
+    whole = replace(text, after=("m",), version=10, source=("f.onnx", 3))
+    for field in fields(GraphNode):
+        kept = read_endings(json.loads(json.dumps(written_endings((whole,)))))[0]
+        if field.name != "attributes":
+            assert getattr(kept, field.name) == getattr(whole, field.name)
     for value in (b"\xff", np.zeros(2), float("nan")):
         assert written_endings((GraphNode("n", "Op", (), (), {"a": value}),)) is None
     assert can_end(text)
@@ -131,3 +139,23 @@ def test_outputs_of_models_with_functions_need_no_types():
     given = helper.make_model(graph, opset_imports=imports, functions=[twice], ir_version=8)
     found = session(given.SerializeToString()).run(None, {"x": np.ones(3, np.float32)})
     assert found[0].tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("in_sequence", [True, False])
+def test_weights_among_results_cannot_be_written(in_sequence):
+    weights = np.ones((3, 2000), np.float32)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["s"])]
+    outputs = [tensor("s", FLOAT, ["n", 2000]), tensor("w", FLOAT, [3, 2000])]
+    if in_sequence:
+        nodes.append(helper.make_node("SequenceConstruct", ["w", "s"], ["q"]))
+        outputs[1] = helper.make_tensor_sequence_value_info("q", FLOAT, None)
+    graph = helper.make_graph(nodes, "graph", [tensor("x", FLOAT, ["n", 3])], outputs)
+    graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    imports = [helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
+    for _ in range(2):
+        given = session(model)
+        for _ in range(2):
+            sums, found = given.run(None, {"x": np.ones((2, 3), np.float32)})
+            assert (sums == 3).all()
+            assert not (found[0] if in_sequence else found).flags.writeable

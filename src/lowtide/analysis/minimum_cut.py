@@ -45,7 +45,8 @@ def library_cut(arcs: Arcs, source: int, sink: int) -> MinimumCut:
     """Return the same by OR-Tools."""
     from ortools.graph.python.max_flow import SimpleMaxFlow
 
-    rows = np.array(arcs, np.int64).reshape(-1, 3)
+    # Source and sink without arcs would be on neither side.
+    rows = np.array([*arcs, (source, sink, 0)], np.int64)
     solver = SimpleMaxFlow()
     solver.add_arcs_with_capacity(rows[:, 0], rows[:, 1], rows[:, 2])
     if solver.solve(source, sink) != solver.OPTIMAL:

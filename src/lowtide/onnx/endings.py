@@ -61,7 +61,10 @@ def can_end(node: GraphNode) -> bool:
 
 def written_endings(nodes: Endings) -> list[Any] | None:
     """Return the nodes as values of JSON, None where it cannot say their attributes."""
-    found = [[x.name, x.op, x.inputs, x.outputs, _decoded(x.attributes)] for x in nodes]
+    found = [
+        [x.name, x.op, x.inputs, x.outputs, _decoded(x.attributes), x.after, x.version, x.source]
+        for x in nodes
+    ]
     try:
         json.dumps(found, allow_nan=False)
     except (TypeError, ValueError):
@@ -71,7 +74,22 @@ def written_endings(nodes: Endings) -> list[Any] | None:
 
 def read_endings(written: Sequence[Any]) -> Endings:
     """Return the nodes that `written_endings` gave."""
-    return tuple([GraphNode(n, op, tuple(i), tuple(o), a) for n, op, i, o, a in written])
+    return tuple([_node(*x) for x in written])
+
+
+def _node(
+    name: str,
+    op: str,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    attributes: Mapping[str, Any],
+    after: Sequence[str],
+    version: int,
+    source: tuple[str, int],
+) -> GraphNode:
+    lists = tuple(inputs), tuple(outputs)
+    file, line = source
+    return GraphNode(name, op, *lists, attributes, tuple(after), version, (file, line))
 
 
 def _decoded(attributes: Mapping[str, Any]) -> dict[str, Any]:

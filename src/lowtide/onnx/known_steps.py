@@ -74,6 +74,7 @@ class KnownProgram:
         read = [*outputs, *[x for node in step.endings for x in node.inputs]]
         self._same = {x: weights[x] for x in read if x in weights and x not in fed}
         self._same.update(step.constants)
+        self._same = {x: _read_only(y) for x, y in self._same.items()}
         self._is_in_order = self._ending is None and tuple(step.results) == self._outputs
 
     def __call__(self, feeds: Mapping[str, Value]) -> list[Value]:
@@ -200,6 +201,13 @@ class KnownSteps:
 
     def _key(self, kind: str, of: tuple[Any, ...]) -> str:
         return hashlib.sha256(f"{kind} {self._decides}{of}".encode()).hexdigest()[:40]
+
+
+def _read_only(array: Array) -> Array:
+    """The array for callers, to whom it is given in each run."""
+    view = array.view()
+    view.setflags(write=False)
+    return view
 
 
 def _ending(step: WholeStep) -> EndingRun | None:

@@ -288,7 +288,7 @@ def fit(
 ) -> int:
     """Drop gaps until the sequence holds at most `cap` bytes; return its length, -1 for none.
 
-    With `overwrites` of 0, those with which a node overwrites what it reads come after all others.
+    With `overwrites`, those with which a node overwrites what it reads are among them.
     """
     graph = problem.graph
     steps = scratch.steps
@@ -305,7 +305,7 @@ def fit(
             seed = (seed * 69069 + 1) & 2147483647
         at = steps.position[worst]
         total = open_gaps(graph, base, dropped, at, candidates)
-        if (overwrites or total == 0) and steps.node[worst] == base.order[at]:
+        if overwrites and steps.node[worst] == base.order[at]:
             total = overwritten_gaps(graph, base, dropped, at, total, candidates)
         rate_gaps(problem, base, dropped, total, peak - cap, seed, scratch)
         if drop_best(graph, candidates, total, peak - cap, dropped) == 0:

@@ -94,7 +94,8 @@ class LevelSearch:
         """Yield sequences with ever fewer bytes, then better ones at the same levels."""
         levels: list[_Level] = []
         for cap in self._caps():
-            level = self._quick(cap, levels[-1].plans if levels else [])
+            warm = levels[-1].plans if levels else []
+            level = self._quick(cap, warm, is_thorough=self._tables.node_count < _LARGE)
             if level.sequence is None:
                 yield from self._lowest(levels, cap)
                 break
@@ -143,20 +144,19 @@ class LevelSearch:
     def _late(self) -> bool:
         return self._deadline is not None and self._deadline.passed
 
-    def _quick(self, cap: int, warm: list[RematPlan]) -> _Level:
-        """A plan from each order, and from the best of them with other starts and reaches."""
+    def _quick(self, cap: int, warm: list[RematPlan], *, is_thorough: bool = False) -> _Level:
+        """A plan from each order, and from the best of them with other starts and reaches.
+
+        Where it is not thorough, nodes overwrite what is read again if nothing else gives a plan.
+        """
         plans = [plan for old in warm if (plan := self._again(old, cap))]
-        for number, maker in enumerate(self._makers):
-            if self._late():
-                break
-            for overwrites in (False, True) if maker.overwrites else (False,):
-                start = maker.base.nothing_dropped()
-                if plan := maker.plan(number, start, cap, _REACH, overwrites):
-                    plans.append(plan)
+        plans += self._from_each(cap)
+        if is_thorough:
+            plans += self._from_each(cap, overwrites=True)
         is_deep = not plans or self._is_deep
         if not plans:
             self._is_deep = True
-            plans += self._deep(cap)
+            plans += self._deep(cap) or self._from_each(cap, overwrites=True)
         plans.sort(key=lambda plan: plan.key)
         self._bounds.at(cap)
         for number in dict.fromkeys([plan.base for plan in plans[: self._settings.improved]]):
@@ -167,6 +167,19 @@ class LevelSearch:
         if is_deep:
             self._walk(level)
         return level
+
+    def _from_each(self, cap: int, *, overwrites: bool = False) -> list[RematPlan]:
+        """A plan from each order; with `overwrites`, from those in which that is something else."""
+        found: list[RematPlan] = []
+        for number, maker in enumerate(self._makers):
+            if self._late():
+                break
+            if overwrites and not maker.overwrites:
+                continue
+            start = maker.base.nothing_dropped()
+            if plan := maker.plan(number, start, cap, _REACH, overwrites):
+                found.append(plan)
+        return found
 
     def _walk(self, level: _Level) -> None:
         """Keep what XLA's walk makes of the first order, where it fits and is cheaper."""

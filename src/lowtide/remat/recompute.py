@@ -5,6 +5,7 @@ What a sequence is and costs stands in `replay.py`, which checks what is made he
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection
 from typing import Final, TypeAlias
 
@@ -65,8 +66,8 @@ class Recompute:
     ) -> bool:
         """Drop more gaps until the sequence holds at most `cap` bytes; whether that works.
 
-        With a `seed` above 0, what a gap costs is blurred at random. With `overwrites`, nodes are
-        let to overwrite what they read as soon as anything else is tried.
+        With a `seed` above 0, what a gap costs is blurred at random. With `overwrites`, what
+        is read again later is overwritten, too.
         """
         before = len(self.dropped_gaps(dropped))
         length = fit(
@@ -155,8 +156,8 @@ def quick_sequence(
     tables = tables_of(graph, once)
     scratch = scratch_of(tables.problem.graph)
     maker = Recompute(base_of(tables, order), scratch)
-    for reach in _REACHES:
-        plan = maker.plan(0, maker.base.nothing_dropped(), cap, reach)
+    for overwrites, reach in itertools.product((False, True), _REACHES):
+        plan = maker.plan(0, maker.base.nothing_dropped(), cap, reach, overwrites)
         if plan is not None:
             return Improver(tables, scratch).improved(maker.sequence(plan.dropped, plan.reach), cap)
     return None
