@@ -117,13 +117,26 @@ def test_a_closed_pipe_is_no_news(small, arguments):
     assert (running.returncode, said) == (141, "")
 
 
+def opened_by_both(pipe, running):
+    """A pipe to write to, once the other process reads; a plain `open` waits for ever for a dead
+    one."""
+    while running.poll() is None:
+        try:
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+        time.sleep(0.01)
+    raise AssertionError(f"ended with {running.returncode}: {running.stderr.read()}")
+
+
 @pytest.mark.parametrize("arguments", [("run", "--repeat", "1000000000"), ("explain",)])
 def test_interrupted_processes_say_where_in_one_line(tmp_path, arguments):
     """Reading waits for a pipe that nobody writes to; running goes on for hours."""
     small = tmp_path / "small.hlo"
     os.mkfifo(small)
     with process(arguments, small, stdout=subprocess.PIPE) as running:
-        holding = os.open(small, os.O_WRONLY)  # Waits until the other process reads.
+        holding = opened_by_both(small, running)
         if arguments != ("explain",):
             os.write(holding, SMALL.encode())
             os.close(holding)

@@ -67,7 +67,7 @@ class _RunArguments:
     ] = False
     repeat: Annotated[
         int,
-        typer.Option(min=1, max=1_000_000, metavar="N", help="Time N calls after the first."),
+        typer.Option(min=1, max=1_000_000_000, metavar="N", help="Time N calls after the first."),
     ] = 1
     profile: Annotated[
         bool, option(None, "Show the time of each step and its rates.", "--profile")
