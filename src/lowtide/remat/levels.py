@@ -168,7 +168,9 @@ class LevelSearch:
             self._walk(level)
         return level
 
-    def _from_each(self, cap: int, *, overwrites: bool = False) -> list[RematPlan]:
+    def _from_each(
+        self, cap: int, reach: int = _REACH, *, overwrites: bool = False
+    ) -> list[RematPlan]:
         """A plan from each order; with `overwrites`, from those in which that is something else."""
         found: list[RematPlan] = []
         for number, maker in enumerate(self._makers):
@@ -177,7 +179,7 @@ class LevelSearch:
             if overwrites and not maker.overwrites:
                 continue
             start = maker.base.nothing_dropped()
-            if plan := maker.plan(number, start, cap, _REACH, overwrites):
+            if plan := maker.plan(number, start, cap, reach, overwrites):
                 found.append(plan)
         return found
 
@@ -194,16 +196,8 @@ class LevelSearch:
 
     def _deep(self, cap: int) -> list[RematPlan]:
         """Plans that hold what is computed again for short: much is computed many times."""
-        for reach in _SHORT_REACHES:
-            found: list[RematPlan] = []
-            for number, maker in enumerate(self._makers):
-                if self._late():
-                    break
-                if plan := maker.plan(number, maker.base.nothing_dropped(), cap, reach):
-                    found.append(plan)
-            if found:
-                return found
-        return []
+        tried = (self._from_each(cap, reach) for reach in _SHORT_REACHES)
+        return next((found for found in tried if found), [])
 
     def _varied(self, number: int, cap: int) -> list[RematPlan]:
         maker = self._makers[number]
