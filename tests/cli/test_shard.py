@@ -242,7 +242,9 @@ def test_explain_and_plan_are_of_one_device(lowtide, module):
 
 def test_devices_of_a_module_without_shardings(lowtide, weights):
     assert lowtide("explain", weights, "--devices", "4") == 1
-    assert "two has no shardings: `lowtide shard --devices 4` finds some" in lowtide.err
+    assert "two has no shardings: `lowtide shard MODULE --devices 4` searches" in lowtide.err
+    assert lowtide("explain", weights, "--devices", "70000") == 1
+    assert "at most 65,536" in lowtide.err and "lowtide shard" not in lowtide.err
 
 
 HUGE = "1" + 23 * "0"

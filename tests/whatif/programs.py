@@ -105,7 +105,7 @@ def _entropy(logits: Any, labels: Any) -> Any:
 
 def patches_step(params: Any, images: Any, labels: Any) -> Any:
     """A step of training the vision transformer."""
-    loss = lambda p: _entropy(patches(p, images), labels)  # noqa: E731
+    loss = lambda p: _entropy(_made_again(patches)(p, images), labels)  # noqa: E731
     value, gradient = jax.value_and_grad(loss)(params)
     return _descend(params, gradient), value
 
@@ -118,12 +118,13 @@ def _convolve(x: Any, kernel: Any) -> Any:
 
 def stage(x: Any, w: Any) -> Any:
     """Two convolutions with a way past them."""
-    return jax.nn.relu(_convolve(jax.nn.relu(_norm(_convolve(x, w[0]))), w[1]) + x)
+    convolve = _made_again(_convolve)
+    return jax.nn.relu(convolve(jax.nn.relu(_norm(convolve(x, w[0]))), w[1]) + x)
 
 
 def convolutions(params: Any, images: Any) -> Any:
     """A small residual network, applied."""
-    x = _convolve(images, params["stem"])
+    x = _made_again(_convolve)(images, params["stem"])
     for w in params["stages"]:
         x = _made_again(stage)(x, w)
     return x.mean((1, 2)) @ params["head"]
@@ -138,7 +139,7 @@ _CONVOLUTIONS = {
 
 def convolutions_step(params: Any, images: Any, labels: Any) -> Any:
     """A step of training the residual network."""
-    loss = lambda p: _entropy(convolutions(p, images), labels)  # noqa: E731
+    loss = lambda p: _entropy(_made_again(convolutions)(p, images), labels)  # noqa: E731
     value, gradient = jax.value_and_grad(loss)(params)
     return _descend(params, gradient), value
 

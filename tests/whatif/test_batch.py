@@ -123,6 +123,25 @@ def embed_step(w, tokens):
 EMBED = {"table": spec(64, 16), "in": spec(16, 24), "out": spec(24, 64)}
 
 
+def messages_step(w, nodes, senders, receivers, y):
+    """A step on a graph: nodes send along edges, so that half of them is another graph."""
+
+    def loss(w):
+        x = nodes
+        for layer in w:
+            sent = jnp.tanh(x[senders] @ layer["edge"])
+            x = x + jax.ops.segment_sum(sent, receivers, len(nodes)) @ layer["node"]
+        return ((x.sum(-1) - y) ** 2).mean()
+
+    value, gradient = jax.value_and_grad(loss)(w)
+    return jax.tree.map(lambda a, b: a - 0.1 * b, w, gradient), value
+
+
+def drawn_step(w, data, labels, places):
+    """A step on rows that are drawn from all data: these are the batch."""
+    return mlp_step(w, data[places], labels[places])
+
+
 INT = np.int32
 # Function, arguments at a batch, and the axes of the batch.
 PROGRAMS = {
@@ -154,6 +173,11 @@ PROGRAMS = {
         two_towers,
         lambda b: ({"image": MLP, "text": MLP}, spec(b, 48), spec(b, 48)),
         "image:0 text:0",
+    ),
+    "drawn training": (
+        drawn_step,
+        lambda b: (MLP, spec(300, 48), spec(300, dtype=INT), spec(b, dtype=INT)),
+        "places:0",
     ),
     "embedding training": (embed_step, lambda b: (EMBED, spec(b, 21, dtype=INT)), "tokens:0"),
 }
@@ -211,6 +235,15 @@ def test_of_one_product_either_side_may_be_the_batch() -> None:
     assert batch_changes(base) == []
     question = batch_question(base)
     assert "w:1 or x:0" in question and "--batch ARGUMENT:AXIS" in question
+
+
+def test_nodes_of_a_graph_are_no_batch() -> None:
+    layers = [{"edge": spec(24, 40), "node": spec(40, 24)} for _ in range(3)]
+    edges = [spec(96, dtype=INT)] * 2
+    module = module_of(messages_step, (layers, spec(32, 24), *edges, spec(32)))
+    base = baseline(module)
+    assert batch_changes(base) == []
+    assert "--batch ARGUMENT:AXIS" in batch_question(base)
 
 
 def test_the_user_says_which() -> None:

@@ -24,23 +24,26 @@ def of_one_device(found: ModuleInput, devices: int | None, *, whole: bool) -> Mo
 
     So is one that is scheduled, since that is taken as it is, and any with `whole`. Where it cannot
     be partitioned, that is said, too, and whole arrays are reported. Raises UsageError for devices
-    where the module has no shardings, InputError for shardings that contradict each other.
+    where the module has no shardings, InputError for more devices than there can be, and for
+    shardings that contradict each other.
     """
     from lowtide.cli import console
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.progress import progress
     from lowtide.ir import UnsupportedOpError
-    from lowtide.ir.partitioning import first_sharded, is_divided
+    from lowtide.ir.partitioning import check_device_count, first_sharded, is_divided
 
     module = found.module
     if devices is not None:
         if whole:
             raise UsageError("--devices is for the program of one device, --whole for all arrays")
         module.num_partitions = devices
+        check_device_count(module)
     if module.num_partitions == 1 or first_sharded(module) is None:
         if devices is not None and devices > 1:
             raise UsageError(
-                f"{module.name} has no shardings: `lowtide shard --devices {devices}` finds some"
+                f"{module.name} has no shardings: `lowtide shard MODULE --devices {devices}` "
+                "searches for some"
             )
         return found
     if whole or not is_divided(module):

@@ -6,8 +6,9 @@ tells whether it can be the batch:
     parallel      each result element is made of one index along it      a model that is applied
     summed        sums run along it, whose results do not come back      losses, gradients
     fed back      such sums are read by what has the dimension           batch norms
-    mixed         neighbours are read: windows, sorts, cuts; products    width and height,
-                  that sum along it are read by what has it              sequences, features
+    mixed         neighbours are read: windows, sorts, cuts; elements    width and height,
+                  are found by number; products that sum along it        sequences, features,
+                  are read by what has it                                nodes of a graph
 
 The batch is the one group of the first of the kinds above that has any which most products and
 convolutions carry. Sums are such of a training step only: a program that neither updates arguments
@@ -30,6 +31,7 @@ from lowtide.fitting.dimensions import NamedLeaf, SpecializedError, module_leave
 from lowtide.fitting.scales import OpLink, Place, Sizing
 from lowtide.fitting.unsharing import unshared
 from lowtide.ir import Instruction, Module, Opcode
+from lowtide.ops.factors.record import FactorKind
 from lowtide.records import dataclass
 
 Axis = tuple[NamedLeaf, int]
@@ -82,6 +84,9 @@ class _Kind(IntEnum):
 
 _LAYERS: Final = frozenset({Opcode.DOT, Opcode.CONVOLUTION})
 """The operations that the layers of a model are known by."""
+
+_WRITING: Final = frozenset({Opcode.DYNAMIC_UPDATE_SLICE, Opcode.SCATTER})
+"""The operations that write elements at places given by number."""
 
 _BODIES: Final = frozenset({Opcode.CALL, Opcode.FUSION, Opcode.CONDITIONAL, Opcode.WHILE})
 """The operations that do what is in their bodies."""
@@ -137,6 +142,15 @@ class _Groups:
                     yield leaf, dimension
 
 
+def _is_by_number(link: OpLink, factor: int | None) -> bool:
+    """Whether an operation finds elements along a factor by numbers that are computed."""
+    if factor is None:
+        return False
+    kind = link.rule.kinds[factor]
+    is_placed = kind is FactorKind.PLACED and link.x.opcode in _WRITING
+    return kind is FactorKind.PICKED or is_placed
+
+
 class _Group:
     """Dimensions of arrays that grow together."""
 
@@ -188,7 +202,7 @@ class _Group:
         made = {f for own in self._own(link, results=True) for f in own}
         moved = {halo.factor for halo in link.rule.halos}
         lost = [f for f in given if f not in made]
-        if not moved.isdisjoint(given):
+        if not moved.isdisjoint(given) or any(_is_by_number(link, f) for f in given):
             return _Kind.MIXED
         if not lost:
             return _Kind.PARALLEL

@@ -76,15 +76,19 @@ class Baseline:
         return {x: i for i, x in enumerate(schedule.sequences[self.module.entry])}
 
     @cached_property
+    def backward(self) -> frozenset[Instruction]:
+        """The instructions of the entry that compute a gradient, as their names tell."""
+        entry = self.module.entry.instructions.values()
+        return frozenset([x for x in entry if is_backward(x.metadata.op_name)])
+
+    @cached_property
     def late(self) -> frozenset[Instruction]:
         """The instructions of the entry that run late: those that compute a gradient.
 
         Where no name tells of gradients, they are those behind the step of the peak.
         """
-        entry = self.module.entry.instructions.values()
-        backward = frozenset([x for x in entry if is_backward(x.metadata.op_name)])
-        if backward:
-            return backward
+        if self.backward:
+            return self.backward
         peak = self.peak_place
         return frozenset([x for x, place in self.position_of.items() if place > peak])
 

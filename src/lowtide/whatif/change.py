@@ -38,6 +38,7 @@ class ProgramChange:
 
     With `is_about` the kernels of `plan` are not those of the program once it is written so; where
     there is `written`, it plans that one, from the module as it was given, as new passes make it.
+    It pays where it saves one part in `least_share` of the peak: more where figures are rough.
     """
 
     name: str
@@ -51,3 +52,4 @@ class ProgramChange:
     estimate: int | None = None
     is_about: bool = True
     written: Callable[[Baseline], ModulePlan] | None = None
+    least_share: int = 200

@@ -15,9 +15,9 @@ from lowtide.analysis.dataflow import dataflow
 from lowtide.budgeting.once import Memo, runs_once
 from lowtide.budgeting.rewriting import with_sequences
 from lowtide.compiler import ModulePlan
-from lowtide.ir import Instruction, SourceLocation
+from lowtide.ir import Instruction, Opcode, SourceLocation
 from lowtide.records import dataclass
-from lowtide.report.blame import primitive_of, scope_of, user_frames
+from lowtide.report.blame import is_backward, primitive_of, scope_of, user_frames
 from lowtide.report.peak import PeakBuffer
 from lowtide.report.peak_table import plain_function
 from lowtide.whatif.baseline import Baseline
@@ -26,6 +26,8 @@ from lowtide.whatif.change import ImpossibleChangeError, ProgramChange
 _MOST: Final = 6
 _LEAST_SHARE: Final = 50
 """A function is tried where it holds more than one part in so many of the peak."""
+_LEAST_SAVED: Final = 20
+"""A checkpoint pays where it saves one part in so many: its kernels are not those once written."""
 _MODULES: Final = (
     ("/flax/linen/", "nn.remat({})"),
     ("/flax/nnx/", "nnx.remat({}.__call__)"),
@@ -33,6 +35,8 @@ _MODULES: Final = (
     ("/haiku/", "hk.remat({})"),
 )
 """What has a module computed again, by what is in the paths of its library; else the first."""
+_SHAPING: Final = frozenset({Opcode.BROADCAST, Opcode.CONSTANT, Opcode.RESHAPE})
+"""What brings operands into form: one operation of a program may have several."""
 _MOST_SCORED: Final = 12
 """Of so many functions it is estimated what their checkpoint saves."""
 
@@ -109,6 +113,7 @@ def _change(base: Baseline, maker: Maker, buffer: PeakBuffer) -> ProgramChange:
         _wrapped(name, buffer.stack),
         place,
         partial(_planned, maker=maker),
+        least_share=_LEAST_SAVED,
     )
 
 
@@ -144,6 +149,7 @@ class _Repeats:
 
     def __init__(self, base: Baseline, maker: Maker) -> None:
         self.base = base
+        self.maker = maker
         self.flow = base.flow
         self.order = sorted(base.position_of, key=lambda x: base.position_of[x])
         self.late = base.late
@@ -156,6 +162,7 @@ class _Repeats:
             for line in _lines_in(x, maker)
         }
         """The instructions that may run again, with their line in the function."""
+        self.is_called_once = _is_called_once(base, maker)
         self.call = self._calls()
         self.handed_on = {} if maker.kind == "shape" else self._handed_on()
         self.own_late = {x for x in self.late if _lines_in(x, maker)}
@@ -166,7 +173,7 @@ class _Repeats:
         Raises ImpossibleChangeError where nothing of the function is read late.
         """
         found = self.repeated()
-        if not found:
+        if not found or not _saves(self.base, self.maker):
             raise ImpossibleChangeError("nothing that it makes is read in the backward pass")
         before: dict[Instruction, list[Instruction]] = {}
         for x, reader in found.items():
@@ -191,6 +198,8 @@ class _Repeats:
 
     def _calls(self) -> dict[Instruction, int]:
         """To which call in turn each instruction belongs: a call ends where lines begin anew."""
+        if self.is_called_once:
+            return dict.fromkeys(self.region, 0)
         found: dict[Instruction, int] = {}
         for x in self.order:
             if x not in self.region:
@@ -241,6 +250,54 @@ class _Repeats:
 
     def _repeats(self, x: Instruction, again: Collection[Instruction]) -> bool:
         return x in self.region and x not in again
+
+
+def _is_called_once(base: Baseline, maker: Maker) -> bool:
+    """Whether the program as given has one call of a function: its first or last line comes once.
+
+    Lines that begin anew are then those of a loop in it.
+    """
+    counts: dict[int, dict[object, int]] = {}
+    for x in base.given.entry.instructions.values():
+        if x.opcode not in _SHAPING and not is_backward(x.metadata.op_name):
+            for line in _lines_in(x, maker):
+                found = counts.setdefault(line, {})
+                found[x.stack, x.opcode] = found.get((x.stack, x.opcode), 0) + 1
+    if maker.kind != "function" or not counts:
+        return False
+    return any(max(counts[line].values()) == 1 for line in (min(counts), max(counts)))
+
+
+def _saves(base: Baseline, maker: Maker) -> bool:
+    """Whether the backward pass of the program as given reads what a function makes for itself.
+
+    A kernel may have work of others beside that of the function, which its checkpoint leaves as it
+    is. What others are given counts where the function's own gradient reads it, and is not what its
+    next call is given.
+    """
+    if maker.kind == "shape" or not base.backward:
+        return True
+    for x in base.given.entry.instructions.values():
+        lines = () if is_backward(x.metadata.op_name) else _lines_in(x, maker)
+        for line in lines:
+            pairs = [(y, _lines_in(y, maker)) for y in _readers(x)]
+            early = [own for y, own in pairs if not is_backward(y.metadata.op_name)]
+            late = [own for y, own in pairs if is_backward(y.metadata.op_name)]
+            is_given_again = any(other <= line for own in early for other in own)
+            if late and (all(early) or (any(late) and not is_given_again)):
+                return True
+    return False
+
+
+def _readers(x: Instruction) -> Iterator[Instruction]:
+    """Yield what reads a value, or an element of it."""
+    stack = list(x.users)
+    while stack:
+        reader = stack.pop()
+        if reader.opcode is Opcode.GET_TUPLE_ELEMENT:
+            stack += reader.users
+        else:
+            yield reader
 
 
 def _lines_in(x: Instruction, maker: Maker) -> list[int]:

@@ -43,7 +43,10 @@ def _within(base: Baseline, nbytes: int) -> ModulePlan:
 
 
 class _Variant(NamedTuple):
-    """A variant by the name of its change, in words, and as the user writes it."""
+    """A variant by the name of its change, in words, and as the user writes it.
+
+    `{}` in `code` stands for the function that runs in parts.
+    """
 
     name: str
     passes: str
@@ -69,13 +72,13 @@ _VARIANTS: Final = (
         "chunk:2",
         "split-large-instructions{parts=2,rounds=1}",
         "what makes the largest array runs in 2 parts, one after the other",
-        "jax.lax.map(f, x, batch_size=len(x) // 2)",
+        "jax.lax.map({}, x, batch_size=len(x) // 2)",
     ),
     _Variant(
         "chunk:8",
         "split-large-instructions{parts=8,rounds=1}",
         "what makes the largest array runs in 8 parts, one after the other",
-        "jax.lax.map(f, x, batch_size=len(x) // 8)",
+        "jax.lax.map({}, x, batch_size=len(x) // 8)",
     ),
 )
 
@@ -84,11 +87,13 @@ def variant_changes(base: Baseline) -> list[ProgramChange]:
     """Return the variants that passes make of a module that is to be optimized."""
     if base.has_given_order:
         return []
+    # A part that is not computed again saves for its gradient what the parts were to spare.
+    part = "jax.checkpoint(f)" if base.backward else "f"
     return [
         ProgramChange(
             x.name,
             x.what,
-            x.code,
+            x.code.format(part),
             _largest_place(base) or base.function.source,
             partial(_variant, passes=x.passes),
             weight=Weight.PASSES,

@@ -23,8 +23,6 @@ from lowtide.whatif.donating import donation_changes
 from lowtide.whatif.narrowing import narrowing_changes
 from lowtide.whatif.programs import budget_changes, variant_changes
 
-_LEAST_SHARE: Final = 200
-"""A change pays where it saves at least one part in so many of the peak."""
 _LONGEST: Final = 1.0
 """A change that takes longer than so many further runs of the program does not pay."""
 _WORK: Final = 128
@@ -143,7 +141,7 @@ class _Search:
                 continue
             if outcome is None:
                 left_out.append(change)
-            elif self.pays(outcome):
+            elif self.pays(change, outcome):
                 found.append((change, outcome))
             else:
                 useless.append(change.name)
@@ -154,7 +152,7 @@ class _Search:
                 useless.append(change.name)
                 continue
             checked = self.as_written(change, outcome)
-            if self.pays(checked):
+            if self.pays(change, checked):
                 outcomes.append(checked)
             else:
                 useless.append(change.name)
@@ -202,9 +200,9 @@ class _Search:
         except ImpossibleChangeError:
             return outcome
 
-    def pays(self, outcome: ChangeOutcome) -> bool:
+    def pays(self, change: ProgramChange, outcome: ChangeOutcome) -> bool:
         """Whether a change saves enough, for a time that is not beyond all measure."""
-        if outcome.saved_bytes * _LEAST_SHARE < self.base.report.total_bytes:
+        if outcome.saved_bytes * change.least_share < self.base.report.total_bytes:
             return False
         return outcome.saved_bytes > 0 and outcome.extra_seconds <= _LONGEST * self.base.seconds
 
