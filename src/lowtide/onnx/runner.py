@@ -135,6 +135,16 @@ class GraphRunner:
             return None
         return tuple(sorted({*place.fixed, *place.cases}.intersection(given))), step, endings
 
+    def touch(self, names: tuple[str, ...], parameters: tuple[str, ...]) -> None:
+        """Count the step from the start of the graph that has these parameters as used last.
+
+        `names` are what was given.
+        """
+        steps = self._start[names].steps if names in self._start else {}
+        key = next((x for x, y in steps.items() if y.stretch.parameters is parameters), None)
+        if key is not None:
+            self._start[names].steps.move_to_end(key)
+
     def forget(self) -> None:
         """Let go of all that is compiled."""
         self._start.clear()
