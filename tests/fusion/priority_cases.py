@@ -293,6 +293,37 @@ CASES: list[tuple[str, str, str]] = [
         "epilogue(x, w): f c",
     ),
     (
+        "an image of few features that lie apart is stored with its features side by side",
+        "x: f32[1,3,112,112]; w: f32[3,3,3,8]; "
+        "t = f32[1,112,112,3] transpose(x), dimensions={0,2,3,1}; "
+        "c = f32[1,37,37,8] convolution(t, w), "
+        "window={size=3x3 stride=3x3}, dim_labels=b01f_01io->b01f",
+        "t | c",
+    ),
+    (
+        "an image of many features is put in order while it is packed",
+        "x: f32[1,64,112,112]; w: f32[3,3,64,8]; "
+        "t = f32[1,112,112,64] transpose(x), dimensions={0,2,3,1}; "
+        "c = f32[1,37,37,8] convolution(t, w), "
+        "window={size=3x3 stride=3x3}, dim_labels=b01f_01io->b01f",
+        "epilogue(x, w): t c",
+    ),
+    (
+        "few features that lie side by side are made while they are packed",
+        "x: u8[1,112,112,3]; w: f32[3,3,3,8]; f = f32[1,112,112,3] convert(x); "
+        "c = f32[1,37,37,8] convolution(f, w), "
+        "window={size=3x3 stride=3x3}, dim_labels=b01f_01io->b01f",
+        "epilogue(x, w): f c",
+    ),
+    (
+        "few features with a number for each place are made while they are packed",
+        "x: u8[1,112,112,3]; s: f32[112,112]; w: f32[3,3,3,8]; f = f32[1,112,112,3] convert(x); "
+        "b = f32[1,112,112,3] broadcast(s), dimensions={1,2}; m = f32[1,112,112,3] multiply(f, b); "
+        "c = f32[1,37,37,8] convolution(m, w), "
+        "window={size=3x3 stride=3x3}, dim_labels=b01f_01io->b01f",
+        "epilogue(x, s, w): f b m c",
+    ),
+    (
         "a mask of iotas is made where it is read",
         "x: f32[64,64]; i = s32[64,64] iota(), iota_dimension=0; "
         "j = s32[64,64] iota(), iota_dimension=1; "

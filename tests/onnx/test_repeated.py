@@ -81,3 +81,37 @@ def test_a_value_that_decides_is_looked_at_each_time():
     for sizes in ([2, 3], [2, 3], [3, 2], [6, 1]):
         (found,) = session.run(None, {"x": x, "sizes": np.array(sizes)})
         np.testing.assert_array_equal(found, x.reshape(sizes))
+
+
+def test_sizes_in_turn_are_run_again_without_a_look_at_the_graph(monkeypatch):
+    session = two_outputs(kept=3)
+    feeds = {size: {"x": np.full(size, size, np.float32)} for size in (2, 3, 4)}
+    for size in (2, 3, 4):
+        session.run(None, feeds[size])
+    with monkeypatch.context() as patched:
+        patched.setattr(InferenceSession, "_results", None)
+        for size in (2, 4, 3, 3, 2):
+            assert session.run(None, feeds[size])[0].tolist() == [2.0 * size] * size
+    session.run(None, {"x": np.ones(5, np.float32)})
+    for size in (4, 2, 3, 5, 2):
+        assert session.run(None, {"x": np.ones(size, np.float32)})[0].tolist() == [2] * size
+        assert len(session.memory["programs"]) <= 3
+    session.release_memory()
+    assert session.memory["programs"] == []
+
+
+def test_a_value_of_the_model_that_is_fed_as_a_list_is_not_overlooked():
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "w"], ["y"])],
+        "graph",
+        [tensor("x", FLOAT, [2]), tensor("w", FLOAT, [2])],
+        [tensor("y", FLOAT, [2])],
+        [helper.make_tensor("w", FLOAT, [2], [1.0, 2.0])],
+    )
+    imports = [helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    session = InferenceSession(model, threads=1, cache=False)
+    x = np.zeros(2, np.float32)
+    for _ in range(2):
+        assert session.run(None, {"x": x})[0].tolist() == [1, 2]
+        assert session.run(None, {"x": x, "w": [5.0, 6.0]})[0].tolist() == [5, 6]

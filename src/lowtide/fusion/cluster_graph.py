@@ -102,7 +102,7 @@ class ClusterGraph:
         root = producer.root
         readers = self.readers.get(root, {})
         for reader, joint in joints:
-            times = evaluations(reader, reader.inputs[root], root)
+            times = evaluations(reader, reader.inputs[root], producer)
             join(producer, self._changeable(reader), joint, times)
             del readers[reader.root]
             for operand in producer.inputs:
@@ -173,7 +173,7 @@ class ClusterGraph:
             joint = None if alone is None else joined(alone, cluster, self.target)
             if alone is None or not isinstance(joint, Joint):
                 return None
-            join(alone, cluster, joint, _passes(cluster, cluster.inputs[member], member))
+            join(alone, cluster, joint, _passes(cluster, cluster.inputs[member], alone))
         return cluster
 
     def _seed(self, instruction: Instruction) -> Cluster | None:
@@ -278,24 +278,24 @@ def scaled(nbytes: int, read: ClusterRead, root: Instruction) -> int:
     return nbytes * read.nbytes // whole
 
 
-def evaluations(reader: Cluster, read: ClusterRead, root: Instruction) -> float:
-    """Return how often each element of a value would be computed in a reader."""
+def evaluations(reader: Cluster, read: ClusterRead, producer: Cluster) -> float:
+    """Return how often each element of what a producer stores would be computed in a reader."""
     times = 1.0 if read.inner else read.times
     if times > _ONCE:
-        needs = reader.needs().get(root)
+        needs = reader.needs().get(producer.root)
         times = times if needs is None else needs.times
-    return _passes(reader, read, root) * times
+    return _passes(reader, read, producer) * times
 
 
 _ONCE: Final = 1.001
 """Shares of a concatenate come to one up to rounding."""
 
 
-def _passes(reader: Cluster, read: ClusterRead, root: Instruction) -> float:
+def _passes(reader: Cluster, read: ClusterRead, producer: Cluster) -> float:
     """How often each element is met, if every element of the space reads one."""
     if read.inner:
-        return _packings(reader, root)
-    elements = root.shape.element_count
+        return _packings(reader, producer)
+    elements = producer.root.shape.element_count
     if not elements or _is_hoisted(read.access, reader.space):
         return 1.0
     return prod(reader.space) / elements
@@ -318,17 +318,44 @@ _REPACKED: Final = 1.5
 """How often an operand of a contraction is packed, where its panels stay in the cache."""
 
 
-def _packings(reader: Cluster, root: Instruction) -> float:
+_ALONE: Final = 12
+"""How many times as long as in vectors an element takes that is computed and stored by itself."""
+
+_LINE: Final = 64
+"""Features of a place that take fewer bytes are packed one by one where they lie apart."""
+
+
+def _packings(reader: Cluster, producer: Cluster) -> float:
     """How often an operand of a contraction is read while it is packed.
 
     Each element of the image that a convolution slides over is met by every tap of the window, at
-    every place that there is room for.
+    every place that there is room for; by itself where few features are made of what lies apart.
     """
-    hero = reader.hero
+    hero, root = reader.hero, producer.root
     if hero is None or hero.opcode is not Opcode.CONVOLUTION or hero.operands[0] is not root:
         return _REPACKED
     attributes = hero.attributes_as(Convolution)
     taps = prod([x.size for x in attributes.window.dimensions])
     places = prod([hero.shape.dimensions[i] for i in attributes.dimensions.output_spatial])
     image = prod([root.shape.dimensions[i] for i in attributes.dimensions.input_spatial])
-    return max(_REPACKED, taps * places / max(1, image))
+    meetings = taps * places / max(1, image)
+    if taps > 1 and _is_apart(producer, attributes.dimensions.input_feature):
+        meetings *= _ALONE
+    return max(_REPACKED, meetings)
+
+
+def _is_apart(producer: Cluster, dimension: int) -> bool:
+    """Whether neighbours along a short dimension of a result are none in what it is made of."""
+    shape, access = producer.root.shape, producer.root_access
+    size = shape.dimensions[dimension]
+    if access is None or size == 1 or size * shape.nbytes >= _LINE * shape.element_count:
+        return False
+    wanted = access[dimension]
+    for value, read in producer.inputs.items():
+        sizes = value.shape.dimensions
+        if read.access is None or value.shape.element_count < shape.element_count:
+            continue
+        fastest = [d for d, n in zip(read.access, sizes, strict=True) if n != 1]
+        if fastest and fastest[-1] != wanted:
+            return True
+    return False

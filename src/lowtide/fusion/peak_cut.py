@@ -95,7 +95,7 @@ class _PeakCut:
         """What computing a value once more is worth, in bytes."""
         readers = self.view.late_readers(cluster.root)
         root = cluster.root
-        times = sum([evaluations(x, x.inputs[root], root) for x in readers]) or 1.0
+        times = sum([evaluations(x, x.inputs[root], cluster) for x in readers]) or 1.0
         return min(self.endless, int(times * cluster.seconds / self.seconds_per_byte))
 
     def _node(self, buffer: int) -> int:

@@ -165,7 +165,7 @@ class _Queue:
         for reader in readers:
             read = reader.inputs[root]
             saved += move_seconds(read.nbytes, machine)
-            times += evaluations(reader, read, root)
+            times += evaluations(reader, read, producer)
             part = min(1.0, read.nbytes / whole) if whole else 1.0
             known = reader.inputs
             saved -= part * sum([move for x, move in moves.items() if x not in known])

@@ -132,7 +132,7 @@ class _Recomputing:
             if found is None:
                 break
             producer, made = copied(producer), found[0].root
-            times = evaluations(producer, producer.inputs[made], made)
+            times = evaluations(producer, producer.inputs[made], found[0])
             join(found[0], producer, found[1], times)
         return producer
 
@@ -142,7 +142,7 @@ class _Recomputing:
         What no other cluster reads is no longer computed and stored by itself.
         """
         root, machine = producer.root, self.graph.target.machine
-        times = sum([evaluations(x, x.inputs[root], root) for x in readers])
+        times = sum([evaluations(x, x.inputs[root], producer) for x in readers])
         seconds = times * producer.seconds
         if len(readers) < len(self.graph.readers[root]) or root in self.graph.opaque:
             return seconds

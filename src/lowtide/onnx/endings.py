@@ -7,36 +7,51 @@ attributes.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypeAlias, final
 
 from lowtide.frontend.graphs.graph import GraphError, GraphNode, OpGraph
 from lowtide.ir.errors import LowtideError
-from lowtide.onnx.host.registry import HostKernel, NodeCall, RunGraph, host_kernels
+from lowtide.onnx.host.registry import HostKernel, NodeCall, host_kernels
 from lowtide.onnx.values import Value
 
 Endings: TypeAlias = tuple[GraphNode, ...]
 
+RunInner: TypeAlias = Callable[[GraphNode, Mapping[str, Value], str, Sequence[Value]], list[Value]]
+"""Runs the graph that is the named attribute of a node on values of its inputs, among others."""
+
 _FAULTS: Final = (ArithmeticError, LookupError, TypeError, ValueError, AttributeError)
 
 
-def run_on_host(
-    kernel: HostKernel,
-    node: GraphNode,
-    values: dict[str, Value],
-    run_graph: RunGraph,
-    kept: dict[str, Any],
-) -> None:
-    """Add what a node makes to the values; raises GraphError, which names it."""
-    inputs = [values[x] if x else None for x in node.inputs]
-    try:
-        results = kernel(NodeCall(node, inputs, run_graph, kept))
-    except LowtideError:
-        raise
-    except _FAULTS as error:
-        raise GraphError(f"cannot be computed: {error}", node=node.name, op=node.op) from error
-    pairs = zip(node.outputs, results, strict=False)
-    values.update({name: value for name, value in pairs if name})
+@final
+class HostNode:
+    """A node that the host runs, with what its kernel made of it in earlier runs.
+
+    `run_graph` runs the graph that is an attribute on values of its inputs, among other values.
+    """
+
+    def __init__(self, node: GraphNode, kernel: HostKernel, run_graph: RunInner) -> None:
+        self._node = node
+        self._kernel = kernel
+        self._run_graph = run_graph
+        self._kept: dict[str, Any] = {}
+        self._has_graphs = not can_end(node)
+
+    def __call__(self, values: dict[str, Value]) -> None:
+        """Add what the node makes to the values; raises GraphError, which names it."""
+        node, run_graph = self._node, _no_graph
+        if self._has_graphs:
+            run_graph = partial(self._run_graph, node, values)
+        inputs = [values[x] if x else None for x in node.inputs]
+        try:
+            results = self._kernel(NodeCall(node, inputs, run_graph, self._kept))
+        except LowtideError:
+            raise
+        except _FAULTS as error:
+            raise GraphError(f"cannot be computed: {error}", node=node.name, op=node.op) from error
+        pairs = zip(node.outputs, results, strict=False)
+        values.update([pair for pair in pairs if pair[0]])
 
 
 class EndingRun:
@@ -44,14 +59,12 @@ class EndingRun:
 
     def __init__(self, nodes: Endings) -> None:
         kernels = host_kernels()
-        self._calls: list[tuple[HostKernel, GraphNode, dict[str, Any]]] = [
-            (kernels[x.op], x, {}) for x in nodes
-        ]
+        self._nodes = [HostNode(x, kernels[x.op], _no_inner) for x in nodes]
 
     def __call__(self, values: dict[str, Value]) -> None:
         """Add what the nodes make to the values; raises GraphError, which names the node."""
-        for kernel, node, kept in self._calls:
-            run_on_host(kernel, node, values, _no_graph, kept)
+        for node in self._nodes:
+            node(values)
 
 
 def can_end(node: GraphNode) -> bool:
@@ -108,6 +121,12 @@ def _text(value: Any) -> Any:
         return value.decode()
     except UnicodeDecodeError:
         return value
+
+
+def _no_inner(
+    node: GraphNode, values: Mapping[str, Value], attribute: str, arguments: Sequence[Value]
+) -> list[Value]:
+    return _no_graph(attribute, arguments)
 
 
 def _no_graph(attribute: str, arguments: Sequence[Value]) -> list[Value]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,9 @@ from lowtide.onnx.values import Value, as_value
 
 
 def checked_feeds(
-    feeds: Mapping[str, Any], inputs: Mapping[str, ValueType], overridable: Collection[str]
+    feeds: Mapping[str, Any],
+    inputs: Mapping[str, ValueType],
+    overridable: Mapping[str, ValueType],
 ) -> dict[str, Value]:
     """Return the values that are fed, by name; `overridable` names may be fed too.
 
@@ -29,18 +31,20 @@ def checked_feeds(
     missing = [x for x in inputs if x not in feeds]
     if missing:
         raise InputError(f"Required inputs ({missing}) are missing from input feed ({list(feeds)})")
-    values = {name: _value(given, inputs.get(name)) for name, given in feeds.items()}
-    for name, expected in inputs.items():
+    values: dict[str, Value] = {}
+    for name, given in feeds.items():
+        expected = inputs[name] if name in inputs else overridable[name]
+        values[name] = _value(given, expected)
         _check(values[name], expected)
     return values
 
 
-def _value(given: Any, expected: ValueType | None) -> Value:
+def _value(given: Any, expected: ValueType) -> Value:
     """What a caller gave as a value; numbers and lists get the type that is expected."""
     if type(given) is np.ndarray and given.dtype.kind not in "US":
         return given
     is_array = isinstance(given, np.ndarray | np.generic)
-    if is_array or expected is None or expected.kind != "tensor":
+    if is_array or expected.kind != "tensor":
         return as_value(given)
     dtype = None if expected.element_type is None else DTYPES[expected.element_type]
     try:

@@ -96,13 +96,37 @@ class KnownProgram:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RepeatedRun:
-    """A program for feeds of a signature, no value of which decides about it.
-
-    There is only the one of the last run: it is the program used last, whoever else counts that.
-    """
+    """A program for feeds of a signature, no value of which decides about it."""
 
     signature: tuple[Any, ...]
     program: KnownProgram
+
+
+@final
+class RepeatedRuns:
+    """What was run before, for feeds of at most `most` signatures.
+
+    Others begin anew: so all that are here are among those used last, whoever else counts that.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._runs: dict[tuple[Any, ...], RepeatedRun] = {}
+
+    def add(self, run: RepeatedRun | None) -> None:
+        """Note a run; None stands for one that may not be repeated, but counts as others do."""
+        if run is None or len(self._runs) >= self._most:
+            self._runs.clear()
+        if run is not None:
+            self._runs[run.signature] = run
+
+    def find(self, signature: tuple[Any, ...]) -> RepeatedRun | None:
+        """Return the run on feeds of a signature, None where there was none."""
+        return self._runs.get(signature)
+
+    def clear(self) -> None:
+        """Let go of all of them."""
+        self._runs.clear()
 
 
 def signature_of(feeds: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -151,6 +175,12 @@ class KnownSteps:
             _add(self._programs, key, made, self._most)
         self._programs.move_to_end(key)
         return self._programs[key]
+
+    def touch(self, program: KnownProgram) -> None:
+        """Count a program as the one used last, if it is one of these."""
+        key = next((x for x, y in self._programs.items() if y is program), None)
+        if key is not None:
+            self._programs.move_to_end(key)
 
     def steps(self) -> list[WholeStep]:
         """Return the steps in memory."""

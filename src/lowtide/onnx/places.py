@@ -32,10 +32,13 @@ class PlannedStep:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class HostRun:
-    """The nodes that the host ran at a place, what kind each output was of, and the place then."""
+    """The nodes that the host ran at a place, and the place then.
+
+    The steps have what runs each node, its outputs, and what kind each of these was of.
+    """
 
     nodes: tuple[GraphNode, ...]
-    made: tuple[Kinds, ...]
+    steps: tuple[tuple[Callable[[dict[str, Any]], None], tuple[str, ...], Kinds], ...]
     following: Place
 
 

@@ -24,7 +24,7 @@ from lowtide.frontend.onnx.stretch import (
 )
 from lowtide.ir import Module, Shape, array_shape
 from lowtide.ir.literal import ELEMENT_TYPES, Array
-from lowtide.onnx.endings import Endings, can_end, run_on_host
+from lowtide.onnx.endings import Endings, HostNode, can_end
 from lowtide.onnx.host.registry import host_kernels, stands_in
 from lowtide.onnx.known_steps import KEPT_STEPS
 from lowtide.onnx.places import (
@@ -82,7 +82,7 @@ class GraphRunner:
         native = set(op_names(DOMAIN))
         self._on_host = {x.name for x in graph.nodes if x.op in self._host and x.op not in native}
         self._no_tensors = {x for x, y in self._constants.items() if not is_tensor(y)}
-        self._kept: dict[str, dict[str, Any]] = {}
+        self._host_nodes: dict[str, HostNode] = {}
         self.made = 0
         """How many steps were made so far."""
 
@@ -135,6 +135,16 @@ class GraphRunner:
             return None
         return tuple(sorted({*place.fixed, *place.cases}.intersection(given))), step, endings
 
+    def touch(self, names: tuple[str, ...], parameters: tuple[str, ...]) -> None:
+        """Count the step from the start of the graph that has these parameters as used last.
+
+        `names` are what was given.
+        """
+        steps = self._start[names].steps if names in self._start else {}
+        key = next((x for x, y in steps.items() if y.stretch.parameters is parameters), None)
+        if key is not None:
+            self._start[names].steps.move_to_end(key)
+
     def forget(self) -> None:
         """Let go of all that is compiled."""
         self._start.clear()
@@ -165,19 +175,19 @@ class GraphRunner:
         if known is not None and len(done) == len(known.nodes):
             return known.following
         found = self._run_ready(place, values, done)
-        made = tuple([kinds_of(x.outputs, values) for x in found])
+        steps = [(self._host_node(x), x.outputs, kinds_of(x.outputs, values)) for x in found]
         key = tuple([x.name for x in found])
         if key and key not in place.after_host:
             place.after_host[key] = place.without(frozenset(key))
         following = place.after_host[key] if key else place
-        place.host_runs[case] = HostRun(found, made, following)
+        place.host_runs[case] = HostRun(found, tuple(steps), following)
         return following
 
     def _run_again(self, known: HostRun, values: dict[str, Value]) -> tuple[GraphNode, ...]:
         """Run the nodes of an earlier run, as long as each makes what it did; return those."""
-        for number, (node, made) in enumerate(zip(known.nodes, known.made, strict=True)):
-            self._run_node(node, values)
-            if kinds_of(node.outputs, values) != made:
+        for number, (run, names, made) in enumerate(known.steps):
+            run(values)
+            if kinds_of(names, values) != made:
                 return known.nodes[: number + 1]
         return known.nodes
 
@@ -197,25 +207,25 @@ class GraphRunner:
             ):
                 continue
             if all(x in values for x in reads):
-                self._run_node(node, values)
+                self._host_node(node)(values)
                 made = [x for x in node.outputs if x in values]
                 no_tensors.update([x for x in made if not is_tensor(values[x])])
                 ran.append(node)
         return tuple(ran)
 
-    def _run_node(self, node: GraphNode, values: dict[str, Value]) -> None:
-        def run_graph(attribute: str, arguments: Sequence[Value]) -> list[Value]:
-            return self._run_inner(node, attribute, arguments, values)
-
-        kept = self._kept.setdefault(node.name, {})
-        run_on_host(self._host[node.op], node, values, run_graph, kept)
+    def _host_node(self, node: GraphNode) -> HostNode:
+        found = self._host_nodes.get(node.name)
+        if found is None:
+            found = HostNode(node, self._host[node.op], self._run_inner)
+            self._host_nodes[node.name] = found
+        return found
 
     def _run_inner(
         self,
         node: GraphNode,
+        values: Mapping[str, Value],
         attribute: str,
         arguments: Sequence[Value],
-        values: Mapping[str, Value],
     ) -> list[Value]:
         graph = node.attributes[attribute]
         key = (node.name, attribute)

@@ -25,6 +25,7 @@ from lowtide.onnx.known_steps import (
     KnownProgram,
     KnownSteps,
     RepeatedRun,
+    RepeatedRuns,
     WholeStep,
     repeated,
     signature_of,
@@ -95,10 +96,11 @@ class InferenceSession:
         self._digest = ""
         self._shown = self._interface()
         self._repeated: RepeatedRun | None = None
+        self._earlier = RepeatedRuns(own.kept)
         self._known: KnownSteps | None = None
         if self._digest:
             self._known = KnownSteps(self._digest, self._options, self._shown, own.kept)
-        self._overridable = frozenset([x.name for x in self._shown.overridable])
+        self._overridable = {x.name: x for x in self._shown.overridable}
         self._inputs = {x.name: x for x in self._shown.inputs}
         self._outputs = [x.name for x in self._shown.outputs]
         if own.compile == "behind" and self._options.memory is not None:
@@ -139,20 +141,41 @@ class InferenceSession:
     def _results(self, values: dict[str, Value]) -> list[Value]:
         program = self._known.program(values) if self._known is not None else None
         if program is not None:
-            self._repeated = repeated(values, program)
+            self._repeat(repeated(values, program))
             return program(values)
         self._repeated = None
         runner = self._loaded.runner
         made = runner.made
-        results = runner.run(values)
+        try:
+            results = runner.run(values)
+        except Exception:
+            self._repeat(None)  # Some of its programs may have been made.
+            raise
         step = self._whole_step(values)
+        self._repeat(None if step is None else repeated(values, self._ready(step, values)))
         if step is None:
             return results
-        self._repeated = repeated(values, self._ready(step, values))
         if self._known is not None and (runner.made > made or self._waits_for_native):
             self._known.keep(values, step)
         self._waits_for_native = False
         return results
+
+    def _repeat(self, run: RepeatedRun | None) -> None:
+        """Have later runs on such feeds repeat a run."""
+        self._repeated = run
+        self._earlier.add(run)
+
+    def _again(self, signature: tuple[Any, ...]) -> RepeatedRun | None:
+        """The earlier run on feeds of a signature, which becomes the one used last."""
+        run = self._earlier.find(signature)
+        if run is not None:
+            self._repeated = run
+            if self._known is not None:
+                self._known.touch(run.program)
+            if self._runner is not None:
+                names = tuple([name for name, _, _ in signature])
+                self._runner.touch(names, run.program.step.parameters)
+        return run
 
     def _whole_step(self, values: dict[str, Value]) -> WholeStep | None:
         """The program that computed the whole model for values, once it is native."""
@@ -297,6 +320,7 @@ class InferenceSession:
     def release_memory(self) -> None:
         """Give back what is compiled, and the memory kept for later runs; the next run compiles."""
         self._repeated = None
+        self._earlier.clear()
         for _, _, program in self._executables():
             program.release_memory()
         if self._known is not None:
@@ -356,8 +380,10 @@ class InferenceSession:
             kind = type(input_feed).__name__
             known = ", ".join(self._inputs)
             raise InputError(f"feed a mapping of names ({known}) to values, not {kind}")
-        last = self._repeated
-        if last is not None and last.signature == signature_of(input_feed):
+        last, signature = self._repeated, signature_of(input_feed)
+        if last is None or last.signature != signature:
+            last = self._again(signature)
+        if last is not None and len(signature) == len(input_feed):
             results = last.program(input_feed)
         else:
             values = checked_feeds(input_feed, self._inputs, self._overridable)

@@ -13,6 +13,7 @@ from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.frontend.graphs.expression import Expression
+    from lowtide.ir.shape import Shape
 
 
 class GraphError(LowtideError):
@@ -63,12 +64,17 @@ class GraphNode:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class OpGraph:
-    """Nodes in any order, the names of the values that come in, and of those that go out."""
+    """Nodes in any order, the names of the values that come in, and of those that go out.
+
+    `declared` are the types of the outputs as far as a file gives them, 0 for sizes that it leaves
+    open, and None for an output whose type or number of dimensions it does not give.
+    """
 
     name: str
     inputs: tuple[str, ...]
     nodes: tuple[GraphNode, ...]
     outputs: tuple[str, ...]
+    declared: tuple[Shape | None, ...] = ()
 
 
 def producers(nodes: Iterable[GraphNode]) -> dict[str, GraphNode]:

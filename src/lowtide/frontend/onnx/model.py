@@ -27,6 +27,7 @@ from lowtide.frontend.onnx.wire import OnnxWireError, without_long_data
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError
 from lowtide.ir.literal import Array
+from lowtide.ir.shape import Shape, array_shape
 from lowtide.records import dataclass
 
 NEWEST_OPSET: Final = 28
@@ -244,6 +245,15 @@ def _tensor_type(
     return ONNX.get(tensor.elem_type), found
 
 
+def _declared(value: ValueInfoProto) -> Shape | None:
+    """The type of an output of a graph inside of a node, None where it is no array of numbers."""
+    element_type, sizes = _tensor_type(value.name, value.type)
+    if element_type is None or sizes is None:
+        return None
+    known = [x if isinstance(x, int) else 0 for x in sizes]
+    return array_shape(element_type, tuple(known))
+
+
 class _GraphReader:
     """What all graphs of a model share while they are read."""
 
@@ -277,6 +287,7 @@ class _GraphReader:
             names_of([x.name for x in graph.input]),
             tuple(with_labels_apart(nodes)),
             names_of([x.name for x in graph.output]),
+            () if top else tuple(map(_declared, graph.output)),
         )
 
     def _node(self, node: NodeProto, name: str, depth: int) -> GraphNode:

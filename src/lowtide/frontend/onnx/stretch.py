@@ -165,13 +165,16 @@ class _Walk:
     def _need_condition(
         self, node: GraphNode, reads: Sequence[str], error: NotConstantError
     ) -> None:
-        """Ask for the value of a condition, or leave the node until it is computed."""
+        """Ask for the value of a condition, or leave the node until it is computed.
+
+        What a condition inside of a loop depends on changes from step to step.
+        """
         direct = [x for x in reads if self.values[x] is error.value and x in self.available]
-        if self.free.intersection(direct):
+        roots = direct[:1] or self._arguments_of(error.value)
+        if not roots or self.free.intersection(direct):
             self._refuse(node, error)
             return
-        roots = direct[:1] or self._arguments_of(error.value)
-        if roots and all(self._may_be_known(x) for x in roots):
+        if all(self._may_be_known(x) for x in roots):
             raise ConditionsError(roots)
         self.postponed.append(node)
 

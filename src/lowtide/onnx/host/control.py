@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from lowtide.frontend.graphs.graph import OpGraph
-from lowtide.ir.literal import Array
+from lowtide.ir.errors import LowtideError
+from lowtide.ir.literal import DTYPES, Array
 from lowtide.onnx.host.registry import NodeCall, host
 from lowtide.onnx.values import Value
 
@@ -35,13 +36,31 @@ def loop(call: NodeCall) -> Sequence[Value]:
         for stack, value in zip(stacks, results[1 + len(carried) :], strict=True):
             stack.append(value)
         step += 1
-    return [*carried, *[_stacked(call, x) for x in stacks]]
+    if step == 0 and stacks:
+        first = [np.array(0, np.int64), np.array(True), *carried]
+        return [*carried, *_empty_stacks(call, first, len(stacks))]
+    return [*carried, *map(np.stack, stacks)]
 
 
-def _stacked(call: NodeCall, values: Sequence[Array]) -> Array:
-    if not values:
-        raise call.error("it took no step, so the sizes of what it stacks are not known")
-    return np.stack(values)
+def _empty_stacks(call: NodeCall, first: Sequence[Value], count: int) -> list[Array]:
+    """Stacks of no steps: of the sizes that a first step has, by its inputs, if it can be run.
+
+    Where it cannot, as it reads the first of no rows, what the file says of the body's outputs
+    holds, with no elements along dimensions that it leaves open.
+    """
+    try:
+        parts = call.run_graph("body", first)[-count:]
+    except LowtideError as error:
+        declared = call.graph("body").declared[-count:]
+        shapes = [x for x in declared if x is not None]
+        if len(shapes) < count:
+            raise call.error(
+                f"it takes no step, so the sizes of what it stacks are those that its body "
+                f"declares, which has no types for its last {count} outputs; a step to see them "
+                f"cannot be run: {error}"
+            ) from error
+        return [np.zeros((0, *x.dimensions), DTYPES[x.element_type]) for x in shapes]
+    return [np.zeros((0, *x.shape), x.dtype) for x in map(np.asarray, parts)]
 
 
 @host("Scan")
@@ -78,10 +97,14 @@ def _scan(call: NodeCall, body: OpGraph, inputs: list[Value], count: int) -> Seq
         states = results[:state_count]
         for stack, value in zip(stacks, results[state_count:], strict=True):
             stack.append(value)
+    if stack_count and not sources[0].shape[0]:
+        rows = [np.zeros(x.shape[1:], x.dtype) for x in sources]
+        joined = _empty_stacks(call, [*states, *rows], stack_count)
+    else:
+        joined = [np.stack(x) for x in stacks]
     out_axes = call.attribute("scan_output_axes", [0] * stack_count)
     reversed_out = call.attribute("scan_output_directions", [0] * stack_count)
     found = []
-    for stack, axis, back in zip(stacks, out_axes, reversed_out, strict=True):
-        joined = _stacked(call, stack[::-1] if back else stack)
-        found.append(np.moveaxis(joined, 0, axis))
+    for entries, axis, back in zip(joined, out_axes, reversed_out, strict=True):
+        found.append(np.moveaxis(entries[::-1] if back else entries, 0, axis))
     return [*states, *found]

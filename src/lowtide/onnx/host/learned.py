@@ -96,16 +96,20 @@ def zip_map(call: NodeCall) -> Sequence[Value]:
 @host("ai.onnx.ml.OneHotEncoder")
 def one_hot_encoder(call: NodeCall) -> Sequence[Value]:
     """Give 1 for the category that each element is, 0 for others, along a new last dimension."""
-    categories = call.attribute("cats_strings", None) or call.attribute("cats_int64s")
-    place = {value: i for i, value in enumerate(categories)}
+    if "places" not in call.kept:
+        categories = call.attribute("cats_strings", None) or call.attribute("cats_int64s")
+        places = {value: i for i, value in enumerate(categories)}
+        call.kept["places"] = places, len(categories), call.attribute("zeros", 1)
+    known, count, may_lack = call.kept["places"]
     x = call.input(0)
-    found = np.zeros((x.size, len(categories)), np.float32)
-    for row, value in zip(found, x.reshape(-1).tolist(), strict=True):
-        if value in place:
-            row[place[value]] = 1
-        elif not call.attribute("zeros", 1):
-            raise call.error(f"{value!r} is none of the {len(categories)} categories")
-    return [found.reshape(*x.shape, len(categories))]
+    found = np.zeros((x.size, count), np.float32)
+    for row, value in enumerate(x.reshape(-1).tolist()):
+        place = known.get(value)
+        if place is not None:
+            found[row, place] = 1
+        elif not may_lack:
+            raise call.error(f"{value!r} is none of the {count} categories")
+    return [found.reshape(*x.shape, count)]
 
 
 @host("ai.onnx.ml.CategoryMapper")

@@ -14,11 +14,11 @@ RunGraph: TypeAlias = Callable[[str, Sequence[Value]], list[Value]]
 """Runs the graph that is the named attribute of a node on values of its inputs."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class NodeCall:
     """One run of a node: its inputs, None for those left out, and what runs graphs inside of it.
 
-    `kept` is what kernels made of the node's attributes in earlier runs, by a name.
+    `kept` is what was made of the node's attributes in earlier runs, by a name.
     """
 
     node: GraphNode
@@ -40,7 +40,10 @@ class NodeCall:
         if isinstance(value, bytes):
             return value.decode()
         if isinstance(value, list):
-            return [x.decode() if isinstance(x, bytes) else x for x in value]
+            key = f"attribute {name}"
+            if key not in self.kept:
+                self.kept[key] = [x.decode() if isinstance(x, bytes) else x for x in value]
+            return self.kept[key]
         return value
 
     def graph(self, name: str) -> OpGraph:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -60,9 +60,10 @@ def normalize(call: NodeCall) -> Sequence[Value]:
     """Give texts without stop words, in small or capital letters, or one empty text."""
     x = call.input(0)
     change = _CASES[call.attribute("case_change_action", "NONE")]
-    stops = call.attribute("stopwords", [])
     key: Callable[[str], str] = str if call.attribute("is_case_sensitive", 0) else str.lower
-    stopped = {key(word) for word in stops}
+    if "stopped" not in call.kept:
+        call.kept["stopped"] = {key(word) for word in call.attribute("stopwords", [])}
+    stopped = call.kept["stopped"]
     kept = [change(word) for word in x.reshape(-1) if key(word) not in stopped] or [""]
     return [_objects(kept, (1, len(kept)) if x.ndim == 2 else (len(kept),))]
 
@@ -75,7 +76,9 @@ def tokenize(call: NodeCall) -> Sequence[Value]:
     Raises GraphError for no pattern, and for both kinds of them.
     """
     x = call.input(0)
-    tokens = _tokens_of(call)
+    if "tokens" not in call.kept:
+        call.kept["tokens"] = _tokens_of(call)
+    tokens: Callable[[str], list[str]] = call.kept["tokens"]
     if not x.size:
         return [x]
     rows = [tokens(text) for text in x.reshape(-1)]
@@ -115,6 +118,8 @@ def _tokens_of(call: NodeCall) -> Callable[[str], list[str]]:
 
 def _between(separator: re.Pattern[str], text: str) -> list[str]:
     """The pieces of a text between what a pattern matches, groups of it left out."""
+    if not separator.groups:
+        return separator.split(text)
     ends = [(x.start(), x.end()) for x in separator.finditer(text)]
     starts = [0, *[end for _, end in ends]]
     return [text[i:j] for i, j in zip(starts, [*[x for x, _ in ends], len(text)], strict=True)]
@@ -148,22 +153,30 @@ def tf_idf(call: NodeCall) -> Sequence[Value]:
     """Give how often runs of words of a pool are in each row, weighted or not."""
     x = np.asarray(call.input(0))
     rows = x.reshape(-1, x.shape[-1]) if x.ndim else x.reshape(1, 1)
+    if "pool" not in call.kept:
+        call.kept["pool"] = _places(call)
+    places, width, by_place = call.kept["pool"]
+    lengths = call.attribute("min_gram_length"), call.attribute("max_gram_length")
+    skips = call.attribute("max_skip_count", 0)
+    result = np.zeros((len(rows), width), np.float32)
+    for number, row in enumerate(rows.tolist()):
+        for gram in _runs(row, *lengths, skips):
+            place = places.get(gram)
+            if place is not None:
+                result[number, place] += 1
+    mode = call.attribute("mode")
+    found = result if mode == "TF" else (result > 0 if mode == "IDF" else result) * by_place
+    return [found.reshape((*x.shape[:-1], width))]
+
+
+def _places(call: NodeCall) -> tuple[dict[tuple[Any, ...], int], int, Array]:
+    """The place in a row of each run of words, how many there are, and the weight of each."""
     words = call.attribute("pool_strings", None) or call.attribute("pool_int64s", [])
     places = call.attribute("ngram_indexes")
     grams = _pool(words, call.attribute("ngram_counts"))
-    weights = call.attribute("weights", None) or [1.0] * len(grams)
-    width = max(places) + 1
-    result = np.zeros((len(rows), width), np.float32)
-    numbers = {gram: number for number, gram in enumerate(grams)}
-    for row, counts in zip(rows.tolist(), result, strict=True):
-        for gram in _runs(call, row):
-            if gram in numbers:
-                counts[places[numbers[gram]]] += 1
-    by_place = np.ones(width, np.float32)
-    by_place[places] = weights
-    modes = {"TF": result, "IDF": (result > 0) * by_place, "TFIDF": result * by_place}
-    found = np.asarray(modes[call.attribute("mode")], np.float32)
-    return [found.reshape((*x.shape[:-1], width))]
+    by_place = np.ones(max(places) + 1, np.float32)
+    by_place[places] = call.attribute("weights", None) or [1.0] * len(grams)
+    return {gram: places[i] for i, gram in enumerate(grams)}, len(by_place), by_place
 
 
 def _pool(words: Sequence[Any], starts: Sequence[int]) -> list[tuple[Any, ...]]:
@@ -175,12 +188,9 @@ def _pool(words: Sequence[Any], starts: Sequence[int]) -> list[tuple[Any, ...]]:
     return found
 
 
-def _runs(call: NodeCall, row: Sequence[Any]) -> list[tuple[Any, ...]]:
-    shortest, longest = call.attribute("min_gram_length"), call.attribute("max_gram_length")
-    skips = call.attribute("max_skip_count", 0)
-    found: list[tuple[Any, ...]] = []
+def _runs(row: Sequence[Any], shortest: int, longest: int, skips: int) -> Iterator[tuple[Any, ...]]:
+    """The runs of words in a row; words of one may lie up to so many skips apart, evenly."""
     for length in range(shortest, longest + 1):
         for step in range(1, 2 if length == 1 else skips + 2):
-            reach = (length - 1) * step + 1
-            found += [tuple(row[i : i + reach : step]) for i in range(len(row) - reach + 1)]
-    return found
+            # The last of a run is the first to come to the row's end.
+            yield from zip(*[row[i * step :] for i in range(length)], strict=False)

@@ -72,7 +72,7 @@ def concat(call: NodeCall) -> Sequence[Value]:
 @host("Gather", text_only=True)
 def gather(call: NodeCall) -> Sequence[Value]:
     """Give the slices at positions, which may be counted from the end."""
-    return [np.take(_data(call), call.input(1), call.attribute("axis", 0))]
+    return [_data(call).take(call.input(1), call.attribute("axis", 0))]
 
 
 @host("Slice", text_only=True)
