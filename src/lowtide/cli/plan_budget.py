@@ -8,6 +8,7 @@ from lowtide.cli.plan_request import PlanRequest, effort_named
 from lowtide.records import dataclass
 
 if TYPE_CHECKING:
+    from lowtide.cli.arguments import Budget
     from lowtide.cli.plan_graph import SolvedGraph
     from lowtide.remat.budget import BudgetPlan, Budgets
     from lowtide.report.drawing import Paint
@@ -26,7 +27,7 @@ _ONCE: Final = frozenset(
 class BudgetRequest:
     """The options of `lowtide plan` about recomputation."""
 
-    budget: int | None = None
+    budget: Budget | None = None
     method: str | None = None
     pareto: bool = False
 
@@ -34,6 +35,11 @@ class BudgetRequest:
     def is_wanted(self) -> bool:
         """Whether any of them is given."""
         return self != BudgetRequest()
+
+    def bytes_of(self, solved: SolvedGraph) -> int:
+        """The budget in bytes; a share is one of the peak of the order without a budget."""
+        budget = self.budget or 0
+        return budget if isinstance(budget, int) else budget.of(solved.found.peak_bytes)
 
     def check(self) -> None:
         """Raise UsageError for options that do not fit, and for an unknown method."""
@@ -69,7 +75,7 @@ def plan_budget(path: str, request: PlanRequest, wanted: BudgetRequest) -> None:
             budgets = _budgets(solved, request, deadline)
             plan = None
             if wanted.budget is not None:
-                plan = budgets.plan(wanted.budget, wanted.method or METHODS[0])
+                plan = budgets.plan(wanted.bytes_of(solved), wanted.method or METHODS[0])
             document = _document(solved, plan, budgets if wanted.pareto else None)
             document["caveats"] = [*deadline.remarks(), CAVEAT]
 
