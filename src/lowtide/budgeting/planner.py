@@ -33,6 +33,7 @@ from lowtide.compiler import plan as plan_module
 from lowtide.cost.machine import HostLink
 from lowtide.ir import Module
 from lowtide.ir.sizes import Budget, MemoryShare
+from lowtide.search.deadline import Deadline
 
 _MARGIN: Final = 1.25
 """Where graphs are exact, no arena is smaller than what they say by more than this factor: copies
@@ -67,6 +68,11 @@ class Family:
         self._progress = progress
         self._planned: OrderedDict[int, PlannedPoint] = OrderedDict()
         self._arenas: dict[int, int] = {}
+        self._plan_seconds = 0.0
+        """What making a plan has taken at most, of CPU."""
+        self._at_hand: set[int] = set()
+        """Budgets for which a first plan was made: more are made for them only in time."""
+        self._asked = 0
 
     @cached_property
     def graphs(self) -> BudgetGraphs:
@@ -79,7 +85,16 @@ class Family:
     def choices(self) -> tuple[SequenceChoice, ...]:
         """What there is to choose from beside the plain plan, cheapest first."""
         effort = self._options.search.effort
-        return choices(self.graphs, effort, self._deadline, self._progress)
+        return choices(self.graphs, effort, self._search_end(self._asked), self._progress)
+
+    def _search_end(self, budget: int) -> Deadline:
+        """When a search has to end: where a plan is at hand, in time to make one of its outcome."""
+        less = self._plan_seconds if budget in self._at_hand else 0.0
+        return self._deadline.part(less=less)
+
+    def _is_too_late(self, budget: int) -> bool:
+        """Whether a plan for a budget is at hand, and another one would come too late."""
+        return budget in self._at_hand and not self._deadline.leaves(self._plan_seconds)
 
     def quick(self, budget: int) -> PlannedPoint | None:
         """Return a plan that fits a budget, the first that is found; None where a few tries fail.
@@ -89,6 +104,8 @@ class Family:
         found = None
         with self._deadline.until_interrupted():
             found = next(self._quick_plans(budget), None)
+        if found is not None:
+            self._at_hand.add(budget)
         return found
 
     def _quick_plans(self, budget: int) -> Iterator[PlannedPoint]:
@@ -114,6 +131,7 @@ class Family:
         if self.plain.arena_bytes <= budget:
             yield self.plain
             return
+        self._asked = budget
         if self._deadline.is_timed:
             self._expect(budget)
         exact = self.graphs.is_exact
@@ -123,6 +141,8 @@ class Family:
             is_last = self._deadline.passed and number not in self._arenas
             if is_last and choice.nbytes > budget:
                 continue
+            if number not in self._arenas and self._is_too_late(budget):
+                return
             found = None
             with self._deadline.until_interrupted():
                 found = self.planned(number) if self.arena_bytes(number) <= budget else None
@@ -145,8 +165,11 @@ class Family:
     def _link_plans(self, budget: int, link: HostLink) -> Iterator[PlannedPoint]:
         """Yield plans within a budget, cheapest first; arenas may be larger than graphs say."""
         for room in (budget, int(budget * _QUICK_STEPS[1])):
-            found = offload_choices(self.graphs, room, link, self._deadline, self._progress)
+            end = self._search_end(budget)
+            found = offload_choices(self.graphs, room, link, end, self._progress)
             for choice in found[:_QUICK_TRIES]:
+                if self._is_too_late(budget):
+                    return
                 planned = self._plan_of(choice)
                 if planned.arena_bytes <= budget:
                     yield planned
@@ -178,7 +201,7 @@ class Family:
         fitting = (i for i, choice in enumerate(self.choices) if choice.nbytes <= budget)
         with self._deadline.until_interrupted():
             likely = next(fitting, None)
-            if likely is not None:
+            if likely is not None and not self._is_too_late(budget):
                 self.arena_bytes(likely)
 
     def arena_bytes(self, number: int) -> int:
@@ -202,8 +225,10 @@ class Family:
 
     def _plan_of(self, choice: SequenceChoice) -> PlannedPoint:
         self._progress(f"planning for {choice.nbytes:,} bytes")
+        begin = process_time()
         module = with_sequences(self.graphs.module, self.graphs.flows, choice.sequences)
         plan = plan_module(module, self._options.at_stage("input"))
+        self._plan_seconds = max(self._plan_seconds, process_time() - begin)
         extra = self.plain.extra_seconds + choice.extra_seconds
         return PlannedPoint(plan, extra, self.plain.variant, choice.has_transfers)
 
@@ -279,21 +304,22 @@ class BudgetPlanner:
         if self.own.plain.arena_bytes <= budget:
             return Fit(budget, self.own.plain, None, None)
         quick = self._told(self.own.quick(budget)) if self.deadline.is_timed else None
+        bound = self.bound(budget)  # Before the search, which takes all the time that there is.
         if quick is not None and self.deadline.passed:
-            return Fit(budget, quick, None, self.bound(budget), was_late=True)
+            return Fit(budget, quick, None, bound, was_late=True)
         best = self._own_fit(budget)
         for family in self.variants:
             if best is None or family.plain.extra_seconds < best.extra_seconds:
                 found = self._first_fit(family, budget)
                 if found is not None and (best is None or found.extra_seconds < best.extra_seconds):
                     best = found
-        if quick is not None and self.deadline.passed:
+        if quick is not None and (best is None or self.deadline.passed):
             best = min(quick, best or quick, key=lambda x: x.extra_seconds)
         least = self.least if best is None else None
         if least is not None and least.arena_bytes <= budget:
             best, least = least, None
-        was_late = self.deadline.passed
-        return Fit(budget, best, least, self.bound(budget), was_late)
+        was_late = self.deadline.passed or (best is not None and best is quick)
+        return Fit(budget, best, least, bound, was_late)
 
     def by_xla(self, budget: Budget) -> Fit:
         """Return what XLA's algorithm makes of the entry for a budget: a baseline."""

@@ -72,7 +72,7 @@ def plan_budget(path: str, request: PlanRequest, wanted: BudgetRequest) -> None:
     with ending_at(request.deadline) as deadline:
         solved = solve(file, request, deadline)
         with deadline.held():
-            budgets = _budgets(solved, request, deadline)
+            budgets = _budgets(solved, request, deadline, wanted)
             plan = None
             if wanted.budget is not None:
                 plan = budgets.plan(wanted.bytes_of(solved), wanted.method or METHODS[0])
@@ -98,7 +98,9 @@ def plan_budget(path: str, request: PlanRequest, wanted: BudgetRequest) -> None:
         raise OverBudgetError(f"{solved.file.name}: {_refusal(solved, plan)}")
 
 
-def _budgets(solved: SolvedGraph, request: PlanRequest, deadline: Deadline) -> Budgets:
+def _budgets(
+    solved: SolvedGraph, request: PlanRequest, deadline: Deadline, wanted: BudgetRequest
+) -> Budgets:
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.progress import progress
     from lowtide.remat.budget import Budgets
@@ -112,6 +114,8 @@ def _budgets(solved: SolvedGraph, request: PlanRequest, deadline: Deadline) -> B
     except ValueError as error:
         raise UsageError(f"{solved.file.name}: {error}") from None
     with progress(f"recomputation in {solved.file.name}"), deadline.until_interrupted():
+        if wanted.budget is not None:
+            made.prove(wanted.bytes_of(solved))
         _ = made.frontier
     return made
 
