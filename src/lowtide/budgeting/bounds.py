@@ -46,7 +46,7 @@ class ModuleBound:
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """What a graph needs at least, and the search that proves it, None where its steps do."""
+    """The bytes that a graph needs, and the search that proves it; None where its steps do."""
 
     tables: RematTables
     search: BoundSearch | None
@@ -138,7 +138,7 @@ class ModuleBounds:
 
     @cached_property
     def _needs(self) -> list[_Need]:
-        """What graphs need where callees need what no run can make again, from these up.
+        """The needs of graphs where callees need what no run can make again, from these up.
 
         Values of an entry beside a link can be made again by a copy, so its steps alone count.
         """

@@ -1,4 +1,4 @@
-"""What a module needs within a budget: a plan, its extra time, and what is proved about both."""
+"""The outcome of a budget: a plan, its extra time, and the bound that is proved for both."""
 
 from __future__ import annotations
 

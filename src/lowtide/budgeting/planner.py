@@ -88,7 +88,7 @@ class Family:
         return choices(self.graphs, effort, self._search_end(self._asked), self._progress)
 
     def _search_end(self, budget: int) -> Deadline:
-        """When a search has to end: where a plan is at hand, in time to make one of its outcome."""
+        """The end of a search: where a plan is at hand, in time to make one of its outcome."""
         less = self._plan_seconds if budget in self._at_hand else 0.0
         return self._deadline.part(less=less)
 
