@@ -19,7 +19,8 @@ from math import exp, log
 from pathlib import Path
 from time import process_time
 
-from lowtide.budgeting.planner import BudgetPlanner, Fit
+from lowtide.budgeting.fits import Fit
+from lowtide.budgeting.planner import BudgetPlanner
 from lowtide.compiler import PlanOptions, plan
 from lowtide.frontend.files import read
 from lowtide.search.deadline import Deadline

@@ -21,7 +21,8 @@ from pathlib import Path
 from statistics import geometric_mean
 from time import process_time
 
-from lowtide.budgeting.planner import BudgetPlanner, Fit
+from lowtide.budgeting.fits import Fit
+from lowtide.budgeting.planner import BudgetPlanner
 from lowtide.compiler import PlanOptions, plan
 from lowtide.cost.machine import HostLink
 from lowtide.frontend.files import read

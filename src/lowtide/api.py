@@ -56,12 +56,13 @@ def compile(
 ) -> Executable | DeviceExecutable | DevicesExecutable:
     """Return a module, given itself or as the path of any MODULE file, as native code.
 
-    `memory`, in bytes or as text like "512MiB", is the most that one call may need beyond its
-    arguments: parts of the module run again to fit. Plans for that are sought for a minute, or
-    until the `deadline` of the options; `progress` is told in words what is tried and found.
-    `given` are fields of `Options`, and take the place of what `options` has. One with shardings
-    is partitioned: the program takes whole arrays, and runs on devices that are threads. With a
-    `target` of `ir/gpu_names.py` the program is one of that device, or of one that is emulated.
+    `memory`, in bytes or as text like "512MiB" or "80%" (of what it needs without), is the most
+    that one call may need beyond its arguments: parts of the module run again to fit. Plans for
+    that are sought for a minute, or until the `deadline` of the options; `progress` is told in
+    words what is tried and found. `given` are fields of `Options`, and take the place of what
+    `options` has. One with shardings is partitioned: the program takes whole arrays, and runs on
+    devices that are threads. With a `target` of `ir/gpu_names.py` the program is one of that
+    device, or of one that is emulated.
 
     Raises InputError for a file that cannot be read, InvalidModuleError for a module that breaks
     the rules of HLO, UnsupportedOpError for an operation without native code (`evaluate` runs it),
@@ -147,8 +148,8 @@ def explain(
     its static and donated arguments.
 
     A keyword that names an option of `Options` and no parameter of the function is that option:
-    with `memory`, in bytes or as text like "512MiB", the report is on the plan within that budget,
-    as it is of what `jit` or `Options` limit so. `options` has the others.
+    with `memory`, in bytes or as text like "512MiB" or "80%", the report is on the plan within that
+    budget, as it is of what `jit` or `Options` limit so. `options` has the others.
 
     Of a `jax.stages.Compiled` it is the report on what XLA planned, with causes and remedies. These
     are compiled to see what they do: from `lowered`, the `jax.stages.Lowered` that it was made
@@ -354,6 +355,7 @@ def _explain_divisions(
     keywords: dict[str, Any],
     mesh: SearchMesh,
 ) -> ShardingReport:
+    from lowtide.ir.sizes import bytes_of
     from lowtide.search.interrupts import ending_call_at
     from lowtide.sharding_search.search import search_shardings
 
@@ -367,8 +369,9 @@ def _explain_divisions(
         raise TypeError(f"expected a path, a Module or a function, found {type(source).__name__}")
     verify(module)
     chosen = options or Options()
+    memory = None if chosen.memory is None else bytes_of(str(chosen.memory))
     with ending_call_at(chosen.deadline) as deadline:
-        return search_shardings(module, mesh, chosen.memory, deadline=deadline)
+        return search_shardings(module, mesh, memory, deadline=deadline)
 
 
 def _explain_changes(

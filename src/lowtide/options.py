@@ -9,7 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from math import inf
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+if TYPE_CHECKING:
+    from lowtide.ir.sizes import Budget
 
 DEFAULT_STAGE: Final = "scheduled"
 """How far modules are taken by default: to the program as it will run."""
@@ -60,20 +63,21 @@ class Options:
     The rest is about native code. `threads` is how many run a program, 0 for one per core that this
     process may use; results do not depend on it. `memory` is the most bytes that a call may need
     beyond its arguments (temporaries, outputs that overwrite no argument, scratch), given as a
-    number or as text like "512MiB" and kept as a number, None for any number: parts of the program
-    run again to fit, or it is an error. `target` is "native" ("cpu") for this processor, "avx2"
-    ("cpu:avx2") for the same with fewer features, or a graphics processor (`ir/gpu_names.py`), for
-    which only `lowtide.compile` makes programs. `cache` says whether compiled programs
-    are kept for later processes, in the folder that LOWTIDE_CACHE names or else in the user's cache
-    folder; `huge_pages` whether the system may use large pages for arenas. With `autotune` some
-    ways to run the kernels that take most time are measured on this machine, for a few seconds, and
-    what was found is kept in that folder. Then equal options may give programs that differ in
-    speed, in scratch and in the last bits. With `check` "first" or "always" the first or each call
-    is also run step by step beside the evaluator, and one that differs raises WrongResultError.
-    With `isolate` LLVM makes the code of a program in a process of its own: should it end that, the
-    caller gets CompilerEndedError and goes on. Programs of this processor keep denormals, numbers
-    so near to 0 that many processors take some hundred cycles for each instruction that meets one,
-    or with `denormals` "zero" take them for 0, as XLA:CPU's do.
+    number or as text like "512MiB" and kept as a number, None for any number; "80%" is a share of
+    what the plan without a budget needs. Parts of the program run again to fit, or it is an error.
+    `target` is "native" ("cpu") for this processor, "avx2" ("cpu:avx2") for the same with fewer
+    features, or a graphics processor (`ir/gpu_names.py`), for which only `lowtide.compile` makes
+    programs. `cache` says whether compiled programs are kept for later processes, in the folder
+    that LOWTIDE_CACHE names or else in the user's cache folder; `huge_pages` whether the system may
+    use large pages for arenas. With `autotune` some ways to run the kernels that take most time are
+    measured on this machine, for a few seconds, and what was found is kept in that folder. Then
+    equal options may give programs that differ in speed, in scratch and in the last bits. With
+    `check` "first" or "always" the first or each call is also run step by step beside the
+    evaluator, and one that differs raises WrongResultError. With `isolate` LLVM makes the code of a
+    program in a process of its own: should it end that, the caller gets CompilerEndedError and goes
+    on. Programs of this processor keep denormals, numbers so near to 0 that many processors take
+    some hundred cycles for each instruction that meets one, or with `denormals` "zero" take them
+    for 0, as XLA:CPU's do.
 
     Raises ValueError for a number below 0, a part that is not finite, and an unknown target, check
     or treatment of denormals; SizeError, which is one too, for a memory that is no size.
@@ -82,7 +86,7 @@ class Options:
     stage: str = DEFAULT_STAGE
     effort: str = "default"
     threads: int = 0
-    memory: int | None = None
+    memory: Budget | None = None
     target: str = "native"
     cache: bool = True
     huge_pages: bool = True
@@ -99,9 +103,9 @@ class Options:
             meaning = f"0 for one per core, or how many, at most {MOST_THREADS:,}"
             raise ValueError(f"threads is {meaning}; found {self.threads}")
         if self.memory is not None:
-            from lowtide.ir.sizes import bytes_of  # Commands that need no size load nothing.
+            from lowtide.ir.sizes import budget_of  # Commands that need no size load nothing.
 
-            object.__setattr__(self, "memory", bytes_of(self.memory))
+            object.__setattr__(self, "memory", budget_of(self.memory))
         if self.deadline is not None and not 0 <= self.deadline < inf:
             raise ValueError(f"deadline is seconds from 0 on, or None; found {self.deadline}")
         if not 0 <= self.memory_priority < inf:

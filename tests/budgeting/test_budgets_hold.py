@@ -9,8 +9,9 @@ from tests.budgeting.test_planner import FAST, planner_of
 from lowtide import compiler
 from lowtide.budgeting import planner as planning
 from lowtide.budgeting.bounds import ModuleBounds
+from lowtide.budgeting.fits import PlannedPoint
 from lowtide.budgeting.graphs import budget_graphs
-from lowtide.budgeting.planner import Family, PlannedPoint
+from lowtide.budgeting.planner import Family
 from lowtide.budgeting.points import plain_seconds
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.search.effort import Effort

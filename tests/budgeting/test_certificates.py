@@ -91,6 +91,65 @@ def test_what_the_body_of_a_loop_costs_counts_as_often_as_it_runs() -> None:
     assert bounds[1] == 100 * bounds[0] > 0
 
 
+BESIDE_AN_ARGUMENT = """HloModule m, is_scheduled=true, input_output_alias={ {0}: (1, {}) }
+
+body {
+  state = (s32[], f32[64,64], f32[64,64]) parameter(0)
+  i = s32[] get-tuple-element(state), index=0
+  x = f32[64,64] get-tuple-element(state), index=1
+  y = f32[64,64] get-tuple-element(state), index=2
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  xx = f32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  yy = f32[64,64] dot(y, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT out = (s32[], f32[64,64], f32[64,64]) tuple(next, xx, yy)
+}
+
+condition {
+  state = (s32[], f32[64,64], f32[64,64]) parameter(0)
+  i = s32[] get-tuple-element(state), index=0
+  most = s32[] constant(4)
+  ROOT less = pred[] compare(i, most), direction=LT
+}
+
+ENTRY main {
+  a = f32[64,64] parameter(0)
+  q = f32[512,64] parameter(1)
+  zero = s32[] constant(0)
+  b = f32[64,64] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  c = f32[64,64] dot(b, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  begin = (s32[], f32[64,64], f32[64,64]) tuple(zero, b, c)
+  loop = (s32[], f32[64,64], f32[64,64]) while(begin), condition=condition, body=body
+  r = f32[64,64] get-tuple-element(loop), index=1
+  s = f32[64,64] get-tuple-element(loop), index=2
+  rs = f32[1,64] slice(r), slice={[0:1], [0:64]}
+  ss = f32[1,64] slice(s), slice={[0:1], [0:64]}
+  t = f32[1,64] add(rs, ss)
+  u = f32[512,64] dynamic-update-slice(q, t, zero, zero)
+  ROOT v = (f32[512,64]) tuple(u)
+
+}
+"""
+"""The body makes a value beside its state, while the caller holds `q` for later: 3 of 16 KiB."""
+
+
+def test_what_a_body_holds_counts_beside_what_its_caller_holds() -> None:
+    """No step of the caller reads `q` and runs the loop: both together are seen by cuts only."""
+    planner = default_planner_of(parse_hlo(BESIDE_AN_ARGUMENT))
+    least = 3 * 16384 + 4
+    assert planner.bounds.least_bytes == least
+    assert not planner.bounds.at(least).is_infeasible
+    fit = planner.within(least - 1)
+    assert fit.point is None and fit.bound is not None and fit.bound.is_infeasible
+    assert fit.bound.binding is not None and fit.bound.binding.name == "loop"
+    assert fit.document()["infeasible_proved"]
+    for budget, bound in ((least - 1, NONE), (least, 0)):
+        document, made = certified(planner, budget)
+        verdict = answer(document)
+        assert (verdict.answer != REJECTED, verdict.bound) == (True, bound)
+        assert differences_within(document, planner.own.graphs, made) == []
+
+
 def test_random_modules_with_loops_calls_and_conditionals() -> None:
     """Of calls only the results are certified; no plan fits exactly where the bound says so."""
     kinds = set()

@@ -142,7 +142,7 @@ def test_while_a_budget_is_searched(lowtide, step, press, place, asked):
 
 
 def test_while_a_budget_is_searched_pressed_again(lowtide, step, press):
-    press("lowtide.budgeting.planner.with_sequences")
+    press("lowtide.budgeting.bounds.tables_of")
     press("lowtide.budgeting.bounds.footprints")
     assert lowtide("plan", step, "--budget", "1B", "--json") == ExitCode.INTERRUPTED
     assert lowtide.out == "" and says_where(lowtide.err)

@@ -93,6 +93,8 @@ def test_a_budget_is_kept_by_running_nodes_again(lowtide, tmp_path):
     assert document["budget"]["extra_seconds"] == 1.0
     assert 0.999 <= document["budget"]["extra_seconds_bound"] <= 1.0
     assert [x["bytes"] for x in document["pareto"]["points"]] == [90, 80]
+    assert lowtide("plan", path, "--budget", "89%", "--json") == ExitCode.DONE
+    assert json.loads(lowtide.out)["budget"]["bytes"] == 80
     assert lowtide("plan", path, "--budget", "79B") == ExitCode.OVER_BUDGET
     assert "which is proved: n2 takes 80 bytes" in lowtide.err
     options = ("--budget", "0B", "-o", tmp_path / "none.certificate.json")

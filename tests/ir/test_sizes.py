@@ -5,7 +5,7 @@ import pytest
 
 from lowtide import Options, compile, jit, parse_hlo
 from lowtide.cli.arguments import size_in_bytes
-from lowtide.ir.sizes import SizeError, bytes_of
+from lowtide.ir.sizes import MemoryShare, SizeError, budget_of, bytes_of
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,53 @@ def test_every_way_to_give_a_budget_says_the_same(size):
         Options(memory=size)
     with pytest.raises(SizeError, match="found"):
         jit(lambda x: x, memory=size)
+
+
+@pytest.mark.parametrize(
+    ("text", "nbytes", "shown"),
+    [
+        ("80%", 800, "80%"),
+        (" 80% ", 800, "80%"),
+        ("080.00%", 800, "80%"),
+        ("62.55%", 625, "62.55%"),
+        ("0.05%", 0, "0.05%"),
+        ("100%", 1000, "100%"),
+        ("100.0%", 1000, "100%"),
+    ],
+)
+def test_shares(text, nbytes, shown):
+    share = budget_of(text)
+    assert isinstance(share, MemoryShare)
+    assert (share.of(1000), str(share)) == (nbytes, shown)
+    assert budget_of(shown) == share == budget_of(share)
+    assert Options(memory=text) == Options(memory=share)
+
+
+def test_a_share_is_exact_of_any_size():
+    assert budget_of("99.999999999999999999%").of(10**18) == 10**18 - 1
+    assert budget_of("100%").of((1 << 62) - 1) == (1 << 62) - 1
+
+
+@pytest.mark.parametrize("text", ["0%", "0.000%", "100.1%", "120%", "1" * 40 + "%"])
+def test_a_share_is_a_part_of_the_whole(text):
+    with pytest.raises(SizeError, match=r"above 0% and at most 100% .*such as 80%, found"):
+        budget_of(text)
+
+
+@pytest.mark.parametrize("text", ["%", "-5%", "80%%", "1e1%", "80MiB%", "nan%", "8 0%", "80 %"])
+def test_what_is_no_share(text):
+    with pytest.raises(SizeError, match=r"a share such as 80%, or a size such as 512MiB, .*found"):
+        budget_of(text)
+
+
+def test_a_share_without_its_space_is_offered():
+    with pytest.raises(SizeError, match="found '80 %'; write '80%'"):
+        Options(memory="80 %")
+
+
+def test_where_a_size_alone_is_meant_a_share_is_none():
+    with pytest.raises(SizeError, match=r"a size such as 512MiB, 1\.5GB or 123, found '80%'"):
+        bytes_of("80%")
 
 
 @pytest.mark.parametrize("size", [1 << 20, np.int64(1 << 20), "1MiB", " 1 MiB ", "1048576"])

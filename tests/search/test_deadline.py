@@ -70,3 +70,48 @@ def test_a_guard_ends_what_hangs_and_is_no_time_that_a_caller_set() -> None:
     given = Deadline(1e6)
     given.guard(-1.0)
     assert not given.passed and given.is_timed
+
+
+def test_a_part_comes_before_the_whole(monkeypatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("lowtide.search.deadline.monotonic", lambda: now[0])
+    whole = Deadline(40)
+    now[0] += 8
+    part, early = whole.part(0.25), whole.part(less=6)
+    assert part.is_timed and not part.passed and part.leaves(7) and not part.leaves(9)
+    now[0] += 8
+    assert part.passed and not early.passed and not whole.passed
+    now[0] += 18
+    assert early.passed and not whole.passed
+    now[0] += 6
+    assert whole.passed and whole.part().passed
+
+
+def test_what_a_part_ended_may_be_another_time_something_else(monkeypatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("lowtide.search.deadline.monotonic", lambda: now[0])
+    whole = Deadline(40)
+    part = whole.part(0.5)
+    now[0] += 30
+    assert not whole.remarks()
+    assert part.passed and not whole.passed and len(whole.remarks()) == 1
+
+
+def test_a_part_of_no_time_ends_by_the_interrupt_of_the_whole() -> None:
+    whole = Deadline()
+    part = whole.part(0.5)
+    assert not part.is_timed and not part.passed
+    with part.held():
+        whole.interrupt()
+    assert part.passed and part.was_interrupted
+    with pytest.raises(KeyboardInterrupt):
+        whole.interrupt()
+
+
+def test_a_part_counts_the_time_of_the_processor_that_the_whole_has(monkeypatch) -> None:
+    now = [1.0]
+    monkeypatch.setattr("lowtide.search.deadline.process_time", lambda: now[0])
+    whole = Deadline.of_cpu_seconds(8)
+    part = whole.part(0.25)
+    now[0] += 2
+    assert part.passed and not whole.passed

@@ -31,6 +31,7 @@ from lowtide.transforms.layout.plain_memory import to_plain_memory
 
 if TYPE_CHECKING:
     from lowtide.budgeting.planner import BudgetPlanner
+    from lowtide.ir.sizes import Budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +53,14 @@ def build(
     module: Module,
     backend: Backend[ProgramT],
     options: PlanOptions = DEFAULT_PLAN,
-    memory: int | None = None,
+    memory: Budget | None = None,
     progress: Progress | None = None,
     tell: Tell | None = None,
 ) -> Build[ProgramT]:
     """Return the program of a module, which is not changed.
 
-    The arena takes at most `memory` bytes, for which some instructions run again if need be; None
-    is any number of them. `options.target` is the record of the backend, whatever it was. The
+    The arena takes at most `memory`, for which some instructions run again if need be; None is any
+    number of bytes. `options.target` is the record of the backend, whatever it was. The
     deadline of the options is one for all plans. `tell` gets the plans that are tried and found for
     a limited memory. Raises UnsupportedOpError for an operation that
     the target does not have, OverMemoryError where no plan is known to fit the memory, and what
@@ -68,14 +69,14 @@ def build(
     kernels = backend.kernels()
     module = _prepared(module, kernels)
     options = replace(options.begun(), target=_record(backend))
-    kernels, made = _planned(module, options, kernels, backend, memory)
-    if memory is None:
+    kernels, made, within = _planned(module, options, kernels, backend, memory)
+    if within is None:
         return Build(kernels.program(made, progress), made)
     from lowtide.budgeting.planner import BudgetPlanner  # Programs without a budget load nothing.
 
     start = perf_counter()
     with_scratch = replace(options, scratch_bytes=kernels.scratch_bytes)
-    made, budget, base = _within(BudgetPlanner(module, made, with_scratch, progress=tell), memory)
+    made, budget, base = _within(BudgetPlanner(module, made, with_scratch, progress=tell), within)
     searched = perf_counter() - start
     return Build(kernels.program(made, progress), made, budget, base, searched)
 
@@ -108,14 +109,22 @@ def _planned(
     options: PlanOptions,
     kernels: KernelSet[ProgramT],
     backend: Backend[ProgramT],
-    memory: int | None,
-) -> tuple[KernelSet[ProgramT], ModulePlan]:
-    """The plan with the scratch of kernels, and these: measured ones where they fit the memory."""
+    memory: Budget | None,
+) -> tuple[KernelSet[ProgramT], ModulePlan, int | None]:
+    """The plan with the scratch of kernels, and these: measured ones where they fit the memory.
+
+    Then the memory in bytes; a share is one of the plan with kernels that were not measured.
+    """
+    usual, within = None, memory
+    if within is not None and not isinstance(within, int):
+        usual = plan(module, replace(options, scratch_bytes=kernels.scratch_bytes))
+        within = within.of(usual.report.ladder.arena_bytes)
     for tuned in backend.tuned_kernels():
         made = plan(module, replace(options, scratch_bytes=tuned.scratch_bytes))
-        if memory is None or made.report.ladder.arena_bytes <= memory:
-            return tuned, made
-    return kernels, plan(module, replace(options, scratch_bytes=kernels.scratch_bytes))
+        if within is None or made.report.ladder.arena_bytes <= within:
+            return tuned, made, within
+    usual = usual or plan(module, replace(options, scratch_bytes=kernels.scratch_bytes))
+    return kernels, usual, within
 
 
 def _within(

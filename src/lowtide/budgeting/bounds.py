@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
+from typing import Final
+
+import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.budgeting.graphs import BudgetGraphs
@@ -41,6 +44,27 @@ class ModuleBound:
         return math.isinf(self.extra_seconds)
 
 
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """The bytes that a graph needs, and the search that proves it; None where its steps do."""
+
+    tables: RematTables
+    search: BoundSearch | None
+    nbytes: int
+
+    @property
+    def node(self) -> int | None:
+        """The node in whose step that is; None where it is what lives to the end."""
+        if self.search is not None and self.nbytes > self.search.bytes_of_steps:
+            return self.search.at(0).node
+        least = footprints(self.tables)
+        return int(least.argmax()) if least.max(initial=0) >= self.nbytes > 0 else None
+
+
+_MOST_TIME: Final = 0.25
+"""The part of the time before a deadline that may be spent on the bound for one budget."""
+
+
 class ModuleBounds:
     """Bounds of one module for many budgets.
 
@@ -60,7 +84,9 @@ class ModuleBounds:
     ) -> None:
         self._graphs = graphs
         self._effort = effort
-        self._deadline = deadline
+        self._deadline = deadline or Deadline()
+        self._end = self._deadline.part(_MOST_TIME)
+        """When what is being proved has to be."""
         self._link = link
         self._least: list[int] = []
         self._tables: list[RematTables] = []
@@ -73,7 +99,7 @@ class ModuleBounds:
     @cached_property
     def least_bytes(self) -> int:
         """No recomputation needs fewer bytes than this."""
-        return self._tightest[0]
+        return max(self._tightest[0], self._by_needs)
 
     @cached_property
     def _tightest(self) -> tuple[int, int | None]:
@@ -87,10 +113,19 @@ class ModuleBounds:
             beside_link = self._link is not None and graph is self._graphs.entry
             if beside_link or not graph.count or not self._could_bind(number, cap):
                 continue
+            if self._is_left_out(number):
+                break
             lacking = self._search(number).least_bytes - cap
             if lacking > 0:
                 least, tightest = least + lacking, number
         return least, tightest
+
+    @cached_property
+    def _by_needs(self) -> int:
+        """Bytes that the entry holds, with what its callees need beside that."""
+        if self._graphs.has_calls:
+            return 0
+        return max(0, self._needs[-1].nbytes - self._graphs.entry.state_bytes)
 
     @property
     def _bytes_of_steps(self) -> int:
@@ -101,8 +136,31 @@ class ModuleBounds:
             return max(0, int(memory.buffer_bytes[memory.live_out].sum()) - state)
         return max(0, self._least[-1] - state)
 
+    @cached_property
+    def _needs(self) -> list[_Need]:
+        """The needs of graphs where callees need what no run can make again, from these up.
+
+        Values of an entry beside a link can be made again by a copy, so its steps alone count.
+        """
+        found: list[_Need] = []
+        for number, graph in enumerate(self._graphs.graphs):
+            memory = graph.holding([x.nbytes for x in found], self._graphs.totals)
+            tables = self._tables[number]
+            is_same = np.array_equal(memory.inner_bytes, tables.graph.inner_bytes)
+            tables = tables if is_same else tables_of(memory, graph.once)
+            is_entry = graph is self._graphs.entry
+            needed, search = _least(memory, tables, is_entry=is_entry), None
+            highest = int(step_bytes(tables, graph.order).max(initial=0))
+            beside_link = is_entry and self._link is not None
+            if highest > needed and not beside_link and not self._end.passed:
+                search = self._search(number) if is_same else self._new_search(number, tables)
+                needed = max(needed, search.least_bytes)
+            found.append(_Need(tables, search, needed))
+        return found
+
     def at(self, budget: int) -> ModuleBound:
-        """Return the bound for a budget in bytes."""
+        """Return the bound for a budget in bytes: what is proved in a part of the time left."""
+        self._end = self._deadline.part(_MOST_TIME)
         if budget < self.least_bytes:
             binding, needed = self.binding
             return ModuleBound(budget, math.inf, binding, needed)
@@ -112,6 +170,8 @@ class ModuleBounds:
         caps = self._caps(budget)
         for number, graph in enumerate(self._graphs.graphs):
             if not graph.count or not self._could_bind(number, caps[number]):
+                continue
+            if self._is_left_out(number):
                 continue
             search = self._search(number)
             if self._link is not None and graph is self._graphs.entry:
@@ -128,6 +188,8 @@ class ModuleBounds:
         that is what keeps a budget from being enough, in the entry or in what it runs. The node
         behind all others stands for what the entry returns.
         """
+        if self._tightest[0] <= budget < self._by_needs:
+            return self._boundaries_of_needs()
         found = []
         caps = self._caps(budget)
         is_open = budget >= self._bytes_of_steps and not self._graphs.has_calls
@@ -140,6 +202,18 @@ class ModuleBounds:
                 elif bound.node is not None and bound.price is not None:
                     boundary = Boundary(bound.node, bound.price.value * bound.tick_seconds)
             found.append(boundary)
+        return found
+
+    def _boundaries_of_needs(self) -> list[Boundary]:
+        """Per graph the node of the cut that proves what it needs, where running again is free."""
+        found = []
+        for need in self._needs:
+            node = need.node
+            is_cut = need.search is not None and need.nbytes > need.search.bytes_of_steps
+            if node is None:
+                found.append(Boundary(need.tables.node_count, 0.0))
+            else:
+                found.append(Boundary(node, math.inf if is_cut else 0.0))
         return found
 
     def _largest_step(self, number: int) -> Boundary:
@@ -158,10 +232,13 @@ class ModuleBounds:
         found: Instruction | None = None
         if self._graphs.has_calls:
             return found, needed
-        _, tightest = self._tightest
+        proved, tightest = self._tightest
+        if self._by_needs > proved:
+            seen = self._needs[-1].node
+            return None if seen is None else self._graphs.entry.found.flow.nodes[seen], needed
         if tightest is not None:
-            node = self._search(tightest).at(0).node
-            return self._graphs.graphs[tightest].found.flow.nodes[node or 0], needed
+            seen = self._search(tightest).at(0).node
+            return self._graphs.graphs[tightest].found.flow.nodes[seen or 0], needed
         while True:
             graph = self._graphs.graphs[number]
             least = footprints(self._tables[number])
@@ -209,13 +286,19 @@ class ModuleBounds:
         steps = step_bytes(self._tables[number], self._graphs.graphs[number].order)
         return int(steps.max(initial=0)) > cap
 
+    def _is_left_out(self, number: int) -> bool:
+        """Whether there is no time to begin with the bound of a graph."""
+        return self._end.passed and number not in self._searches
+
     def _search(self, number: int) -> BoundSearch:
         if number not in self._searches:
-            graph = self._graphs.graphs[number]
-            self._searches[number] = BoundSearch(
-                self._tables[number], graph.order, self._effort, self._deadline
-            )
+            self._searches[number] = self._new_search(number, self._tables[number])
+        self._searches[number].deadline = self._end
         return self._searches[number]
+
+    def _new_search(self, number: int, tables: RematTables) -> BoundSearch:
+        order = self._graphs.graphs[number].order
+        return BoundSearch(tables, order, self._effort, self._end)
 
 
 def _least(memory: MemoryGraph, tables: RematTables, *, is_entry: bool) -> int:

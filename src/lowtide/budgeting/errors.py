@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lowtide.ir.errors import LowtideError
 
 if TYPE_CHECKING:
-    from lowtide.budgeting.planner import Fit
+    from lowtide.budgeting.fits import Fit
     from lowtide.report.memory import MemoryReport
 
 

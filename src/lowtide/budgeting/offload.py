@@ -100,15 +100,18 @@ class _LinkSearch:
         `rooms` are how much more than the sequence its copies may hold.
         """
         for room in rooms:
-            late = self._deadline.passed
-            sequence = None if late else self._search.within(int(cap / room))
+            sequence = None if self._late() else self._search.within(int(cap / room))
             if sequence is None:
                 continue
-            sequence = without_needless(self._found, self._tables, sequence)
-            made = with_fewer_waits(self._found, self._tables, sequence, cap, self._copies)
+            late = self._late
+            sequence = without_needless(self._found, self._tables, sequence, late)
+            made = with_fewer_waits(self._found, self._tables, sequence, cap, self._copies, late)
             yield _of_instructions(self._graph, made)
             if made.extra_seconds <= 0:
                 return
+
+    def _late(self) -> bool:
+        return self._deadline.passed
 
 
 def _by_time_for_their_copies(

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from time import process_time
-from typing import Any, Final
+from typing import Final
 
 from lowtide.budgeting.bounds import ModuleBound, ModuleBounds
 from lowtide.budgeting.errors import OverMemoryError, refusal
+from lowtide.budgeting.fits import Fit, PlannedPoint
 from lowtide.budgeting.graphs import BudgetGraphs, budget_graphs
 from lowtide.budgeting.points import (
     Progress,
@@ -31,96 +32,8 @@ from lowtide.compiler import DEFAULT_PLAN, ModulePlan, PlanOptions
 from lowtide.compiler import plan as plan_module
 from lowtide.cost.machine import HostLink
 from lowtide.ir import Module
-from lowtide.records import dataclass
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class PlannedPoint:
-    """A plan, its seconds beyond those of the plain one, and of which variant it is, if any.
-
-    With `has_transfers`, values of it are stored in the host's memory.
-    """
-
-    plan: ModulePlan
-    extra_seconds: float
-    variant: str = ""
-    has_transfers: bool = False
-
-    @property
-    def only_runs_again(self) -> bool:
-        """Whether it is the module's own, and differs from its plain plan by recomputation only."""
-        return not self.variant and not self.has_transfers
-
-    @property
-    def arena_bytes(self) -> int:
-        """What the plan takes beyond arguments."""
-        return self.plan.report.ladder.arena_bytes
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Fit:
-    """The time that a module needs within a budget of bytes.
-
-    `point` is the cheapest plan that fits, None where none that is known does, `was_late` says that
-    the deadline ended the search for it. `least` is the plan
-    of the smallest arena known, None where that was not asked. `bound` is proved for the module as
-    it is, any order and any recomputation; None where the plain plan fits.
-    """
-
-    budget_bytes: int
-    point: PlannedPoint | None
-    least: PlannedPoint | None
-    bound: ModuleBound | None
-    was_late: bool = False
-
-    @property
-    def is_feasible(self) -> bool:
-        """Whether a plan within the budget is known."""
-        return self.point is not None
-
-    def check(self) -> None:
-        """Raise AssertionError where the plan takes less time than is said to be proved."""
-        point, bound = self.point, self.bound
-        if point is None or bound is None or point.variant:
-            return
-        if bound.extra_seconds > point.extra_seconds * (1 + 1e-9) + 1e-12:
-            raise AssertionError(
-                f"the plan takes {point.extra_seconds:.3g} s more, and the bound on every one is "
-                f"{bound.extra_seconds:.3g} s: the plan stands, the bound is wrong"
-            )
-
-    def document(self) -> dict[str, Any]:
-        """Return the report's `budget`.
-
-        `extra_seconds_bound` is null where no recomputation fits, and for a variant, of which
-        nothing is proved. `infeasible_proved`: no recomputation fits, and no variant was found
-        to, with none left untried at the deadline.
-        """
-        point, bound, least = self.point, self.bound, self.least
-        no_plan = point is None and bound is not None and bound.is_infeasible
-        proved = None if bound is None or bound.is_infeasible else bound.extra_seconds
-        if point is not None and bound is None:
-            proved = 0.0
-        if point is not None and point.variant:
-            proved = None
-        return {
-            "bytes": self.budget_bytes,
-            "feasible": point is not None,
-            "infeasible_proved": no_plan and not self.was_late,
-            "extra_seconds": None if point is None else point.extra_seconds,
-            "extra_seconds_bound": proved,
-            "smallest_feasible_bytes": None if least is None else least.arena_bytes,
-            "variant": (point.variant or None) if point is not None else None,
-            **_host_field(point),
-        }
-
-
-def _host_field(point: PlannedPoint | None) -> dict[str, Any]:
-    """What a plan takes of the host's memory, where it stores values there by itself."""
-    if point is None or not point.has_transfers:
-        return {}
-    return {"host_bytes": point.plan.assignment.host_arena_bytes}
-
+from lowtide.ir.sizes import Budget, MemoryShare
+from lowtide.search.deadline import Deadline
 
 _MARGIN: Final = 1.25
 """Where graphs are exact, no arena is smaller than what they say by more than this factor: copies
@@ -155,6 +68,11 @@ class Family:
         self._progress = progress
         self._planned: OrderedDict[int, PlannedPoint] = OrderedDict()
         self._arenas: dict[int, int] = {}
+        self._plan_seconds = 0.0
+        """What making a plan has taken at most, of CPU."""
+        self._at_hand: set[int] = set()
+        """Budgets for which a first plan was made: more are made for them only in time."""
+        self._asked = 0
 
     @cached_property
     def graphs(self) -> BudgetGraphs:
@@ -167,7 +85,16 @@ class Family:
     def choices(self) -> tuple[SequenceChoice, ...]:
         """What there is to choose from beside the plain plan, cheapest first."""
         effort = self._options.search.effort
-        return choices(self.graphs, effort, self._deadline, self._progress)
+        return choices(self.graphs, effort, self._search_end(self._asked), self._progress)
+
+    def _search_end(self, budget: int) -> Deadline:
+        """The end of a search: where a plan is at hand, in time to make one of its outcome."""
+        less = self._plan_seconds if budget in self._at_hand else 0.0
+        return self._deadline.part(less=less)
+
+    def _is_too_late(self, budget: int) -> bool:
+        """Whether a plan for a budget is at hand, and another one would come too late."""
+        return budget in self._at_hand and not self._deadline.leaves(self._plan_seconds)
 
     def quick(self, budget: int) -> PlannedPoint | None:
         """Return a plan that fits a budget, the first that is found; None where a few tries fail.
@@ -177,6 +104,8 @@ class Family:
         found = None
         with self._deadline.until_interrupted():
             found = next(self._quick_plans(budget), None)
+        if found is not None:
+            self._at_hand.add(budget)
         return found
 
     def _quick_plans(self, budget: int) -> Iterator[PlannedPoint]:
@@ -202,6 +131,7 @@ class Family:
         if self.plain.arena_bytes <= budget:
             yield self.plain
             return
+        self._asked = budget
         if self._deadline.is_timed:
             self._expect(budget)
         exact = self.graphs.is_exact
@@ -211,6 +141,8 @@ class Family:
             is_last = self._deadline.passed and number not in self._arenas
             if is_last and choice.nbytes > budget:
                 continue
+            if number not in self._arenas and self._is_too_late(budget):
+                return
             found = None
             with self._deadline.until_interrupted():
                 found = self.planned(number) if self.arena_bytes(number) <= budget else None
@@ -233,8 +165,11 @@ class Family:
     def _link_plans(self, budget: int, link: HostLink) -> Iterator[PlannedPoint]:
         """Yield plans within a budget, cheapest first; arenas may be larger than graphs say."""
         for room in (budget, int(budget * _QUICK_STEPS[1])):
-            found = offload_choices(self.graphs, room, link, self._deadline, self._progress)
+            end = self._search_end(budget)
+            found = offload_choices(self.graphs, room, link, end, self._progress)
             for choice in found[:_QUICK_TRIES]:
+                if self._is_too_late(budget):
+                    return
                 planned = self._plan_of(choice)
                 if planned.arena_bytes <= budget:
                     yield planned
@@ -266,7 +201,7 @@ class Family:
         fitting = (i for i, choice in enumerate(self.choices) if choice.nbytes <= budget)
         with self._deadline.until_interrupted():
             likely = next(fitting, None)
-            if likely is not None:
+            if likely is not None and not self._is_too_late(budget):
                 self.arena_bytes(likely)
 
     def arena_bytes(self, number: int) -> int:
@@ -290,8 +225,10 @@ class Family:
 
     def _plan_of(self, choice: SequenceChoice) -> PlannedPoint:
         self._progress(f"planning for {choice.nbytes:,} bytes")
+        begin = process_time()
         module = with_sequences(self.graphs.module, self.graphs.flows, choice.sequences)
         plan = plan_module(module, self._options.at_stage("input"))
+        self._plan_seconds = max(self._plan_seconds, process_time() - begin)
         extra = self.plain.extra_seconds + choice.extra_seconds
         return PlannedPoint(plan, extra, self.plain.variant, choice.has_transfers)
 
@@ -350,34 +287,43 @@ class BudgetPlanner:
         """The bounds on the extra time of the module as it is."""
         return ModuleBounds(self.own.graphs, self._options.search.effort, self.deadline, self.link)
 
-    def within(self, budget: int) -> Fit:
-        """Return the cheapest plan within a budget of bytes beyond the arguments.
+    def bytes_of(self, budget: Budget) -> int:
+        """Return a budget in bytes; a share is one of the plan without a budget."""
+        if isinstance(budget, MemoryShare):
+            return budget.of(self.own.plain.arena_bytes)
+        return budget
+
+    def within(self, budget: Budget) -> Fit:
+        """Return the cheapest plan within a budget of memory beyond the arguments.
 
         Where the plain plan fits it is taken, and nothing is searched. The deadline ends the search
         with the best plan that it has: with one that comes in time, a plan is made at once that may
         be none of those to choose from, and is taken where they came too late.
         """
+        budget = self.bytes_of(budget)
         if self.own.plain.arena_bytes <= budget:
             return Fit(budget, self.own.plain, None, None)
         quick = self._told(self.own.quick(budget)) if self.deadline.is_timed else None
+        bound = self.bound(budget)  # Before the search, which takes all the time that there is.
         if quick is not None and self.deadline.passed:
-            return Fit(budget, quick, None, self.bound(budget), was_late=True)
+            return Fit(budget, quick, None, bound, was_late=True)
         best = self._own_fit(budget)
         for family in self.variants:
             if best is None or family.plain.extra_seconds < best.extra_seconds:
                 found = self._first_fit(family, budget)
                 if found is not None and (best is None or found.extra_seconds < best.extra_seconds):
                     best = found
-        if quick is not None and self.deadline.passed:
+        if quick is not None and (best is None or self.deadline.passed):
             best = min(quick, best or quick, key=lambda x: x.extra_seconds)
         least = self.least if best is None else None
         if least is not None and least.arena_bytes <= budget:
             best, least = least, None
-        was_late = self.deadline.passed
-        return Fit(budget, best, least, self.bound(budget), was_late)
+        was_late = self.deadline.passed or (best is not None and best is quick)
+        return Fit(budget, best, least, bound, was_late)
 
-    def by_xla(self, budget: int) -> Fit:
+    def by_xla(self, budget: Budget) -> Fit:
         """Return what XLA's algorithm makes of the entry for a budget: a baseline."""
+        budget = self.bytes_of(budget)
         if self.own.plain.arena_bytes <= budget:
             return Fit(budget, self.own.plain, None, None)
         graphs, plain = self.own.graphs, self.own.plain
@@ -467,9 +413,9 @@ class BudgetPlanner:
 
 
 def plan_within(
-    module: Module, memory: int | None, options: PlanOptions = DEFAULT_PLAN
+    module: Module, memory: Budget | None, options: PlanOptions = DEFAULT_PLAN
 ) -> ModulePlan:
-    """Return the cheapest plan whose arena has at most `memory` bytes; None is any number of them.
+    """Return the cheapest plan whose arena keeps to a budget; None is any number of bytes.
 
     Raises OverMemoryError where no plan is known to fit, and what `compiler.plan` raises.
     """

@@ -369,8 +369,8 @@ class _Orders:
         """Return the least that may take the place of what `check` returns."""
         needs, cuts = list[int](), list[list[int]]()
         for graph, proof in zip(self.graphs, evidence, strict=True):
-            cuts.append(graph.prove(proof, graph.held(needs), self.budget))
-            needs.append(cuts[-1][0])
+            cuts.append([*graph.prove(proof, graph.held(needs), self.budget), 0, 0, 0][:4])
+            needs.append(cuts[-1][0] + (cuts[-1][3] == 0) * (cuts[-1][1] // (cuts[-1][2] or 1)))
         if not self.budget:
             return max(0, needs[-1] - self.given)
         # From callers to callees: how often each one runs, and the bytes that are left for it.

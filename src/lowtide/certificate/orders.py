@@ -218,7 +218,7 @@ class _Made:
         lines: list[_Line] = []
         for graph, boundary in zip(self.graphs, boundaries, strict=True):
             lines.append(self._line(graph, boundary, graph.held(needs)))
-            needs.append(lines[-1].cut.own)
+            needs.append(lines[-1].needed)
         last = len(lines) - 1
         runs, room, least = {last: 1}, {last: self.room}, 0
         for number in range(last, -1, -1):
@@ -257,10 +257,14 @@ class _Line:
     rate: int
     cut: FlowCut
 
+    @property
+    def needed(self) -> int:
+        """Bytes that the step takes at least, whatever runs again."""
+        return self.cut.own + (0 if self.rate else self.cut.value)
+
     def fits(self, room: int) -> bool:
         """Return whether something may fit into `room` bytes."""
-        beyond = 0 if self.rate else self.cut.value
-        return self.cut.own + beyond <= room
+        return self.needed <= room
 
     def ticks(self, room: int) -> int:
         """Return the least ticks of runs beyond the first within `room` bytes."""

@@ -7,11 +7,16 @@ from dataclasses import MISSING
 from functools import wraps
 from inspect import Parameter, Signature
 from math import isfinite
-from typing import Annotated, Any, Final, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast, get_type_hints
 
 import typer
 
 from lowtide.options import MOST_THREADS
+
+if TYPE_CHECKING:
+    from lowtide.ir.sizes import Budget as Budget
+else:
+    Budget = object  # Typer takes no union of types.
 
 
 def option(metavar: str | None, meaning: str, *names: str, **rest: Any) -> Any:
@@ -63,10 +68,25 @@ def size_in_bytes(text: str) -> int:
         raise typer.BadParameter(str(error)) from None
 
 
+def budget_given(text: str) -> Budget:
+    """Return a size in bytes, or a share of what the plan without a budget needs, such as `80%`.
+
+    Raises typer.BadParameter for what is neither.
+    """
+    from lowtide.ir.sizes import budget_of
+
+    try:
+        return budget_of(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 MemoryOption = Annotated[
-    int | None,
+    Budget | None,
     typer.Option(
-        metavar="SIZE", parser=size_in_bytes, help="Most that a call may need beyond its arguments."
+        metavar="SIZE",
+        parser=budget_given,
+        help="Most that a call may need beyond its arguments, or 80% of the plain plan.",
     ),
 ]
 TargetOption = Annotated[str, option("NAME", "cpu (default), cpu:avx2, cuda, cuda:sm_90, ...")]

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from lowtide.autopsy.assigners import AssignedPlan
-    from lowtide.budgeting.planner import BudgetPlanner, Fit
+    from lowtide.budgeting.fits import Fit
+    from lowtide.budgeting.planner import BudgetPlanner
     from lowtide.cli.plan_graph import SolvedGraph
     from lowtide.remat.budget import BudgetPlan, Budgets
 

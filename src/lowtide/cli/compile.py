@@ -21,6 +21,7 @@ from lowtide.cli.shapes import ShapesOption, SizesOption
 from lowtide.records import dataclass
 
 if TYPE_CHECKING:
+    from lowtide.cli.arguments import Budget
     from lowtide.cli.dumps import Dumps
     from lowtide.client.executable import Executable
     from lowtide.ir import Module
@@ -126,7 +127,7 @@ def _compile_aot(
     module: str,
     folder: Path,
     wanted: tuple[str, str, bool],
-    memory: int | None,
+    memory: Budget | None,
     deadline: float | None,
     json: bool,
 ) -> None:

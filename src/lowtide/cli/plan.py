@@ -8,11 +8,13 @@ from typing import Annotated, Final
 import typer
 
 from lowtide.cli.arguments import (
+    Budget,
     DeadlineOption,
     EffortOption,
     JsonOption,
     ReoptimizeOption,
     StageOption,
+    budget_given,
     option,
     size_in_bytes,
     taking,
@@ -75,13 +77,13 @@ class _PlanArguments:
         int | None, option("SIZE", "Bytes a packing may take, e.g. 1MiB.", parser=size_in_bytes)
     ] = None
     budget: Annotated[
-        int | None,
+        Budget | None,
         option(
             "SIZE",
-            "Bytes a plan may take: parts run again to fit.",
+            "Bytes a plan may take, or 80% of the plain one's.",
             "--budget",
             "--memory",
-            parser=size_in_bytes,
+            parser=budget_given,
         ),
     ] = None
     remat: Annotated[

@@ -8,6 +8,7 @@ from lowtide.cli.plan_request import PlanRequest, effort_named
 from lowtide.records import dataclass
 
 if TYPE_CHECKING:
+    from lowtide.cli.arguments import Budget
     from lowtide.cli.plan_graph import SolvedGraph
     from lowtide.remat.budget import BudgetPlan, Budgets
     from lowtide.report.drawing import Paint
@@ -26,7 +27,7 @@ _ONCE: Final = frozenset(
 class BudgetRequest:
     """The options of `lowtide plan` about recomputation."""
 
-    budget: int | None = None
+    budget: Budget | None = None
     method: str | None = None
     pareto: bool = False
 
@@ -34,6 +35,11 @@ class BudgetRequest:
     def is_wanted(self) -> bool:
         """Whether any of them is given."""
         return self != BudgetRequest()
+
+    def bytes_of(self, solved: SolvedGraph) -> int:
+        """The budget in bytes; a share is one of the peak of the order without a budget."""
+        budget = self.budget or 0
+        return budget if isinstance(budget, int) else budget.of(solved.found.peak_bytes)
 
     def check(self) -> None:
         """Raise UsageError for options that do not fit, and for an unknown method."""
@@ -66,10 +72,10 @@ def plan_budget(path: str, request: PlanRequest, wanted: BudgetRequest) -> None:
     with ending_at(request.deadline) as deadline:
         solved = solve(file, request, deadline)
         with deadline.held():
-            budgets = _budgets(solved, request, deadline)
+            budgets = _budgets(solved, request, deadline, wanted)
             plan = None
             if wanted.budget is not None:
-                plan = budgets.plan(wanted.budget, wanted.method or METHODS[0])
+                plan = budgets.plan(wanted.bytes_of(solved), wanted.method or METHODS[0])
             document = _document(solved, plan, budgets if wanted.pareto else None)
             document["caveats"] = [*deadline.remarks(), CAVEAT]
 
@@ -92,7 +98,9 @@ def plan_budget(path: str, request: PlanRequest, wanted: BudgetRequest) -> None:
         raise OverBudgetError(f"{solved.file.name}: {_refusal(solved, plan)}")
 
 
-def _budgets(solved: SolvedGraph, request: PlanRequest, deadline: Deadline) -> Budgets:
+def _budgets(
+    solved: SolvedGraph, request: PlanRequest, deadline: Deadline, wanted: BudgetRequest
+) -> Budgets:
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cli.progress import progress
     from lowtide.remat.budget import Budgets
@@ -106,6 +114,8 @@ def _budgets(solved: SolvedGraph, request: PlanRequest, deadline: Deadline) -> B
     except ValueError as error:
         raise UsageError(f"{solved.file.name}: {error}") from None
     with progress(f"recomputation in {solved.file.name}"), deadline.until_interrupted():
+        if wanted.budget is not None:
+            made.prove(wanted.bytes_of(solved))
         _ = made.frontier
     return made
 

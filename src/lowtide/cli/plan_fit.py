@@ -13,8 +13,9 @@ from lowtide.cli.plan_module import ModuleRequest, check_planned, clock_lines, d
 from lowtide.cli.plan_request import PlanRequest
 
 if TYPE_CHECKING:
+    from lowtide.budgeting.fits import Fit, PlannedPoint
     from lowtide.budgeting.pareto import Pareto
-    from lowtide.budgeting.planner import BudgetPlanner, Fit, PlannedPoint
+    from lowtide.budgeting.planner import BudgetPlanner
     from lowtide.compiler import ModulePlan
     from lowtide.ir import Module
     from lowtide.planning import SearchOptions

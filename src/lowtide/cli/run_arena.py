@@ -50,6 +50,12 @@ def target_of(
     from lowtide.cli.exit_codes import UsageError
     from lowtide.compiler import PlanOptions
 
+    is_share = options.memory is not None and not isinstance(options.memory, int)
+    if is_share and (order is not None or plan is not None):
+        raise UsageError(
+            f"--memory {options.memory} is a share of lowtide's own plan; with --plan or --order "
+            "give it in bytes, such as 512MiB"
+        )
     if order is None:
         if plan is None:
             planned = plan_within(module, options.memory, PlanOptions.of(options))

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from lowtide.cli.arguments import (
+    Budget,
     EffortOption,
     JsonOption,
     ReoptimizeOption,
     StageOption,
+    budget_given,
     option,
-    size_in_bytes,
     taking,
 )
 from lowtide.cli.shapes import ShapesOption, SizesOption
@@ -47,13 +48,13 @@ class _VerifyArguments:
         int | None, option("BYTES", "How high a packing in CSV may be at most.", min=0)
     ] = None
     budget: Annotated[
-        int | None,
+        Budget | None,
         option(
             "SIZE",
             "That which the plan of a certificate was made for.",
             "--budget",
             "--memory",
-            parser=size_in_bytes,
+            parser=budget_given,
         ),
     ] = None
     stage: StageOption = DEFAULT_STAGE

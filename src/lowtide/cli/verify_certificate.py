@@ -16,6 +16,7 @@ from lowtide.records import dataclass
 if TYPE_CHECKING:
     from lowtide.budgeting.planner import BudgetPlanner
     from lowtide.certificate.orders import Ordered
+    from lowtide.cli.arguments import Budget
     from lowtide.ir import Module
 
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 class CompileRequest:
     """How a module is compiled again: the options of `lowtide plan` that change what comes out."""
 
-    budget: int | None = None
+    budget: Budget | None = None
     stage: str = DEFAULT_STAGE
     effort: str = "default"
     reoptimize: bool = False
@@ -87,8 +88,8 @@ def _compare(
     if document["kind"] != "order":
         raise UsageError(f"{file}: a certificate of kind {document['kind']} goes without MODULE")
     budget = document["problem"]["budget"]
-    if budget and request.budget not in (None, budget):
-        return _Comparison([f"it is for a budget of {budget:,} bytes, not of {request.budget:,}"])
+    if budget and isinstance(request.budget, int) and request.budget != budget:
+        return _another_budget(budget, request.budget)
     data = read_plan_bytes(path)
     if looks_like_graph(data):
         return _compare_with_facts(document, path, _facts_of_graph(data, path, request))
@@ -97,11 +98,17 @@ def _compare(
         return _Comparison([f"{path}: it is about the order of a memory graph, not a module"])
     with progress(f"compiling {path}"):
         planner = _planner(module, request)
+        if budget and request.budget is not None and planner.bytes_of(request.budget) != budget:
+            return _another_budget(budget, planner.bytes_of(request.budget))
         if budget:
             return _compare_within_budget(document, path, planner)
         texts = [data] if module.is_scheduled else []
         facts = _facts_of_plan(planner, request.budget, texts)
     return _compare_with_facts(document, path, facts)
+
+
+def _another_budget(budget: int, given: int) -> _Comparison:
+    return _Comparison([f"it is for a budget of {budget:,} bytes, not of {given:,}"])
 
 
 def _planner(module: Module, request: CompileRequest) -> BudgetPlanner:
@@ -163,11 +170,13 @@ def _facts_of_graph(data: bytes, path: str, request: CompileRequest) -> _Facts:
 
     if CompileRequest(request.budget) != request:
         raise UsageError(f"{path}: --stage, --effort and --reoptimize are for modules")
+    if request.budget is not None and not isinstance(request.budget, int):
+        raise UsageError(f"{path}: the budget of a memory graph is given in bytes here")
     graph = read_graph_json(data, path)
     return _Facts([Ordered(graph.name, graph.graph, ())], [_digest(data)])
 
 
-def _facts_of_plan(planner: BudgetPlanner, budget: int | None, texts: Sequence[bytes]) -> _Facts:
+def _facts_of_plan(planner: BudgetPlanner, budget: Budget | None, texts: Sequence[bytes]) -> _Facts:
     """The facts of a module's plan, within a budget if there is one; `texts` name it as well.
 
     Without `texts` the module had no schedule. Raises OverMemoryError where no plan is known.

@@ -63,12 +63,12 @@ class InferenceSession:
 
     The first four parameters are those of ONNX Runtime: the model as a path, as bytes or as a
     ModelProto, a `SessionOptions` of either package, and providers; what has no meaning here is
-    named in one warning. `memory`, in bytes or as text like "512MiB", limits what one compiled
-    stretch needs beyond its arguments, `threads` how many run it. The `engine` "reference" has
-    modules computed by the evaluator, slowly. With `compile` "ahead" the model is compiled now, by
-    one run on zeros, for the sizes that it has; `sizes` of named dimensions and `shapes` of inputs
-    give the free ones. With "behind" the evaluator answers until native code is there, which is
-    compiled meanwhile: from the first run on for the first shapes, from the second run on for
+    named in one warning. `memory`, in bytes or as text like "512MiB" or "80%", limits what one
+    compiled stretch needs beyond its arguments, `threads` how many run it. The `engine` "reference"
+    has modules computed by the evaluator, slowly. With `compile` "ahead" the model is compiled now,
+    by one run on zeros, for the sizes that it has; `sizes` of named dimensions and `shapes` of
+    inputs give the free ones. With "behind" the evaluator answers until native code is there, which
+    is compiled meanwhile: from the first run on for the first shapes, from the second run on for
     others. Results may differ in the last bits before and after. The `compiler` is a "child", a
     process that ends afterwards, or "here", in this one. Programs are kept for the `kept` sets of
     shapes used last. `options` are other fields of `Options`. Raises InputError and GraphError for

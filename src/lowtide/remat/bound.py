@@ -6,7 +6,6 @@ import heapq
 import math
 from collections.abc import Collection
 from dataclasses import replace
-from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -112,7 +111,8 @@ class BoundSearch:
     ) -> None:
         self.tables = tables
         self._networks = Networks(tables, order)
-        self._deadline = deadline
+        self.deadline = deadline
+        """When cuts have to end; what is known by then is a bound."""
         self._least = footprints(tables)
         self._live_out = int(tables.graph.buffer_bytes[tables.graph.live_out].sum())
         self._profile = step_bytes(tables, order)
@@ -120,6 +120,7 @@ class BoundSearch:
         self._lines: dict[int, CutLines] = {}
         self._effort = effort
         self._cuts_left = _CUTS[effort]
+        self._needed: dict[int, int] = {}
         self._by_cases: dict[int, int] = {}
         """Ticks proved by which of large steps runs first, per budget."""
         self._chosen = self._promising()
@@ -129,10 +130,16 @@ class BoundSearch:
         """Bytes that the step of one node takes alone, or that all results do."""
         return max(int(self._least.max(initial=0)), self._live_out)
 
-    @cached_property
+    @property
     def least_bytes(self) -> int:
         """Bytes that every sequence holds at some step, with what no run can make again."""
-        return max([self.bytes_of_steps, *[self._lines_of(v).needed for v in self._chosen]])
+        for node in self._chosen:
+            if node in self._needed:
+                continue
+            if self._late():
+                break
+            self._needed[node] = self._lines_of(node).needed
+        return max([self.bytes_of_steps, *self._needed.values()])
 
     def at(self, budget: int) -> RecomputeBound:
         """Return the bound for a budget in bytes."""
@@ -149,7 +156,7 @@ class BoundSearch:
         bound = self.at(budget)
         if bound.node is None or bound.price is None:
             return bound
-        if budget not in self._by_cases and self._cuts_left > 0:
+        if budget not in self._by_cases and self._cuts_left > 0 and not self._late():
             cases = FirstLarge(self._networks, self._least, bound.node, self._late)
             self._by_cases[budget], cuts = cases.proved(
                 budget, bound.extra_ticks, bound.price, self._cuts_left
@@ -185,7 +192,7 @@ class BoundSearch:
         self._refine(budget)
         tick, best = self.tables.tick_seconds, others
         base = float(self.tables.graph.seconds.sum())
-        for lines in [self._lines_of(node) for node in self._chosen]:
+        for lines in [self._lines[node] for node in self._chosen if node in self._lines]:
             network = lines.network
             for part in () if self._late() else LINK_PRICES:
                 lines.cut(self._networks.price(part / (bytes_per_second * tick)))
@@ -220,17 +227,19 @@ class BoundSearch:
 
     def _infeasible(self, budget: int) -> RecomputeBound:
         node: int | None = int(self._least.argmax())
-        needed = self.bytes_of_steps
-        if needed < self.least_bytes:
-            node = next(v for v in self._chosen if self._lines_of(v).needed == self.least_bytes)
-            needed = self.least_bytes
+        needed, least = self.bytes_of_steps, self.least_bytes
+        if needed < least:
+            node = next(v for v, nbytes in self._needed.items() if nbytes == least)
+            needed = least
         elif self._least[node] <= budget:
             node = None
         return RecomputeBound(budget, math.inf, 0, self.tables.tick_seconds, node, needed, None)
 
     def _refine(self, budget: int) -> None:
-        """Find the best price for a budget at each of the chosen nodes."""
+        """Find the best price for a budget at each of the chosen nodes, while there is time."""
         for node in self._chosen:
+            if self._late():
+                return
             self._lines_of(node).refine(self._networks, budget, self._late)
 
     def _lines_of(self, node: int) -> CutLines:
@@ -239,7 +248,7 @@ class BoundSearch:
         return self._lines[node]
 
     def _late(self) -> bool:
-        return self._deadline is not None and self._deadline.passed
+        return self.deadline is not None and self.deadline.passed
 
     def _promising(self) -> list[int]:
         """The nodes whose networks prove most, for several budgets, at the price of the peak's."""
@@ -253,6 +262,8 @@ class BoundSearch:
         places = np.unique(np.concatenate([highest, spread.astype(np.int64)]))
         chosen = {first: None}
         for share in _SHARES:
+            if self._late() and first in self._lines:
+                break
             budget = max(self.bytes_of_steps, int(peak * share))
             self._lines_of(first).refine(self._networks, budget, self._late)
             price = self._lines[first].best(budget)

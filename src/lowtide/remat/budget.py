@@ -19,6 +19,9 @@ from lowtide.remat.xla import xla_sequence
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import Effort
 
+_MOST_TIME: Final = 0.25
+"""The part of the time before a deadline that may be spent on the bound for one budget."""
+
 METHODS: Final = ("frontier", "xla")
 """How to find plans, by name; `xla` is a baseline."""
 
@@ -93,7 +96,8 @@ class Budgets:
         self._deadline = deadline
         self._once = once
         self._order = min(orders, key=self._peak)
-        self._bounds = BoundSearch(self._tables, self._order, effort)
+        self._bounds = BoundSearch(self._tables, self._order, effort, deadline)
+        self._proved: dict[int, RecomputeBound] = {}
 
     @cached_property
     def frontier(self) -> Frontier:
@@ -106,6 +110,18 @@ class Budgets:
         """The bounds, which also have the flows that prove them."""
         return self._bounds
 
+    def prove(self, budget: int) -> RecomputeBound:
+        """Return the bound for a budget in bytes, once it is proved in a part of the time left.
+
+        Whoever has a deadline asks for it ahead of the frontier, which takes all of the time.
+        """
+        if budget not in self._proved:
+            whole = self._deadline
+            self._bounds.deadline = None if whole is None else whole.part(_MOST_TIME)
+            self._proved[budget] = self._bounds.proved(budget)
+            self._bounds.deadline = whole
+        return self._proved[budget]
+
     def plan(self, budget: int, method: str = METHODS[0]) -> BudgetPlan:
         """Return the plan for a budget in bytes; raises ValueError for an unknown method."""
         if method not in METHODS:
@@ -114,7 +130,7 @@ class Budgets:
         point = self.frontier.within(budget) if method == METHODS[0] else least
         if point is not None and point.peak_bytes > budget:
             point = None
-        bound = self._bounds.proved(budget)
+        bound = self.prove(budget)
         node, taken = bound.node, bound.fixed_bytes
         if not bound.is_infeasible:
             node, taken = self._highest(least if point is None else point)

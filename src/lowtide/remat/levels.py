@@ -281,8 +281,9 @@ class LevelSearch:
             self._keep(level, sequence)
 
     def _keep(self, level: _Level, sequence: Int64Array) -> None:
-        """Improve a sequence and keep it if it is the cheapest of its level."""
-        improved = self._improver.improved(sequence, level.cap)
+        """Improve a sequence if there is time; keep it if it is the cheapest of its level."""
+        late = self._late()
+        improved = sequence if late else self._improver.improved(sequence, level.cap)
         if level.sequence is None or self._ticks(improved) < self._ticks(level.sequence):
             level.sequence = improved
 

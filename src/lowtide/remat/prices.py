@@ -50,7 +50,7 @@ class CutLines:
         much and of one that fits meet is the next price, until no cut is below both.
         """
         room = budget - self.network.fixed_bytes
-        low, high = self._bracket(networks, room)
+        low, high = self._bracket(networks, room, late)
         for _ in range(_ROUNDS):
             if low is None or high is None or low.held_bytes == high.held_bytes or late():
                 return
@@ -62,13 +62,20 @@ class CutLines:
                 return
             low, high = (low, cut) if cut.held_bytes <= room else (cut, high)
 
-    def _bracket(self, networks: Networks, room: int) -> tuple[RematCut | None, RematCut | None]:
-        """A cut that holds more than `room` bytes and one that does not, by prices tried."""
+    def _bracket(
+        self, networks: Networks, room: int, late: Callable[[], bool]
+    ) -> tuple[RematCut | None, RematCut | None]:
+        """A cut that holds more than `room` bytes and one that does not, by prices tried.
+
+        One price at least is tried, however late it is.
+        """
         price = float(networks.tables.cost.sum()) * _FIRST_SHARE / max(1, room)
         low = self.cut(networks.price(price * _FACTOR**-_TRIES))
         if low.held_bytes <= room:
             return None, low
         for power in range(_TRIES):
+            if late():
+                break
             cut = self.cut(networks.price(price * _FACTOR**power))
             if cut.held_bytes <= room:
                 return low, cut

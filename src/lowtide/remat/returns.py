@@ -12,7 +12,7 @@ memory. So a search for what runs again also finds what comes back, at the time 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
@@ -176,11 +176,18 @@ def stays(found: ReturnGraph, sequence: Int64Array) -> tuple[list[int], list[lis
     return made, kept
 
 
-def without_needless(found: ReturnGraph, tables: RematTables, sequence: Int64Array) -> Int64Array:
-    """Return a sequence with fewer copies and no more bytes: values stay where there is room."""
+def without_needless(
+    found: ReturnGraph, tables: RematTables, sequence: Int64Array, late: Callable[[], bool]
+) -> Int64Array:
+    """Return a sequence with fewer copies and no more bytes: values stay where there is room.
+
+    The largest values are looked at first, until `late` says so.
+    """
     cap = int(step_bytes(tables, sequence).max(initial=0))
     sizes = found.sizes
     for k in sorted(range(len(found.values)), key=lambda k: (-int(sizes[k]), k)):
+        if late():
+            break
         sequence = staying(found, tables, sequence, k, cap)
     return sequence
 

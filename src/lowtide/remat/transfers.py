@@ -11,7 +11,7 @@ and waits where a copy that ends there has not ended.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -105,17 +105,18 @@ def with_fewer_waits(
     sequence: Int64Array,
     cap: int,
     copies: Float64Array,
+    late: Callable[[], bool],
 ) -> Transferred:
     """Return a sequence as `transferred` does, in which values stay that are waited for.
 
-    That is tried from the longest wait on, and kept where it takes less time.
+    That is tried from the longest wait on, until `late` says so, and kept where it takes less time.
     """
     best = transferred(found, tables, sequence, cap, copies)
     tried: set[int] = set()
     for _ in range(_TRIES):
         waits = sorted(best.waits, key=lambda x: (-x.seconds, x.transfer.value))
         left = [x.transfer.value for x in waits if x.transfer.value not in tried]
-        if not left:
+        if not left or late():
             break
         tried.add(left[0])
         shorter = staying(found, tables, sequence, found.values.index(left[0]), cap)

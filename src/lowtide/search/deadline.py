@@ -22,10 +22,11 @@ class Deadline:
         self._end = None if seconds is None else monotonic() + seconds
         self._guard: float | None = None
         self._is_held = False
+        self._whole: Deadline | None = None
+        self._ended_part = False
         self.is_timed = seconds is not None
         """Whether the caller set a time, rather than an effort."""
-        self.was_interrupted = False
-        """Whether Ctrl-C ended the search."""
+        self._was_interrupted = False
 
     @classmethod
     def of_cpu_seconds(cls, seconds: float) -> Deadline:
@@ -35,12 +36,40 @@ class Deadline:
         made.is_timed = True
         return made
 
+    def part(self, share: float = 1.0, less: float = 0.0) -> Deadline:
+        """Return one that comes after a share of the seconds that are left, `less` some of them.
+
+        Where nobody set a time it comes with this one, as it does with Ctrl-C.
+        """
+        made = Deadline()
+        made._whole, made.is_timed = self._whole or self, self.is_timed
+        if self._end is not None:
+            now = monotonic()
+            made._end = now + share * (self._end - now) - less
+        if self.is_timed and self._guard is not None:
+            now = process_time()
+            made._guard = now + share * (self._guard - now) - less
+        return made
+
+    @property
+    def was_interrupted(self) -> bool:
+        """Whether Ctrl-C ended the search."""
+        return self._was_interrupted if self._whole is None else self._whole.was_interrupted
+
     @property
     def passed(self) -> bool:
         """Whether it is over."""
+        if self._whole is not None:
+            if self._has_come():
+                self._whole._ended_part = True
+                return True
+            return self._whole.passed
+        return self._has_come()
+
+    def _has_come(self) -> bool:
         if self._guard is not None and process_time() >= self._guard:
             return True
-        return self.was_interrupted or (self._end is not None and monotonic() >= self._end)
+        return self._was_interrupted or (self._end is not None and monotonic() >= self._end)
 
     def guard(self, seconds: float) -> None:
         """Have it come in so many seconds of CPU time where it does not come by itself.
@@ -61,13 +90,13 @@ class Deadline:
 
     def remarks(self) -> list[str]:
         """Return what to say of a result whose searches may not have ended by themselves."""
-        if not self.passed:
+        if not (self.passed or self._ended_part):
             return []
         return [ended_by(CTRL_C if self.was_interrupted else "a deadline")]
 
     def interrupt(self) -> None:
         """End the search; raises KeyboardInterrupt, too, but not where that would lose a plan."""
-        self.was_interrupted = True
+        self._was_interrupted = True
         if not self._is_held:
             raise KeyboardInterrupt
 
@@ -77,11 +106,12 @@ class Deadline:
 
         It may hold `until_interrupted`, and be held by that: the innermost decides.
         """
-        before, self._is_held = self._is_held, True
+        whole = self._whole or self
+        before, whole._is_held = whole._is_held, True
         try:
             yield
         finally:
-            self._is_held = before
+            whole._is_held = before
 
     @contextmanager
     def until_interrupted(self) -> Iterator[None]:
@@ -89,15 +119,16 @@ class Deadline:
 
         One that nobody told this deadline of goes on: there is none to write what was found.
         """
-        before = self._is_held
+        whole = self._whole or self
+        before = whole._is_held
         try:
-            self._is_held = False
+            whole._is_held = False
             yield
         except KeyboardInterrupt:
             if not self.was_interrupted:
                 raise
         finally:
-            self._is_held = before
+            whole._is_held = before
 
 
 def ended_by(what: str) -> str:

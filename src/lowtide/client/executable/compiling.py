@@ -33,6 +33,7 @@ from lowtide.options import BUDGET_SECONDS, Options, cache_folder
 
 if TYPE_CHECKING:
     from lowtide.backends.interface import Progress, Tell
+    from lowtide.ir.sizes import Budget
 
 
 def deserialize_executable(
@@ -45,10 +46,16 @@ def deserialize_executable(
 
     It is machine code, which may do anything once it runs: with `trust` it may be of anyone. Raises
     UntrustedProgramError for one that is not known to be this user's, InputError for anything else,
-    and for one that this processor cannot run; OverMemoryError as `compile_module` does.
+    and for one that this processor cannot run; OverMemoryError as `compile_module` does. A
+    memory is given in bytes: what a share is one of is not known any more.
     """
     start = perf_counter()
     options = options or Options()
+    if options.memory is not None and not isinstance(options.memory, int):
+        raise InputError(
+            f"a memory of {options.memory} is a share of the plan without a budget, which is not "
+            "known of a compiled program; give it in bytes, such as 512MiB"
+        )
     key = None if trust else signing_key(cache_folder())
     if isinstance(source, bytes | bytearray | memoryview):
         stored = open_program(bytes(source), key)
@@ -146,8 +153,11 @@ def executable_of_bytes(data: bytes, options: Options, making: Making) -> Execut
 
 def _does(memory: Any, options: Options) -> bool:
     """Whether the program of a report fits, and no longer search for a better one is asked for."""
-    most, seconds = options.memory, options.deadline
-    if most is not None and int(memory["ladder"]["arena_bytes"]) > most:
+    arena, seconds = int(memory["ladder"]["arena_bytes"]), options.deadline
+    most = options.memory
+    if most is not None and not isinstance(most, int):
+        most = int(memory["budget"]["bytes"]) if "budget" in memory else most.of(arena)
+    if most is not None and arena > most:
         return False
     if seconds is None or seconds <= BUDGET_SECONDS:
         return True
@@ -161,9 +171,12 @@ def _within_memory(executable: Executable, options: Options) -> Executable:
     return executable
 
 
-def check_memory(name: str, needed: int, most: int | None) -> None:
-    """Raise OverMemoryError where a program needs more bytes than `most`, None for any number."""
-    if most is not None and needed > most:
+def check_memory(name: str, needed: int, most: Budget | None) -> None:
+    """Raise OverMemoryError where a program needs more bytes than `most`, None for any number.
+
+    Whoever compiles for a share has made sure of that: it is no number of bytes by itself.
+    """
+    if isinstance(most, int) and needed > most:
         raise OverMemoryError(
             f"{name} needs {needed:,} bytes beyond its arguments, more than the {most:,} that it "
             "may use; nothing was run"

@@ -61,10 +61,10 @@ def jit(
     same memory. A donated NumPy array may be overwritten, unless another argument shares
     its memory; a donated JAX array is deleted if a result has its type and sizes.
 
-    `memory`, in bytes or as text like "512MiB", limits what one call needs beyond its arguments:
-    parts of the program run again to fit. `fields` are those of `Options`, such as check="first",
-    and take the place of what `options` has. Others are `progress`, a function that is told in
-    words which plans are tried and found for a limited memory, and those of meshes.
+    `memory`, in bytes or as text like "512MiB" or "80%", limits what one call needs beyond its
+    arguments: parts of the program run again to fit. `fields` are those of `Options`, such as
+    check="first", and take the place of what `options` has. Others are `progress`, a function that
+    is told in words which plans are tried and found for a limited memory, and those of meshes.
     `compiler` makes executables of modules; by default it is that of lowtide to native code.
 
     With the `target` of a GPU (docs/gpu.md) the function runs there. Arguments that lie on the
