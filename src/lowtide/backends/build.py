@@ -115,7 +115,8 @@ def _planned(
         made = plan(module, replace(options, scratch_bytes=tuned.scratch_bytes))
         if memory is None or made.report.ladder.arena_bytes <= memory:
             return tuned, made
-    return kernels, plan(module, replace(options, scratch_bytes=kernels.scratch_bytes))
+    options = replace(options, scratch_bytes=kernels.scratch_bytes)
+    return kernels, plan(module, options, late=memory is None)
 
 
 def _within(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,11 @@ from lowtide.buffers.copy_insertion import CopyInsertion
 from lowtide.buffers.packing import PackedBuffers
 from lowtide.compiler import proposals
 from lowtide.compiler.called_ladders import Bounds
+from lowtide.compiler.late_report import LateReport, report_of
 from lowtide.compiler.options import DEFAULT_PLAN, PlanOptions
 from lowtide.compiler.ordering import order
 from lowtide.compiler.placing import place
 from lowtide.compiler.proposals import Look, look_away
-from lowtide.compiler.reporting import report
 from lowtide.compiler.stages import check_stage, pipeline
 from lowtide.compiler.state import OptimizedModule, PlacedModule, StageClock
 from lowtide.files.object_cache import ObjectCache
@@ -27,12 +28,12 @@ from lowtide.ir.garbage_collection import without_collection
 from lowtide.options import cache_folder
 from lowtide.passes import Observer
 from lowtide.records import dataclass
-from lowtide.report.memory import MemoryReport
 from lowtide.search.kernels.objects import keep_objects
 from lowtide.transforms.layout.handed_on import obey_layouts
 
 if TYPE_CHECKING:
     from lowtide.least_memory import LeastMemory
+    from lowtide.report.memory import MemoryReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,24 @@ class ModulePlan:
     module: Module
     copies: CopyInsertion
     assignment: BufferAssignment
-    report: MemoryReport
+    late_report: LateReport
     ranges: LiveRanges
     packed: PackedBuffers
     bounds: Bounds
+
+    @property
+    def report(self) -> MemoryReport:
+        """What is known of the memory, worked out when it is first asked for."""
+        return self.late_report.made
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Wall seconds by stage, as far as there are some."""
+        return self.late_report.seconds
+
+    def with_report(self, report: MemoryReport) -> ModulePlan:
+        """Return the same plan with another report."""
+        return replace(self, late_report=LateReport(lambda: report, report.seconds))
 
     def __repr__(self) -> str:
         return repr(self.report).replace("<MemoryReport", "<ModulePlan", 1)
@@ -61,11 +76,16 @@ class ModulePlan:
 
 @without_collection()
 def plan(
-    module: Module, options: PlanOptions = DEFAULT_PLAN, *, with_compilation_bound: bool = False
+    module: Module,
+    options: PlanOptions = DEFAULT_PLAN,
+    *,
+    with_compilation_bound: bool = False,
+    late: bool = False,
 ) -> ModulePlan:
     """Return where every value of a module, which is not changed, lies once it is optimized.
 
-    A module that is scheduled is taken as it is. Copies that execution needs are inserted. Raises
+    A module that is scheduled is taken as it is. Copies that execution needs are inserted. The
+    report may be `late`, made when it is read, if nobody changes the module of the plan. Raises
     LowtideError for an unknown stage, for a strategy that is not known or does not take what the
     module has, and for a program that runs one computation from so many places that it cannot be
     written out.
@@ -79,7 +99,7 @@ def plan(
         placed = _placed(optimized)
         with optimized.clock.stage("assignment"):
             assignment = assign_buffers(placed.ranges, placed.packed, placed.host)
-        found = report(placed, least)
+        found = report_of(placed, least, late=late)
     return _plan_of(placed, assignment, found)
 
 
@@ -89,7 +109,7 @@ def explain(module: Module, options: PlanOptions = DEFAULT_PLAN) -> MemoryReport
     options = options.begun()
     optimized, least = _with_bound(module, options)
     with options.deadline.held():
-        return report(_placed(optimized), least)
+        return report_of(_placed(optimized), least).made
 
 
 @without_collection()
@@ -152,7 +172,7 @@ def _placed(optimized: OptimizedModule) -> PlacedModule:
     return place(order(optimized))
 
 
-def _plan_of(placed: PlacedModule, assignment: BufferAssignment, found: MemoryReport) -> ModulePlan:
+def _plan_of(placed: PlacedModule, assignment: BufferAssignment, found: LateReport) -> ModulePlan:
     ordered = placed.ordered
     return ModulePlan(
         ordered.module,

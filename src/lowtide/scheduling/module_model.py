@@ -264,7 +264,7 @@ def _with_begins(order: Sequence[int], begins: Mapping[int, int]) -> tuple[int, 
 def _with_edges(graph: MemoryGraph, edges: Sequence[Edge]) -> MemoryGraph:
     if not edges:
         return graph
-    control = graph.control.rows()
+    control = [list(row) for row in graph.control.rows()]
     for before, behind in edges:
         control[behind].append(before)
     return replace(graph, control=lists([list(dict.fromkeys(row)) for row in control]))
@@ -311,7 +311,7 @@ def _begun(graph: MemoryGraph, begins: Mapping[int, int]) -> MemoryGraph:
     """The nodes of a graph, and behind them those that begin others: these wait in their place."""
     count, added = graph.node_count, len(begins)
     old = list(begins)
-    operands, control = graph.operands.rows(), graph.control.rows()
+    operands, control = list(graph.operands.rows()), list(graph.control.rows())
     begun_operands = [operands[node] for node in old]
     begun_control = [control[node] for node in old]
     for node, begin in begins.items():

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lowtide.backends.kept import environment_of, kept
 from lowtide.client.errors import OverMemoryError
+from lowtide.client.executable.description import described
 from lowtide.client.executable.executable import (
     NOT_KEPT,
     CheckedModules,
@@ -64,8 +65,8 @@ def _executable(
     making: Making,
     checked: CheckedModules = NOT_KEPT,
 ) -> Executable:
-    parts = stored.program, stored.text, stored.memory, options, making, stored.base
-    return Executable(*parts, checked)
+    told = described(stored.text, stored.memory, stored.base)
+    return Executable(stored.program, told, options, making, checked)
 
 
 @without_collection()
@@ -97,16 +98,17 @@ def compile_module(
             own = compile_module(parts.module, options, progress, tell)
             return own.for_whole_arrays(parts)
     given = None if options.check == "never" else clone_module(module)
-    digest = module_digest(module)
-    known = known_program(digest, options, given)
+    programs = kept("programs", options)
+    is_kept = programs.folder is not None
+    digest = module_digest(module) if is_kept else ""
+    known = known_program(digest, options, given) if is_kept else None
     if known is not None:
         return known
     _load_compiler()
     from lowtide.client.executable.anew import compile_anew, executable_of
 
     made = executable_of(compile_anew(module, options, progress, tell=tell), options, given)
-    programs = kept("programs", options)
-    if programs.folder is not None and options.deadline is None and not made.program.python_call:
+    if is_kept and options.deadline is None and not made.program.python_call:
         key = program_key(digest, options, environment_of(options))
         programs.put(key, made.serialize())
         made.making = Making(made.making.seconds, key=key)
