@@ -315,6 +315,8 @@ def _shares(
 
 def _begun(graph: MemoryGraph, begins: Mapping[int, int]) -> MemoryGraph:
     """The nodes of a graph, and behind them those that begin others: these wait in their place."""
+    if not begins:
+        return graph
     count, added = graph.node_count, len(begins)
     old = list(begins)
     operands, control = list(graph.operands.rows()), list(graph.control.rows())
