@@ -8,7 +8,7 @@ from tests.support import EXAMPLES
 import lowtide
 from lowtide import compiler
 from lowtide.client.executable import anew
-from lowtide.compiler import late_report, reporting
+from lowtide.compiler import pipeline, reporting
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.options import Options
 from lowtide.search.effort import SearchOptions
@@ -82,7 +82,7 @@ def test_a_plan_within_a_deadline_is_reported_on_at_once(made):
 
 
 def test_large_modules_are_reported_on_at_once(made, monkeypatch):
-    monkeypatch.setattr(late_report, "_MOST_KEPT", 3)
+    monkeypatch.setattr(pipeline, "_MOST_KEPT", 3)
     assert compiler.plan(parse_hlo(LOOP), late=True).late_report.is_made
     assert len(made) == 1
 
@@ -119,7 +119,7 @@ def test_programs_that_no_cache_keeps_are_described_when_asked(made, monkeypatch
 def test_programs_are_described_alike_late_and_at_once(monkeypatch):
     for module in modules():
         late = lowtide.compile(module, options=Options(cache=False))
-        monkeypatch.setattr(late_report, "_MOST_KEPT", 0)
+        monkeypatch.setattr(pipeline, "_MOST_KEPT", 0)
         early = lowtide.compile(module, options=Options(cache=False))
         monkeypatch.undo()
         assert late.as_text() == early.as_text()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lowtide.analysis.live_range import LiveRanges
 from lowtide.buffers.assignment import assign_buffers
@@ -13,13 +13,12 @@ from lowtide.buffers.copy_insertion import CopyInsertion
 from lowtide.buffers.packing import PackedBuffers
 from lowtide.compiler import proposals
 from lowtide.compiler.called_ladders import Bounds
-from lowtide.compiler.late_report import LateReport, report_of
 from lowtide.compiler.options import DEFAULT_PLAN, PlanOptions
 from lowtide.compiler.ordering import order
 from lowtide.compiler.placing import place
 from lowtide.compiler.proposals import Look, look_away
 from lowtide.compiler.stages import check_stage, pipeline
-from lowtide.compiler.state import OptimizedModule, PlacedModule, StageClock
+from lowtide.compiler.state import LateReport, OptimizedModule, PlacedModule, StageClock
 from lowtide.files.object_cache import ObjectCache
 from lowtide.ir import Module
 from lowtide.ir.buffer import BufferAssignment
@@ -99,7 +98,7 @@ def plan(
         placed = _placed(optimized)
         with optimized.clock.stage("assignment"):
             assignment = assign_buffers(placed.ranges, placed.packed, placed.host)
-        found = report_of(placed, least, late=late)
+        found = _report_of(placed, least, late=late)
     return _plan_of(placed, assignment, found)
 
 
@@ -109,7 +108,7 @@ def explain(module: Module, options: PlanOptions = DEFAULT_PLAN) -> MemoryReport
     options = options.begun()
     optimized, least = _with_bound(module, options)
     with options.deadline.held():
-        return report_of(_placed(optimized), least).made
+        return _report_of(_placed(optimized), least).made
 
 
 @without_collection()
@@ -183,6 +182,42 @@ def _plan_of(placed: PlacedModule, assignment: BufferAssignment, found: LateRepo
         placed.packed,
         placed.bounds,
     )
+
+
+def _report_of(
+    placed: PlacedModule, least: LeastMemory | None = None, *, late: bool = False
+) -> LateReport:
+    """Return the report of a placed module, which is made at once unless it may be `late`.
+
+    Where it is late, nobody changes the module. A plan that a deadline ends is reported on within
+    that deadline, and a large module at once: what its report is made of takes more than the plan.
+    """
+    ordered = placed.ordered
+    deadline = ordered.options.deadline
+    is_large = ordered.module.instruction_count > _MOST_KEPT
+    if late and not (is_large or deadline.is_timed or deadline.passed):
+        return LateReport(lambda: _made(_without_deadline(placed), least), ordered.clock.seconds)
+    found = _made(placed, least)
+    return LateReport(lambda: found, ordered.clock.seconds, is_made=True)
+
+
+def _made(placed: PlacedModule, least: LeastMemory | None) -> MemoryReport:
+    from lowtide.compiler.reporting import report  # Programs whose report nobody reads do without.
+
+    return report(placed, least)
+
+
+_MOST_KEPT: Final = 1_000
+"""So many instructions are little to keep until somebody asks for the report."""
+
+
+def _without_deadline(placed: PlacedModule) -> PlacedModule:
+    """The same with options whose deadline, which had not passed, does not pass later either."""
+    ordered = placed.ordered
+    options = ordered.options
+    options = replace(options, search=replace(options.search, deadline=None))
+    optimized = replace(ordered.optimized, options=options)
+    return replace(placed, ordered=replace(ordered, optimized=optimized))
 
 
 @cache

@@ -11,10 +11,10 @@ from lowtide.backends.build import build
 from lowtide.backends.cpu import cpu_backend
 from lowtide.backends.interface import Progress, Tell
 from lowtide.client.executable.compiling import for_devices
-from lowtide.client.executable.description import Description
 from lowtide.client.executable.executable import (
     NOT_KEPT,
     CheckedModules,
+    Description,
     Executable,
     Making,
     spells_constants,

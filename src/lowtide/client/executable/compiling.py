@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from lowtide.backends.kept import environment_of, kept
 from lowtide.client.errors import OverMemoryError
-from lowtide.client.executable.description import described
 from lowtide.client.executable.executable import (
     NOT_KEPT,
     CheckedModules,
     Executable,
     Making,
+    described,
     spells_constants,
 )
 from lowtide.client.executable.keys import module_digest, program_key
