@@ -35,7 +35,7 @@ FORMS = {
 HELPERS = {
     "analysis": "CallRole Forward GraphCall GraphColumns Lists Selection StorageClasses",
     "backends": "Build",
-    "compiler": "StageClock",
+    "compiler": "LateReport StageClock",
     "cost": "CacheRate Times",
     "ir": """AxisRef CloneMap DimensionLevel FileLocation Form IotaDevices NameUniquer PerRecord
         PrintOptions ResultAccuracy ShardGroup Shown SourceText SplitConfig Statistics Wanted

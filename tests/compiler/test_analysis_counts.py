@@ -5,10 +5,12 @@ from tests.support import EXAMPLES
 
 import lowtide
 from lowtide import compiler
+from lowtide.analysis import module_graphs
 from lowtide.analysis.dataflow import dataflow
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.fusion.order_memory import OrderMemory
 from lowtide.ir.kept import counted
+from lowtide.scheduling.module_model import model_graphs
 
 MOST = {"mlp": (2, 1), "mnist_cnn": (6, 3)}
 """By example the dataflows and the orders of computations that a compilation may find in full."""
@@ -94,3 +96,18 @@ def test_nothing_is_kept_with_a_plan_that_only_its_making_asks_for() -> None:
     made = compiler.plan(lowtide.read(EXAMPLES / "mlp.hlo.xz"))
     kept = [key for x in made.module.computations.values() for key in x.kept]
     assert not [key for key in kept if isinstance(key, tuple) and key[0] is OrderMemory]
+
+
+def test_order_and_bounds_share_the_graphs_of_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    plain = module_graphs.memory_graph
+
+    def graph(flow, *rest):
+        made.append(flow.computation)
+        return plain(flow, *rest)
+
+    monkeypatch.setattr(module_graphs, "memory_graph", graph)
+    plan = compiler.plan(parse_hlo(LOOP))
+    assert plan.bounds and len(made) == len(set(made))
+    modelled = model_graphs(plan.module)
+    assert [x.model.order for x in plan.bounds.values()] == [x.order for x in modelled]

@@ -178,9 +178,9 @@ def test_observers_have_the_deadline_of_the_plan(monkeypatch) -> None:
         seen.append(options.search.deadline)
         return optimize(module, options, *rest)
 
-    def planned(module: lowtide.Module, options: PlanOptions) -> compiler.ModulePlan:
+    def planned(module: lowtide.Module, options: PlanOptions, *, late: bool) -> compiler.ModulePlan:
         seen.append(options.search.deadline)
-        return plan(module, options)
+        return plan(module, options, late=late)
 
     monkeypatch.setattr(compiler, "optimize", noted)
     monkeypatch.setattr("lowtide.backends.build.plan", planned)

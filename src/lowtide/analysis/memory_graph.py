@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from itertools import pairwise
+from typing import Final, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,17 +25,55 @@ Float64Array = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@final
 class Lists:
-    """One list of numbers per row, end to end: row `i` is `items[starts[i]:starts[i + 1]]`."""
+    """One list of numbers per row, end to end: row `i` is `items[starts[i]:starts[i + 1]]`.
 
-    starts: Int32Array
-    items: Int32Array
+    Few rows stay lists, as which small graphs are read; arrays are made of them when asked for.
+    """
 
-    def rows(self) -> list[list[int]]:
-        """Return the rows as lists."""
+    __slots__ = ("_arrays", "_rows", "_transposed")
+
+    def __init__(self, rows: Sequence[Collection[int]]) -> None:
+        is_few = len(rows) <= _FEW_ROWS
+        self._rows = [list(x) for x in rows] if is_few else None
+        self._arrays = None if is_few else _end_to_end(rows)
+        self._transposed: tuple[int, Rows] | None = None
+
+    @property
+    def starts(self) -> Int32Array:
+        """Where each row begins, and where the last one ends."""
+        return self._both()[0]
+
+    @property
+    def items(self) -> Int32Array:
+        """The numbers of all rows."""
+        return self._both()[1]
+
+    def _both(self) -> tuple[Int32Array, Int32Array]:
+        if self._arrays is None:
+            assert self._rows is not None
+            self._arrays = _end_to_end(self._rows)
+        return self._arrays
+
+    def rows(self) -> Rows:
+        """Return the rows, which are not to be changed."""
+        if self._rows is not None:
+            return self._rows
         items, starts = self.items.tolist(), self.starts.tolist()
         return [items[a:b] for a, b in pairwise(starts)]
+
+    def transposed(self, count: int) -> Rows:
+        """Return for each of `count` numbers the rows that contain it, ascending: not to change."""
+        if self._transposed is not None and self._transposed[0] == count:
+            return self._transposed[1]
+        found: list[list[int]] = [[] for _ in range(count)]
+        for row, items in enumerate(self.rows()):
+            for item in items:
+                found[item].append(row)
+        if self._rows is not None:
+            self._transposed = count, found
+        return found
 
     def row_numbers(self) -> Int32Array:
         """Return for each item the number of its row."""
@@ -44,10 +83,20 @@ class Lists:
 
 def lists(rows: Sequence[Collection[int]]) -> Lists:
     """Return the rows end to end."""
+    return Lists(rows)
+
+
+Rows: TypeAlias = Sequence[Sequence[int]]
+
+_FEW_ROWS: Final = 256
+"""So many lists take little memory, and less time to read than arrays of them."""
+
+
+def _end_to_end(rows: Sequence[Collection[int]]) -> tuple[Int32Array, Int32Array]:
     starts = np.zeros(len(rows) + 1, np.int32)
     np.cumsum([len(row) for row in rows], out=starts[1:])
     items = [item for row in rows for item in row]
-    return Lists(starts, np.array(items, np.int32))
+    return starts, np.array(items, np.int32)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -59,7 +59,13 @@ def _few_steps(graph: MemoryGraph, order: list[int]) -> list[int]:
     )
     for buffer, (nbytes, producer, consumers) in enumerate(rows):
         first = place[producer] if producer >= 0 else 0
-        end = len(order) - 1 if kept[buffer] else max([first, *[place[x] for x in consumers]])
+        end = first
+        if kept[buffer]:
+            end = len(order) - 1
+        else:
+            for x in consumers:
+                if place[x] > end:
+                    end = place[x]
         change[first] += nbytes
         change[end + 1] -= nbytes
         last.append(end)
@@ -78,6 +84,8 @@ def _few_steps(graph: MemoryGraph, order: list[int]) -> list[int]:
 
 def peak_bytes(graph: MemoryGraph, order: Int64Array) -> int:
     """Return the largest step of an order, in bytes."""
+    if graph.node_count <= _FEW:
+        return max(_few_steps(graph, np.asarray(order).tolist()), default=0)
     return int(step_bytes(graph, order).max(initial=0))
 
 

@@ -16,6 +16,7 @@ from lowtide.analysis.dataflow import ComputationDataflow, Dataflow, dataflow
 from lowtide.analysis.donation import Alias, aliases, body_aliases
 from lowtide.analysis.memory_graph import MemoryGraph, memory_graph
 from lowtide.ir import Computation, Module, Opcode
+from lowtide.ir.kept import kept
 from lowtide.records import dataclass
 
 
@@ -52,6 +53,8 @@ class ComputationGraph:
 
     def holding(self, peaks: Sequence[int]) -> MemoryGraph:
         """Return the graph with what callees need: `peaks` has the bytes of graphs by number."""
+        if not self.calls:
+            return self.graph
         inner = np.zeros(self.graph.node_count, np.int64)
         for call in self.calls:
             inner[call.node] = max(inner[call.node], peaks[call.callee] - call.less)
@@ -77,11 +80,15 @@ def module_graphs(module: Module, flows: Dataflow | None = None) -> list[Computa
         bound = body_aliases(flow) if computation in bodies else ()
         bound = aliases(module) if computation is module.entry else bound
         calls = _calls(flow, numbers, state)
-        found.append(
-            ComputationGraph(flow, memory_graph(flow, bound, {}), calls, _order(module, flow))
-        )
+        graph = _graph(flow, bound)
+        found.append(ComputationGraph(flow, graph, calls, _order(module, flow)))
         numbers[computation], state[computation] = len(numbers), _state_bytes(flow, bound)
     return found
+
+
+def _graph(flow: ComputationDataflow, bound: tuple[Alias, ...]) -> MemoryGraph:
+    """The memory graph of a computation without what it calls, made once for a dataflow."""
+    return kept(flow.computation, (_graph, flow, bound), lambda: memory_graph(flow, bound, {}))
 
 
 def _order(module: Module, flow: ComputationDataflow) -> tuple[int, ...]:

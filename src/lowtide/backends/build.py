@@ -123,7 +123,9 @@ def _planned(
         made = plan(module, replace(options, scratch_bytes=tuned.scratch_bytes))
         if within is None or made.report.ladder.arena_bytes <= within:
             return tuned, made, within
-    usual = usual or plan(module, replace(options, scratch_bytes=kernels.scratch_bytes))
+    if usual is None:
+        planned = replace(options, scratch_bytes=kernels.scratch_bytes)
+        usual = plan(module, planned, late=within is None)
     return kernels, usual, within
 
 

@@ -175,7 +175,7 @@ def _timed_graph(graphs: BudgetGraphs, graph: BudgetGraph) -> ComputationGraph:
     callees = [graphs.graphs[call.callee].computation for call in model.calls]
     pairs = zip(model.calls, callees, strict=True)
     calls = [replace(call, times=runs[call.node, callee]) for call, callee in pairs]
-    control = model.graph.control.rows()
+    control = [list(row) for row in model.graph.control.rows()]
     for node in sorted(graph.once):
         control[node].append(node)
     seconds = graph.of_nodes(graph.times.with_branches(graphs.totals))

@@ -140,7 +140,7 @@ def _conditions(flows: Dataflow) -> set[Computation]:
     return {callee for _, role, callee in sites if role is CallRole.CONDITION}
 
 
-def _begins(model: ComputationGraph) -> dict[int, list[int]]:
+def _begins(model: ComputationGraph) -> dict[int, Sequence[int]]:
     """The node that begins each call or conditional, in a list."""
     rows = model.graph.operands.rows()
     count = len(model.flow.nodes)

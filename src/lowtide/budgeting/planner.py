@@ -353,7 +353,7 @@ class BudgetPlanner:
     def with_remarks(self, plan: ModulePlan) -> ModulePlan:
         """Return one of the plans, which also says so where the deadline ended a later search."""
         caveats = dict.fromkeys([*self.deadline.remarks(), *plan.report.caveats])
-        return replace(plan, report=replace(plan.report, caveats=tuple(caveats)))
+        return plan.with_report(replace(plan.report, caveats=tuple(caveats)))
 
     def _own_fit(self, budget: int) -> PlannedPoint | None:
         """The cheapest plan of the module itself that fits.

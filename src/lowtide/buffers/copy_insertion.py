@@ -126,9 +126,11 @@ class _Insertion:
         if self.module.schedule is not None:
             return None, self._flatten(flows, self.module.schedule.sequences)
         orders = {computation: TopologicalOrder(computation) for computation in flows}
-        flat = self._flatten(flows, {x: order.sequence() for x, order in orders.items()})
+        first = {x: tuple(order.sequence()) for x, order in orders.items()}
+        flat = self._flatten(flows, first)
         arrange_writes(flat, self._wishes(flat), orders)
-        return orders, self._flatten(flows, {x: order.sequence() for x, order in orders.items()})
+        last = {x: tuple(order.sequence()) for x, order in orders.items()}
+        return orders, flat if last == first else self._flatten(flows, last)
 
     def _pin(
         self,

@@ -10,6 +10,7 @@ from lowtide.analysis.call_graph import flattened_sizes, flattened_sums
 from lowtide.analysis.dataflow import Dataflow, dataflow, with_host
 from lowtide.analysis.donation import Alias, aliases
 from lowtide.analysis.live_range import LiveRanges, live_ranges, needs_no_copies
+from lowtide.analysis.module_graphs import ComputationGraph
 from lowtide.buffers.copy_insertion import CopyInsertion, insert_copies
 from lowtide.buffers.copy_removal import remove_copies
 from lowtide.buffers.packing import pack_buffers
@@ -20,6 +21,7 @@ from lowtide.compiler.state import OptimizedModule, OrderedModule, StageClock
 from lowtide.ir import LowtideError, Module, Schedule
 from lowtide.ir.kept import forget_kept
 from lowtide.scheduling.module_bound import module_bounds
+from lowtide.scheduling.module_model import model_graphs, with_orders
 from lowtide.scheduling.module_scheduler import schedule_candidates
 from lowtide.scheduling.module_search import Searches
 
@@ -52,23 +54,27 @@ def _chosen(optimized: OptimizedModule, searches: Searches) -> OrderedModule:
     return late if _live_bytes(late) < _live_bytes(found) else found
 
 
-def _ordered(optimized: OptimizedModule, searches: Searches, known: CopyInsertion) -> OrderedModule:
-    """A module, which is changed, with an order and all copies that it needs, `known` ones too."""
+def _ordered(optimized: OptimizedModule, searches: Searches, made: CopyInsertion) -> OrderedModule:
+    """A module, which is changed, with an order and all copies that it needs, `made` ones too."""
     module, clock, was_scheduled = optimized.module, optimized.clock, optimized.was_scheduled
     pairs = aliases(module)
     with clock.stage("copies"):
         copies = insert_copies(module)
-        copies = replace(copies, copies=(*known.copies, *copies.copies))
+        copies = replace(copies, copies=(*made.copies, *copies.copies))
         flows = dataflow(module.entry)
-    module.schedule = _schedule(module, flows, pairs, searches, clock)
+    with clock.stage("schedule"):
+        models = model_graphs(module, flows)
+    module.schedule = _schedule(module, flows, models, pairs, searches, clock)
+    known: list[ComputationGraph] | None = with_orders(models, module.schedule)
     if not was_scheduled:
         with clock.stage("copies"):
             everywhere = with_host(module.entry, flows)
             removed = remove_copies(module, everywhere, [x.copy for x in copies.copies])
             copies = copies.without(removed)
-            flows = dataflow(module.entry) if removed else flows
+            if removed:
+                flows, known = dataflow(module.entry), None
     with clock.stage("bound"):
-        bounds = module_bounds(module, searches, flows)
+        bounds = module_bounds(module, searches, flows, models=known)
     if not was_scheduled and not searches.deadline.passed:
         _take_lower_orders(module, flows, pairs, bounds, clock)
     return OrderedModule(optimized, copies, flows, bounds, pairs, searches)
@@ -112,13 +118,14 @@ def _take_lower_orders(
 def _schedule(
     module: Module,
     flows: Dataflow,
+    models: Sequence[ComputationGraph],
     pairs: tuple[Alias, ...],
     searches: Searches,
     clock: StageClock,
 ) -> Schedule:
     """The order of the smallest arena among those in which about the least is live at once."""
     with clock.stage("schedule"):
-        candidates = schedule_candidates(module, flows, searches)
+        candidates = schedule_candidates(module, models, searches)
     if len(candidates) == 1 or searches.deadline.passed:
         return candidates[0]
     with clock.stage("liveness"):

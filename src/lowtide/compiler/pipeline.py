@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lowtide.analysis.live_range import LiveRanges
 from lowtide.buffers.assignment import assign_buffers
@@ -16,9 +17,8 @@ from lowtide.compiler.options import DEFAULT_PLAN, PlanOptions
 from lowtide.compiler.ordering import order
 from lowtide.compiler.placing import place
 from lowtide.compiler.proposals import Look, look_away
-from lowtide.compiler.reporting import report
 from lowtide.compiler.stages import check_stage, pipeline
-from lowtide.compiler.state import OptimizedModule, PlacedModule, StageClock
+from lowtide.compiler.state import LateReport, OptimizedModule, PlacedModule, StageClock
 from lowtide.files.object_cache import ObjectCache
 from lowtide.ir import Module
 from lowtide.ir.buffer import BufferAssignment
@@ -27,12 +27,12 @@ from lowtide.ir.garbage_collection import without_collection
 from lowtide.options import cache_folder
 from lowtide.passes import Observer
 from lowtide.records import dataclass
-from lowtide.report.memory import MemoryReport
 from lowtide.search.kernels.objects import keep_objects
 from lowtide.transforms.layout.handed_on import obey_layouts
 
 if TYPE_CHECKING:
     from lowtide.least_memory import LeastMemory
+    from lowtide.report.memory import MemoryReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,24 @@ class ModulePlan:
     module: Module
     copies: CopyInsertion
     assignment: BufferAssignment
-    report: MemoryReport
+    late_report: LateReport
     ranges: LiveRanges
     packed: PackedBuffers
     bounds: Bounds
+
+    @property
+    def report(self) -> MemoryReport:
+        """What is known of the memory, worked out when it is first asked for."""
+        return self.late_report.made
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Wall seconds by stage, as far as there are some."""
+        return self.late_report.seconds
+
+    def with_report(self, report: MemoryReport) -> ModulePlan:
+        """Return the same plan with another report."""
+        return replace(self, late_report=LateReport(lambda: report, report.seconds))
 
     def __repr__(self) -> str:
         return repr(self.report).replace("<MemoryReport", "<ModulePlan", 1)
@@ -61,11 +75,16 @@ class ModulePlan:
 
 @without_collection()
 def plan(
-    module: Module, options: PlanOptions = DEFAULT_PLAN, *, with_compilation_bound: bool = False
+    module: Module,
+    options: PlanOptions = DEFAULT_PLAN,
+    *,
+    with_compilation_bound: bool = False,
+    late: bool = False,
 ) -> ModulePlan:
     """Return where every value of a module, which is not changed, lies once it is optimized.
 
-    A module that is scheduled is taken as it is. Copies that execution needs are inserted. Raises
+    A module that is scheduled is taken as it is. Copies that execution needs are inserted. The
+    report may be `late`, made when it is read, if nobody changes the module of the plan. Raises
     LowtideError for an unknown stage, for a strategy that is not known or does not take what the
     module has, and for a program that runs one computation from so many places that it cannot be
     written out.
@@ -79,7 +98,7 @@ def plan(
         placed = _placed(optimized)
         with optimized.clock.stage("assignment"):
             assignment = assign_buffers(placed.ranges, placed.packed, placed.host)
-        found = report(placed, least)
+        found = _report_of(placed, least, late=late)
     return _plan_of(placed, assignment, found)
 
 
@@ -89,7 +108,7 @@ def explain(module: Module, options: PlanOptions = DEFAULT_PLAN) -> MemoryReport
     options = options.begun()
     optimized, least = _with_bound(module, options)
     with options.deadline.held():
-        return report(_placed(optimized), least)
+        return _report_of(_placed(optimized), least).made
 
 
 @without_collection()
@@ -152,7 +171,7 @@ def _placed(optimized: OptimizedModule) -> PlacedModule:
     return place(order(optimized))
 
 
-def _plan_of(placed: PlacedModule, assignment: BufferAssignment, found: MemoryReport) -> ModulePlan:
+def _plan_of(placed: PlacedModule, assignment: BufferAssignment, found: LateReport) -> ModulePlan:
     ordered = placed.ordered
     return ModulePlan(
         ordered.module,
@@ -163,6 +182,42 @@ def _plan_of(placed: PlacedModule, assignment: BufferAssignment, found: MemoryRe
         placed.packed,
         placed.bounds,
     )
+
+
+def _report_of(
+    placed: PlacedModule, least: LeastMemory | None = None, *, late: bool = False
+) -> LateReport:
+    """Return the report of a placed module, which is made at once unless it may be `late`.
+
+    Where it is late, nobody changes the module. A plan that a deadline ends is reported on within
+    that deadline, and a large module at once: what its report is made of takes more than the plan.
+    """
+    ordered = placed.ordered
+    deadline = ordered.options.deadline
+    is_large = ordered.module.instruction_count > _MOST_KEPT
+    if late and not (is_large or deadline.is_timed or deadline.passed):
+        return LateReport(lambda: _made(_without_deadline(placed), least), ordered.clock.seconds)
+    found = _made(placed, least)
+    return LateReport(lambda: found, ordered.clock.seconds, is_made=True)
+
+
+def _made(placed: PlacedModule, least: LeastMemory | None) -> MemoryReport:
+    from lowtide.compiler.reporting import report  # Programs whose report nobody reads do without.
+
+    return report(placed, least)
+
+
+_MOST_KEPT: Final = 1_000
+"""So many instructions are little to keep until somebody asks for the report."""
+
+
+def _without_deadline(placed: PlacedModule) -> PlacedModule:
+    """The same with options whose deadline, which had not passed, does not pass later either."""
+    ordered = placed.ordered
+    options = ordered.options
+    options = replace(options, search=replace(options.search, deadline=None))
+    optimized = replace(ordered.optimized, options=options)
+    return replace(placed, ordered=replace(ordered, optimized=optimized))
 
 
 @cache

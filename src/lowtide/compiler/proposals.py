@@ -230,7 +230,7 @@ class _Kernels:
         choosing, uniting = names.index(CHOOSING), names.index(UNITING)
         self._between, self._rest = steps[choosing + 1 : uniting], steps[uniting:]
         copy = clone_module(module)
-        self._changes = run_pipeline(copy, steps[:choosing])
+        self._changes = run_pipeline(copy, steps[:choosing], keeps=True)
         self._on_chip = copy if options.target is CPU_TARGET else None
         self._choices = KernelChoices(copy, order_of_kernels, options.target)
 
@@ -245,7 +245,7 @@ class _Kernels:
         allowance = Allowance(allowed, is_late)
         choice = self._choices.within(allowance)
         module, made = self._choices.written(choice)
-        changes = self._changes + made + run_pipeline(module, self._between)
+        changes = self._changes + made + run_pipeline(module, self._between, keeps=True)
         found = ChosenKernels(
             module, changes, allowed, choice, was_late, self._rest, on_chip=self._on_chip
         )

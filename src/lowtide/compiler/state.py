@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
+from functools import cached_property
 from time import perf_counter
+from typing import TYPE_CHECKING, final
 
 from lowtide.analysis.dataflow import Dataflow
 from lowtide.analysis.donation import Alias
@@ -18,6 +20,9 @@ from lowtide.compiler.options import PlanOptions
 from lowtide.ir import Module
 from lowtide.records import dataclass
 from lowtide.scheduling.module_search import Searches
+
+if TYPE_CHECKING:
+    from lowtide.report.memory import MemoryReport
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -83,3 +88,27 @@ class PlacedModule:
     packed: PackedBuffers
     bounds: Bounds
     host: HostPlaces | None
+
+
+@final
+class LateReport:
+    """The report that `make` returns, made once; `seconds` of its stages are known before."""
+
+    def __init__(
+        self,
+        make: Callable[[], MemoryReport],
+        seconds: Mapping[str, float],
+        *,
+        is_made: bool = False,
+    ) -> None:
+        self._make: Callable[[], MemoryReport] | None = make
+        self.seconds = seconds
+        self.is_made = is_made
+        """Whether it was made with the plan, of which nothing is to be kept for it."""
+
+    @cached_property
+    def made(self) -> MemoryReport:
+        """The report; what it was made of is given up."""
+        assert self._make is not None
+        made, self._make = self._make(), None
+        return made

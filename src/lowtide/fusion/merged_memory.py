@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.analysis.memory_graph import MemoryGraph, lists
+from lowtide.analysis.memory_graph import MemoryGraph, Rows, lists
 
 
 def merged_memory(
@@ -53,9 +53,7 @@ def merged_memory(
     return result, number
 
 
-def _mapped(
-    rows: list[list[int]], number: npt.NDArray[np.int64], own: Sequence[int]
-) -> list[list[int]]:
+def _mapped(rows: Rows, number: npt.NDArray[np.int64], own: Sequence[int]) -> list[list[int]]:
     """Per buffer the nodes that read it, without the one that makes it."""
     found = []
     numbers = number.tolist()
@@ -64,9 +62,7 @@ def _mapped(
     return found
 
 
-def _by_node(
-    rows: list[list[int]], number: npt.NDArray[np.int64], count: int
-) -> list[dict[int, None]]:
+def _by_node(rows: Rows, number: npt.NDArray[np.int64], count: int) -> list[dict[int, None]]:
     """Per new node what its old nodes list, without itself."""
     found: list[dict[int, None]] = [{} for _ in range(count)]
     numbers = number.tolist()

@@ -84,11 +84,21 @@ def computation_post_order(
     with these orders. A cycle in the call graph, which the verifier rejects, does not stop the
     walk.
     """
+    if sequences is None and module.schedule is None:
+        computations = module.computations.values()
+        return _computations_of(module, {x: _called_in_turn(x) for x in computations})
     if sequences is None:
         sequences = {}
     for computation in module.computations.values():
         sequences[computation] = sequence(computation)
-    return _computations_of(module, sequences)
+    return _computations_of(module, {x: _callees(y) for x, y in sequences.items()})
+
+
+def _called_in_turn(computation: Computation) -> Sequence[Computation]:
+    """The computations called from here, in the order of the first call in post order."""
+    if not callees(computation):
+        return ()
+    return kept(computation, _called_in_turn, lambda: _callees(post_order(computation)))
 
 
 def order_as_created(module: Module) -> list[Computation]:
@@ -96,8 +106,8 @@ def order_as_created(module: Module) -> list[Computation]:
 
     Callees are visited in the order in which the instructions that call them were created.
     """
-    created = {c: tuple(c.instructions.values()) for c in module.computations.values()}
-    return _computations_of(module, created)
+    computations = module.computations.values()
+    return _computations_of(module, {x: _callees(x.instructions.values()) for x in computations})
 
 
 def printed_order(module: Module) -> list[Computation]:
@@ -124,35 +134,35 @@ def callees_come_first(order: Iterable[Computation]) -> bool:
 
 
 def _computations_of(
-    module: Module, sequences: Mapping[Computation, Sequence[Instruction]]
+    module: Module, called_by: Mapping[Computation, Sequence[Computation]]
 ) -> list[Computation]:
-    called = {callee for x in module.computations.values() for callee in callees(x)}
+    called = {callee for x in called_by.values() for callee in x}
     order: list[Computation] = []
     done: set[Computation] = set()
     for computation in module.computations.values():
         if computation not in called:
-            _visit_computation(computation, sequences, done, order)
+            _visit_computation(computation, called_by, done, order)
     for computation in module.computations.values():
-        _visit_computation(computation, sequences, done, order)
+        _visit_computation(computation, called_by, done, order)
     return order
 
 
 def _visit_computation(
     start: Computation,
-    sequences: Mapping[Computation, Sequence[Instruction]],
+    called_by: Mapping[Computation, Sequence[Computation]],
     done: set[Computation],
     order: list[Computation],
 ) -> None:
     if start in done:
         return
     done.add(start)
-    stack = [(start, iter(_callees(sequences[start])))]
+    stack = [(start, iter(called_by[start]))]
     while stack:
         computation, remaining = stack[-1]
         for callee in remaining:
             if callee not in done:
                 done.add(callee)
-                stack.append((callee, iter(_callees(sequences[callee]))))
+                stack.append((callee, iter(called_by[callee])))
                 break
         else:
             stack.pop()

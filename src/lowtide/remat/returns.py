@@ -62,7 +62,7 @@ def unused_steps(graph: MemoryGraph, order: Sequence[int]) -> list[int]:
     place[np.asarray(order, np.int64)] = np.arange(len(order))
     found = []
     for maker, readers in zip(graph.producer.tolist(), graph.consumers.rows(), strict=True):
-        uses = sorted([int(place[x]) for x in ([maker] if maker >= 0 else []) + readers])
+        uses = sorted([int(place[x]) for x in (*((maker,) if maker >= 0 else ()), *readers)])
         found.append(max([b - a for a, b in pairwise(uses)], default=0))
     return found
 

@@ -9,16 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.analysis.memory_graph import MemoryGraph
-
-
-def transposed(rows: list[list[int]], count: int) -> list[list[int]]:
-    """Return for each of `count` numbers the rows that contain it, ascending."""
-    found: list[list[int]] = [[] for _ in range(count)]
-    for row, items in enumerate(rows):
-        for item in items:
-            found[item].append(row)
-    return found
+from lowtide.analysis.memory_graph import MemoryGraph, Rows
 
 
 def successors(graph: MemoryGraph) -> tuple[list[list[int]], list[int]]:
@@ -58,11 +49,11 @@ def post_order(graph: MemoryGraph) -> Int64Array:
 
 
 def _unread(graph: MemoryGraph) -> list[int]:
-    users = transposed(graph.operands.rows(), graph.node_count)
+    users = graph.operands.transposed(graph.node_count)
     return [node for node, readers in enumerate(users) if not readers]
 
 
-def _post_order(graph: MemoryGraph, operands: list[list[int]], starts: list[int]) -> Int64Array:
+def _post_order(graph: MemoryGraph, operands: Rows, starts: list[int]) -> Int64Array:
     """Every node is reached: those without users are starts, and the graph has no cycle."""
     control = graph.control.rows()
     state = [0] * graph.node_count
@@ -84,7 +75,7 @@ def _post_order(graph: MemoryGraph, operands: list[list[int]], starts: list[int]
 
 def _ranks(graph: MemoryGraph) -> list[int]:
     """The place of each node among all by (extra users, bytes made, name)."""
-    users = transposed(graph.operands.rows(), graph.node_count)
+    users = graph.operands.transposed(graph.node_count)
     leaf = graph.is_leaf.tolist()
     made = np.zeros(graph.node_count + 1, np.int64)
     np.add.at(made, graph.producer, graph.buffer_bytes)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.analysis.memory_graph import MemoryGraph
-from lowtide.scheduling.depth_first import successors, transposed
+from lowtide.scheduling.depth_first import successors
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -39,8 +39,8 @@ class _ListScheduler:
         producer = graph.producer.tolist()
         self.size = np.where(graph.producer < 0, 0, graph.buffer_bytes).tolist()
         self.consumers = graph.consumers.rows()
-        self.reads = transposed(self.consumers, count)
-        self.users = [len(users) for users in transposed(graph.operands.rows(), count)]
+        self.reads = graph.consumers.transposed(count)
+        self.users = [len(users) for users in graph.operands.transposed(count)]
         self.successors, self.waiting = successors(graph)
         self.left = [
             len(nodes) + out

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from lowtide.analysis.dataflow import Dataflow
@@ -53,16 +55,18 @@ def module_bounds(
     searches: Searches,
     flows: Dataflow | None = None,
     scratch_bytes: ScratchBytes | None = None,
+    models: Sequence[ComputationGraph] | None = None,
 ) -> dict[Computation, ComputationBound]:
     """Return the bounds of all that a scheduled module runs, callees first.
 
     Each one holds for all orders of the computation and of what it runs in which the module needs
-    no other copies. Callees count with their own bounds.
+    no other copies. Callees count with their own bounds. `models` are what `model_graphs` makes of
+    the rest, where that is known.
     """
     assert module.schedule is not None
     needs: list[int] = []
     found: dict[Computation, ComputationBound] = {}
-    for model in model_graphs(module, flows, scratch_bytes):
+    for model in models or model_graphs(module, flows, scratch_bytes):
         order = np.array(model.order, np.int64)
         bound = searches.bound(model.holding(needs), order)
         needs.append(bound.bytes)

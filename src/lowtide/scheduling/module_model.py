@@ -32,7 +32,7 @@ from lowtide.analysis.dataflow import ComputationDataflow, Dataflow, ValueKind
 from lowtide.analysis.memory_graph import Int32Array, Int64Array, Lists, MemoryGraph, lists
 from lowtide.analysis.module_graphs import ComputationGraph, GraphCall, module_graphs
 from lowtide.analysis.scratch import ScratchBytes
-from lowtide.ir import Computation, Instruction, Module, Opcode
+from lowtide.ir import Computation, Instruction, Module, Opcode, Schedule
 from lowtide.records import dataclass
 from lowtide.scheduling.module_places import (
     Edge,
@@ -76,6 +76,12 @@ def program_order(found: Sequence[int] | Int64Array, graph: ComputationGraph) ->
     """Return an order of a model without the nodes that only begin others."""
     count = len(graph.flow.nodes)
     return tuple([int(node) for node in found if node < count])
+
+
+def with_orders(models: Sequence[ComputationGraph], schedule: Schedule) -> list[ComputationGraph]:
+    """Return the graphs that `model_graphs` returned once the module has a schedule."""
+    orders = [[x.flow.number[y] for y in schedule.sequences[x.computation]] for x in models]
+    return [replace(x, order=model_order(y, x)) for x, y in zip(models, orders, strict=True)]
 
 
 def model_order(order: Sequence[int], graph: ComputationGraph) -> tuple[int, ...]:
@@ -264,7 +270,7 @@ def _with_begins(order: Sequence[int], begins: Mapping[int, int]) -> tuple[int, 
 def _with_edges(graph: MemoryGraph, edges: Sequence[Edge]) -> MemoryGraph:
     if not edges:
         return graph
-    control = graph.control.rows()
+    control = [list(row) for row in graph.control.rows()]
     for before, behind in edges:
         control[behind].append(before)
     return replace(graph, control=lists([list(dict.fromkeys(row)) for row in control]))
@@ -309,9 +315,11 @@ def _shares(
 
 def _begun(graph: MemoryGraph, begins: Mapping[int, int]) -> MemoryGraph:
     """The nodes of a graph, and behind them those that begin others: these wait in their place."""
+    if not begins:
+        return graph
     count, added = graph.node_count, len(begins)
     old = list(begins)
-    operands, control = graph.operands.rows(), graph.control.rows()
+    operands, control = list(graph.operands.rows()), list(graph.control.rows())
     begun_operands = [operands[node] for node in old]
     begun_control = [control[node] for node in old]
     for node, begin in begins.items():

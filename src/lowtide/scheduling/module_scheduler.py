@@ -83,14 +83,16 @@ def schedule_module(
     return _candidates(module, models, lambda graph: [scheduler(graph)])[0]
 
 
-def schedule_candidates(module: Module, flows: Dataflow, searches: Searches) -> list[Schedule]:
+def schedule_candidates(
+    module: Module, models: Sequence[ComputationGraph], searches: Searches
+) -> list[Schedule]:
     """Return orders which differ in the entry only, that of the least peak by its graph first.
 
-    The module has to have all copies that it needs in any order that its control edges allow.
-    Which one is best depends on where the peaks of callees meet those of the entry: to know, walk
-    the flattened program. An order that the module already has is the only one.
+    `models` are those that `model_graphs` makes of the module, which has to have all copies that it
+    needs in any order that its control edges allow. Which one is best depends on where the peaks of
+    callees meet those of the entry: to know, walk the flattened program. An order that the module
+    already has is the only one.
     """
-    models = model_graphs(module, flows)
     return _candidates(module, models, lambda graph: searched(graph, searches))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
@@ -116,12 +118,37 @@ def plain_proof(graph: MemoryGraph) -> KeptBytes | CutBound:
     kept = KeptBytes(int(size[graph.live_out].sum()))
     if not count:
         return kept
-    need = graph.scratch_bytes + graph.inner_bytes
+    need = _few_needs(graph) if count <= _FEW else _needs(graph).tolist()
+    most = max(need)
+    return kept if kept.bytes >= most else CutBound(most, need.index(most))
+
+
+_FEW: Final = 64
+"""Of so few nodes the steps are worked out one by one: to call NumPy takes longer."""
+
+
+def _few_needs(graph: MemoryGraph) -> list[int]:
+    """The bytes that the step of each node has, of few nodes."""
+    size, producer = graph.buffer_bytes.tolist(), graph.producer.tolist()
+    need: list[int] = (graph.scratch_bytes + graph.inner_bytes).tolist()
+    for nbytes, node, readers in zip(size, producer, graph.consumers.rows(), strict=True):
+        if nbytes:
+            for reader in readers:
+                need[reader] += nbytes
+            if node >= 0:
+                need[node] += nbytes
+    for taking in {made for _, _, made in graph.shares.tolist()}:
+        need[producer[taking]] -= size[taking]
+    return need
+
+
+def _needs(graph: MemoryGraph) -> Array:
+    """The bytes that the step of each node has."""
+    size = graph.buffer_bytes
+    need: Array = graph.scratch_bytes + graph.inner_bytes
     np.add.at(need, graph.consumers.items, size[graph.consumers.row_numbers()])
     made = graph.producer >= 0
     np.add.at(need, graph.producer[made], size[made])
     taking = np.flatnonzero(np.bincount(graph.shares[:, 2], minlength=len(size)))
     np.subtract.at(need, graph.producer[taking], size[taking])
-    largest = int(need.argmax())
-    step = CutBound(int(need[largest]), largest)
-    return kept if kept.bytes >= step.bytes else step
+    return need

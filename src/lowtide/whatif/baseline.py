@@ -135,4 +135,4 @@ class Baseline:
         plan = compiler.plan(module, self.options.at_stage("input"))
         given = self.has_given_order
         report = replace(plan.report, caveats=self.report.caveats, has_given_order=given)
-        return replace(plan, report=report)
+        return plan.with_report(report)

@@ -60,7 +60,7 @@ def what_if(
     search = _Search(base, seconds, progress or (lambda text: None))
     with base.deadline.held():
         found = search.run(changes_of(base))
-    return replace(base.plan, report=replace(base.report, what_if=found))
+    return base.plan.with_report(replace(base.report, what_if=found))
 
 
 def after_change(

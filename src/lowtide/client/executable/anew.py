@@ -14,6 +14,7 @@ from lowtide.client.executable.compiling import for_devices
 from lowtide.client.executable.executable import (
     NOT_KEPT,
     CheckedModules,
+    Description,
     Executable,
     Making,
     spells_constants,
@@ -65,7 +66,7 @@ def compile_anew(
         if options.memory is None:
             module, wanted = watched, wanted.at_stage("input")
     found = build(module, cpu_backend(options), wanted, options.memory, progress, tell)
-    seconds = dict(found.plan.report.seconds)
+    seconds = dict(found.plan.seconds)
     seconds["passes"] = seconds.get("passes", 0.0) + observed
     if found.budget_seconds:
         seconds["budget"] = found.budget_seconds
@@ -82,11 +83,17 @@ def executable_of(
     """
     plan = compiled.plan
     form = COMPLETE if spells_constants(compiled.program) else CANONICAL
-    text = to_text(plan.module, form)
     base = "" if compiled.base is None else to_text(compiled.base, form)
     making = Making(compiled.seconds)
     budget = {} if compiled.budget is None else {"budget": dict(compiled.budget)}
-    memory = {**plan.report.to_json(), **budget}
+    told = Description(
+        lambda: to_text(plan.module, form),
+        lambda: {**plan.report.to_json(), **budget},
+        plan.packed.arena_bytes,
+        base,
+    )
+    if plan.late_report.is_made:
+        told.complete()
     options = options or Options()
     checked = NOT_KEPT if options.check == "never" else CheckedModules(plan.module, given)
-    return Executable(compiled.program, text, memory, options, making, base, checked)
+    return Executable(compiled.program, told, options, making, checked)

@@ -19,6 +19,7 @@ from lowtide.client.executable.executable import (
     CheckedModules,
     Executable,
     Making,
+    described,
     spells_constants,
 )
 from lowtide.client.executable.keys import module_digest, program_key
@@ -71,8 +72,8 @@ def _executable(
     making: Making,
     checked: CheckedModules = NOT_KEPT,
 ) -> Executable:
-    parts = stored.program, stored.text, stored.memory, options, making, stored.base
-    return Executable(*parts, checked)
+    told = described(stored.text, stored.memory, stored.base)
+    return Executable(stored.program, told, options, making, checked)
 
 
 @without_collection()
@@ -104,16 +105,17 @@ def compile_module(
             own = compile_module(parts.module, options, progress, tell)
             return own.for_whole_arrays(parts)
     given = None if options.check == "never" else clone_module(module)
-    digest = module_digest(module)
-    known = known_program(digest, options, given)
+    programs = kept("programs", options)
+    is_kept = programs.folder is not None
+    digest = module_digest(module) if is_kept else ""
+    known = known_program(digest, options, given) if is_kept else None
     if known is not None:
         return known
     _load_compiler()
     from lowtide.client.executable.anew import compile_anew, executable_of
 
     made = executable_of(compile_anew(module, options, progress, tell=tell), options, given)
-    programs = kept("programs", options)
-    if programs.folder is not None and options.deadline is None and not made.program.python_call:
+    if is_kept and options.deadline is None and not made.program.python_call:
         key = program_key(digest, options, environment_of(options))
         programs.put(key, made.serialize())
         made.making = Making(made.making.seconds, key=key)

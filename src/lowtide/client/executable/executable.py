@@ -63,6 +63,50 @@ NOT_KEPT: Final = CheckedModules()
 
 
 @final
+class Description:
+    """Text and memory report of a program, each made when it is first asked for.
+
+    `base` is the text of the module within whose budget the program is, "" without a bound for
+    that. `arena_bytes`, what a call needs beyond its arguments, are known from the start.
+    """
+
+    def __init__(
+        self,
+        text: Callable[[], str],
+        memory: Callable[[], Mapping[str, Any]],
+        arena_bytes: int,
+        base: str = "",
+    ) -> None:
+        self._text: Callable[[], str] | None = text
+        self._memory: Callable[[], Mapping[str, Any]] | None = memory
+        self.arena_bytes = arena_bytes
+        self.base = base
+
+    @cached_property
+    def text(self) -> str:
+        """The scheduled HLO that runs; what it was made of is given up."""
+        assert self._text is not None
+        made, self._text = self._text(), None
+        return made
+
+    @cached_property
+    def memory(self) -> Mapping[str, Any]:
+        """What a call needs, in the schema "lowtide.memory/1"; what it was made of is given up."""
+        assert self._memory is not None
+        made, self._memory = self._memory(), None
+        return made
+
+    def complete(self) -> None:
+        """Make all that is not made yet."""
+        _ = self.text, self.memory
+
+
+def described(text: str, memory: Mapping[str, Any], base: str = "") -> Description:
+    """Return a description that is known in full."""
+    return Description(lambda: text, lambda: memory, int(memory["ladder"]["arena_bytes"]), base)
+
+
+@final
 class Executable:
     """A program in native code, which several threads may call at once.
 
@@ -74,17 +118,13 @@ class Executable:
     def __init__(
         self,
         program: NativeProgram,
-        text: str,
-        memory: Mapping[str, Any],
+        description: Description,
         options: Options,
         making: Making | None = None,
-        base: str = "",
         checked: CheckedModules = NOT_KEPT,
     ) -> None:
         self._program = program
-        self._text = text
-        self._base = base  # the module within whose budget this one is, if there is a bound for it
-        self._memory = memory
+        self._description = description
         start = perf_counter()
         self._linked = linked(program, options)
         making = making or Making()
@@ -147,11 +187,11 @@ class Executable:
 
         Its `seconds` are those of `making`.
         """
-        found: dict[str, Any] = json.loads(json.dumps(self._memory))
+        found: dict[str, Any] = json.loads(json.dumps(self._description.memory))
         return {**found, "seconds": dict(self.making.seconds)}
 
     def __repr__(self) -> str:
-        total = int(self._memory["total_bytes"])
+        total = int(self._description.memory["total_bytes"])
         return (
             f"<Executable {self.name}: {self.arena_bytes:,} bytes beyond its arguments, "
             f"{total:,} in all>"
@@ -165,7 +205,7 @@ class Executable:
     @property
     def arena_bytes(self) -> int:
         """The bytes that a call needs beyond its arguments."""
-        return int(self._memory["ladder"]["arena_bytes"])
+        return self._description.arena_bytes
 
     @property
     def name(self) -> str:
@@ -180,7 +220,7 @@ class Executable:
     @cached_property
     def module(self) -> Module:
         """The scheduled module that runs, read back from its text."""
-        return _parsed(self._text)
+        return _parsed(self._description.text)
 
     @property
     def certificate(self) -> dict[str, Any]:
@@ -193,13 +233,14 @@ class Executable:
         from lowtide.budgeting.certificates import certify_within
         from lowtide.compiler.certificates import certify
 
-        if not self._base:
+        base, memory = self._description.base, self._description.memory
+        if not base:
             return certify(self.module)
-        return certify_within(_parsed(self._base), self.module, self._memory["budget"]["bytes"])
+        return certify_within(_parsed(base), self.module, memory["budget"]["bytes"])
 
     def as_text(self) -> str:
         """Return the scheduled HLO that runs."""
-        return self._text
+        return self._description.text
 
     def profile(self, *arrays: Any) -> tuple[Any, tuple[Span, ...]]:
         """Return the results, and when each thunk ran; they run one after the other then."""
@@ -230,8 +271,9 @@ class Executable:
                 f"{self.name} was partitioned when it was compiled, and bytes are those of the "
                 "program of one device: compile what `lowtide partition` writes"
             )
-        memory = {**self._memory, "seconds": {}}
-        stored = StoredProgram(self._program, self._text, memory, self._base)
+        told = self._description
+        memory = {**told.memory, "seconds": {}}
+        stored = StoredProgram(self._program, told.text, memory, told.base)
         return stored_bytes(stored, signing_key(cache_folder()))
 
 
@@ -249,4 +291,5 @@ def kept_executable(key: str, options: Options) -> Executable | None:
     if found is None:
         return None
     making = Making({"cache": perf_counter() - start}, was_cached=True, key=key)
-    return Executable(found.program, found.text, found.memory, options, making, found.base)
+    told = described(found.text, found.memory, found.base)
+    return Executable(found.program, told, options, making)
