@@ -77,7 +77,7 @@ def _log_size(x: Number, y: Number) -> Number:
 
 
 def _exact_square(x: Number) -> tuple[Number, Number]:
-    """x * x, and its rounding error."""
+    """The square of x, and its rounding error."""
     square = x * x
     return square, fma(x, x, -square)
 
