@@ -556,6 +556,25 @@ def test_xla_is_no_judge_of_what_several_operations_show(
     assert (known_difference(module) is not None) == is_known
 
 
+@pytest.mark.parametrize(("type_", "is_known"), [("c64", True), ("f32", False)])
+def test_xla_is_not_asked_for_complex_functions_that_end_it_in_a_fusion(
+    type_: str, is_known: bool
+) -> None:
+    text = f"""HloModule m
+
+inner {{
+  a = {type_}[4,3] parameter(0)
+  ROOT b = {type_}[4,3] sinh(a)
+}}
+
+ENTRY e {{
+  a = {type_}[4,3] parameter(0)
+  ROOT r = {type_}[4,3] fusion(a), kind=kLoop, calls=inner
+}}
+"""
+    assert (known_difference(parse_hlo(text)) is not None) == is_known
+
+
 @pytest.mark.parametrize(("step", "is_known"), [("slice", True), ("add", False)])
 def test_what_a_computation_is_given_may_be_what_xla_does_otherwise(
     step: str, is_known: bool

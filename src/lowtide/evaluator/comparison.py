@@ -23,6 +23,14 @@ DIRECTIONS: Final[Mapping[str, Callable[..., Any]]] = {
 """The comparison of each direction."""
 
 
+_UNSIGNED_NAN: Final = (
+    ElementType.F8E4M3B11FNUZ,
+    ElementType.F8E4M3FNUZ,
+    ElementType.F8E5M2FNUZ,
+)
+"""Types with one NaN, where others have -0: it is a negative one."""
+
+
 def compare(direction: str, lhs: Array, rhs: Array, *, total_order: bool = False) -> Array:
     """Return where the comparison holds; by value, NaN is unequal to and unordered with all."""
     if total_order and element_type_of(lhs).is_floating:
@@ -42,4 +50,7 @@ def total_order_key(array: Array) -> Array:
     else:
         bits = np.ascontiguousarray(array).view(signed).reshape(array.shape)
     magnitude = signed.type(np.iinfo(signed).max)
-    return np.where(bits < 0, bits ^ magnitude, bits)
+    key = np.where(bits < 0, bits ^ magnitude, bits)
+    if element_type in _UNSIGNED_NAN:
+        key = np.where(bits == ~magnitude, np.int16(-(2**15)), key.astype(np.int16))
+    return key

@@ -69,13 +69,41 @@ def log1p(z: Array) -> Array:
     From -1/2 down 1 + z has no rounding; above that the size comes from |1 + z|**2 - 1.
     """
     size = np.maximum(np.abs(z.real), np.abs(z.imag))
-    x, y = z.real.astype(np.longdouble), z.imag.astype(np.longdouble)
-    near = np.log1p(x * (x + 2) + y * y) / 2
+    small = np.where(size < 1, z, 0)
+    near = np.log1p(_square_of_moved(small.real, small.imag)) / 2
     moved = make_complex(z.real + z.real.dtype.type(1), z.imag)
     plain = np.where(z.real <= -0.5, np.log(moved), np.log1p(z))
     plain = np.where(size > 2.0**60, np.log(z), plain)
     found = np.where((size < 1) & (z.real > -0.5), near, plain.real)
     return make_complex(found.astype(z.real.dtype), plain.imag)
+
+
+def _square_of_moved(x: Array, y: Array) -> Array:
+    """Return |1 + x + i y|**2 - 1 for small x and y, whose terms may cancel to almost nothing.
+
+    The squares and the roundings of their sum are kept in two parts.
+    """
+    (square, one), (other, two) = _exact_square(x), _exact_square(y)
+    first, lost = _exact_sum(2 * x.astype(np.longdouble), other)
+    total, more = _exact_sum(first, square)
+    return np.asarray(total + (lost + more + (one + two)))
+
+
+def _exact_square(x: Array) -> tuple[Array, Array]:
+    """Return x * x and its rounding error. Source: T. J. Dekker (1971), by halves of the digits."""
+    x = x.astype(np.float64)
+    spread = x * (2.0**27 + 1)
+    high = (spread - (spread - x)).astype(np.longdouble)
+    low = x - high
+    square = x.astype(np.longdouble) ** 2
+    return square, ((high * high - square) + 2 * high * low) + low * low
+
+
+def _exact_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return a + b and its rounding error. Source: D. E. Knuth (1969), TAOCP 2, 4.2.2."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
 
 
 def logistic(z: Array) -> Array:

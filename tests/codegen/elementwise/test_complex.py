@@ -1,5 +1,7 @@
 """Complex functions agree with the evaluator, and with C's rules for infinities."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from tests.codegen.elementwise import oracle
@@ -133,6 +135,23 @@ def test_the_ends_of_complex_functions_are_right(opcode, given, want, target):
     for got in (run(np.array([given])), oracle.expected(case, (np.array([given]),))):
         for a, b in ((got.real[0], want.real), (got.imag[0], want.imag)):
             np.testing.assert_allclose(a, b, 1e-14, 0)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("type_", [ElementType.C64, ElementType.C128])
+def test_log1p_next_to_its_circle_keeps_all_digits_of_the_real_part(type_, target):
+    rng = np.random.default_rng(3)
+    turn = rng.uniform(-np.pi, np.pi, 500) * 10.0 ** rng.choice([0, 0, -3, -8, -30, -60], 500)
+    away = rng.choice([0, 1e-17, 1e-14, 1e-12, 1e-7], 500) * rng.normal(size=500)
+    given = (-2 * np.sin(turn / 2) ** 2 + away + 1j * np.sin(turn)).astype(DTYPES[type_])
+    given = given[(np.abs(given.imag) > 1e-38) & (np.abs(given.real) > 1e-38)]
+    parts = [(Fraction(float(z.real)), Fraction(float(z.imag))) for z in given]
+    want = np.array([np.log1p(float(x * (x + 2) + y * y)) / 2 for x, y in parts])
+    case = Case(Opcode.LOG_PLUS_ONE, (type_,), type_)
+    (run,) = compiled([case], TARGETS[target], 0)
+    near = 1e-6 if type_ is ElementType.C64 else 1e-13
+    for got in (run(given), oracle.expected(case, (given,))):
+        np.testing.assert_allclose(got.real, want, near, 1e-44)
 
 
 @pytest.mark.parametrize("type_", [ElementType.C64, ElementType.C128])

@@ -22,6 +22,14 @@ def _floats(draft: GraphDraft, values: float | list[float], sizes: tuple[int, ..
     return draft.constant(values, sizes, "float32")
 
 
+def _finite(draft: GraphDraft, x: Drawn) -> Drawn:
+    """A value with 0 for what is infinite or NaN."""
+    zero = _floats(draft, [0.0], (1,))
+    product = draft.node("Mul", [x, zero], x.type, x.sizes)
+    is_finite = draft.node("Equal", [product, zero], "bool", x.sizes)
+    return draft.node("Where", [is_finite, x, zero], x.type, x.sizes)
+
+
 def _resize(draft: GraphDraft) -> Drawn | None:
     random = draft.random
     x = draft.array(("float32",), 1, 4)
@@ -30,6 +38,8 @@ def _resize(draft: GraphDraft) -> Drawn | None:
     sizes = tuple([int(n * s) for n, s in zip(x.sizes, scales, strict=True)])
     if prod(sizes) > MOST or not prod(sizes):
         return None
+    if mode != "nearest":
+        x = _finite(draft, x)  # A neighbour with the weight 0 is left out by ONNX's reference.
     ways: dict[str, Any] = {"mode": mode}
     places = ["half_pixel", "asymmetric"]
     if mode != "nearest":

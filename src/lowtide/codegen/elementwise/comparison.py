@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from lowtide.codegen.elementwise.formats import encoded
+from lowtide.codegen.elementwise.formats import FORMATS, encoded, with_sign_of_nan
 from lowtide.codegen.elementwise.number import Number
 from lowtide.codegen.elementwise.operation import Operation, is_float_register, widest
 from lowtide.codegen.value import Value
@@ -49,12 +49,12 @@ def total_order_key(type_: ElementType, x: Number) -> Number:
     """Return signed integers that stand in the total order: -NaN < -inf < -0 < 0 < inf < NaN."""
     if type_ is ElementType.F8E8M0FNU:
         return encoded(type_, x).cast("zext", "i16")
-    if is_float_register(type_) and type_.bits < 32:
-        x = encoded(type_, x).cast("bitcast", f"i{max(8, type_.bits)}")
+    if type_ in FORMATS:
+        x = with_sign_of_nan(type_, x).bits()  # Among codes a NaN may stand where others have -0.
+    elif is_float_register(type_) and type_.bits < 32:
+        x = encoded(type_, x).cast("bitcast", f"i{type_.bits}")
     else:
         x = x.bits()
-    unused = x.width - type_.bits
-    x = x << unused if unused > 0 else x
     magnitude = (1 << (x.width - 1)) - 1
     return x ^ (x.ashr(x.width - 1) & magnitude)
 

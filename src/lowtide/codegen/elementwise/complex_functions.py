@@ -70,14 +70,24 @@ def _log_size(x: Number, y: Number) -> Number:
     z = Complex(x, y)
     a, b = x.abs(), y.abs()
     large, small = a.where(a < b, b), b.where(a < b, a)
-    square, other = large * large, small * small
+    (square, one), (other, two) = _exact_square(large), _exact_square(small)
     total, lost = exact_sum(square - 1.0, other)
-    lost = lost + (fma(large, large, -square) + fma(small, small, -other))
     near = (square >= 0.5) & (square + other <= 2.0)
-    close = logarithm.log1p(near.select(total + lost, 0.0)) * 0.5
-    huge, tiny = large > 2.0**1000, large < 2.0**-960
-    factor = x.constant(1.0).where(huge, 2.0**-2).where(tiny, 2.0**80)
-    shift = x.constant(0.0).where(huge, math.log(2.0**2)).where(tiny, -math.log(2.0**80))
+    return _half_log(total + (lost + (one + two)), near, z)
+
+
+def _exact_square(x: Number) -> tuple[Number, Number]:
+    """The square of x, and its rounding error."""
+    square = x * x
+    return square, fma(x, x, -square)
+
+
+def _half_log(added: Number, near: Number, z: Complex) -> Number:
+    """Half the logarithm of 1 + `added`, which is that of |z| and is taken of z if not `near`."""
+    close = logarithm.log1p(near.select(added, 0.0)) * 0.5
+    huge, tiny = z.size() > 2.0**1000, z.size() < 2.0**-960
+    factor = added.constant(1.0).where(huge, 2.0**-2).where(tiny, 2.0**80)
+    shift = added.constant(0.0).where(huge, math.log(2.0**2)).where(tiny, -math.log(2.0**80))
     far = logarithm.log(magnitude(z.scaled(factor))) + shift
     return far.where(near, close)
 
@@ -88,12 +98,18 @@ def log(z: Complex) -> Complex:
 
 
 def log1p(z: Complex) -> Complex:
-    """Return the natural logarithm of 1 + z."""
+    """Return the natural logarithm of 1 + z; near the circle round -1, from |1 + z|**2 - 1.
+
+    That is a sum of three terms, which cancel there: each is known in two parts.
+    """
     x, y = z.real, z.imag
-    near = z.size() < 0.25
-    added = fma(x, x + 2.0, y * y)
-    close = logarithm.log1p(near.select(added, 0.0)) * 0.5
-    return Complex(_log_size(x + 1.0, y).where(near, close), _angle(y, x + 1.0))
+    (square, one), (other, two) = _exact_square(x), _exact_square(y)
+    first, lost = exact_sum(x + x, other)
+    total, more = exact_sum(first, square)
+    near = (z.size() < 4.0) & (total >= -0.5) & (total <= 1.0)
+    moved = Complex(x + 1.0, y)
+    size = _half_log(total + (lost + more + (one + two)), near, moved)
+    return Complex(size, _angle(y, moved.real))
 
 
 def logistic(z: Complex) -> Complex:

@@ -248,6 +248,15 @@ def _from_format(format_: Format, wide: Number) -> Number:
     return (found | sign).from_bits()
 
 
+def with_sign_of_nan(type_: ElementType, x: Number) -> Number:
+    """Return floats whose NaNs have the sign that they have in memory, where that is one alone."""
+    if type_ is ElementType.F8E8M0FNU:
+        return x.abs()
+    if type_ in FORMATS and FORMATS[type_].beyond is Beyond.UNSIGNED_NAN:
+        return x.where(x.is_nan(), -math.nan)
+    return x
+
+
 def encoded(type_: ElementType, x: Number) -> Number:
     """Return the bits, as they stand in memory, of floats that the type can represent."""
     if type_ is ElementType.F16:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lowtide.codegen.elementwise.formats import with_sign_of_nan
 from lowtide.codegen.elementwise.number import Number
 from lowtide.codegen.value import Value, register_type
 from lowtide.ir import ElementType
@@ -22,7 +23,7 @@ def ordered(
     if type_ is ElementType.PRED:
         x = x.cast("zext", "i8")
     elif type_.is_floating:
-        x = _of_float(x, total_order=total_order)
+        x = _of_float(with_sign_of_nan(type_, x), total_order=total_order)
     elif type_.is_signed:
         x = x ^ (1 << x.width - 1)
     return ~x if descending else x
