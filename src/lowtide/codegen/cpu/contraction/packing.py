@@ -340,9 +340,7 @@ def _store_tile(
         stored(pack, value, to, j)
 
 
-def _tile_place(
-    pack: Packer, first: Integer, number: Integer, row_step: int, height: int
-) -> str:
+def _tile_place(pack: Packer, first: Integer, number: Integer, row_step: int, height: int) -> str:
     """The address of a step of the tile that begins with a row."""
     fn = pack.fn
     tile = fn.mul(fn.sub(first, "%start"), row_step)

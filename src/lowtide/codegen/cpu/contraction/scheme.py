@@ -106,6 +106,10 @@ class ComputingCycles:
     column: float = 0.0
 
 
+NO_COMPUTING: Final = ComputingCycles()
+"""Of operands that lie in memory."""
+
+
 @dataclass(frozen=True, slots=True)
 class ContractionScheme:
     """How to compute a product.
@@ -127,7 +131,7 @@ class ContractionScheme:
     row_blocks: EvenParts
     column_blocks: EvenParts
     has_finish: bool
-    computing: ComputingCycles = ComputingCycles()
+    computing: ComputingCycles = NO_COMPUTING
 
     @property
     def lanes(self) -> int:
@@ -313,7 +317,7 @@ def scheme_of(
     rows: RowUnits,
     columns: ColumnUnits,
     has_finish: bool,
-    computing: ComputingCycles = ComputingCycles(),
+    computing: ComputingCycles = NO_COMPUTING,
 ) -> ContractionScheme:
     """Return how to block a product, by its shape and by what it takes to compute operands."""
     steps = max(1, -(-shape.k // how.group))
@@ -425,7 +429,7 @@ def _finer(scheme: ContractionScheme) -> ContractionScheme:
 
 
 def _finer_blocks(scheme: ContractionScheme, wanted: int) -> ContractionScheme:
-    """Return a scheme with as many pieces where each packs its own rows: so that least is packed."""
+    """Return a scheme with as many pieces, each of which packs its rows, that packs least."""
     missing = -(-wanted // (scheme.geometry.batch * scheme.shares.parts))
     rows, columns = scheme.row_blocks, scheme.column_blocks
     found = []
