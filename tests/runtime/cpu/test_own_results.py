@@ -1,6 +1,7 @@
 """Results cut out of an arena: plans that still hold, no larger, and arrays that are their own."""
 
 import gc
+import resource
 
 import numpy as np
 import pytest
@@ -133,6 +134,19 @@ def test_results_are_their_own_while_they_live(count: int) -> None:
     for k, total, less in kept:
         np.testing.assert_array_equal(total, x + np.float32(k))
         np.testing.assert_array_equal(less, x - np.float32(k))
+
+
+def test_pages_of_many_results_of_one_size_are_used_again() -> None:
+    """As many as a call has of them wait for the next call, though more than arenas do."""
+    count = CallOptions().idle_arenas + 4
+    run = lowtide.jit(lambda x: tuple([x + k for k in range(count)]))
+    x = np.zeros(MOVED_BYTES // 4, np.float32)
+    faults = []
+    for _ in range(6):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        run(x)
+        faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+    assert min(faults[2:]) < MOVED_BYTES // pages.PAGE
 
 
 def test_a_result_that_is_returned_twice_is_two_arrays() -> None:

@@ -20,7 +20,7 @@ from lowtide.runtime.cpu.handover import Recycled, new_array, refill, taken_over
 from lowtide.runtime.cpu.launch import LaunchPlan, launch_plan
 from lowtide.runtime.cpu.profile import Span, new_record, spans
 from lowtide.runtime.cpu.program import NativeProgram, Structure, nested
-from lowtide.runtime.cpu.results import Made, reshaped
+from lowtide.runtime.cpu.results import Made, most_alike, reshaped
 from lowtide.runtime.cpu.signals import PARTICIPANT
 from lowtide.runtime.cpu.slow_path import opened, prepared, run
 from lowtide.runtime.devices.native_rendezvous import UNMET
@@ -86,7 +86,8 @@ class LinkedExecutable:
         self._arenas: Arenas | None = None
         self._program = program
         self._meets = bool(program.first_collective)
-        self._recycled = Recycled(self._most_idle, huge=self._options.huge_pages)
+        alike = max(self._most_idle, most_alike(binding.made))
+        self._recycled = Recycled(alike, huge=self._options.huge_pages)
         self._structure = binding.interface.structure
         arguments = binding.interface.arguments
         self._direct = layout.is_known() and all(is_row_major(x.shape) for x in arguments)

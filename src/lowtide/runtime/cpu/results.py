@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -96,6 +97,12 @@ def made_results(interface: Interface, *, nothing: int, consume: bool) -> tuple[
             )
         )
     return tuple(made)
+
+
+def most_alike(made: Sequence[Made]) -> int:
+    """Return how many results with pages of their own have the same size, of the most frequent."""
+    counts = Counter([x.nbytes for x in made if x.moved or x.is_placed])
+    return max(counts.values(), default=0)
 
 
 def whole_allocations(interface: Interface) -> set[int]:

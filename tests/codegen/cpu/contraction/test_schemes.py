@@ -9,6 +9,7 @@ from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, MultiplyMetho
 from lowtide.codegen.cpu.contraction.geometry import geometry_of
 from lowtide.codegen.cpu.contraction.scheme import (
     ColumnUnits,
+    ComputingCycles,
     ContractionScheme,
     RowUnits,
     scheme_of,
@@ -69,6 +70,40 @@ def test_steps_that_are_one_block_leave_no_sums_to_wait() -> None:
     assert found.sums_bytes == 0
     assert found.reuses > 1
     assert packed(512, scheme.ONE_PACKED + 8, 1024).blocks.longest * 8 <= scheme.PACKED_LONGEST
+
+
+@pytest.mark.parametrize(("row", "column"), [(0.0, 0.0), (4.0, 0.0), (0.0, 4.0), (4.0, 4.0)])
+def test_what_takes_long_to_compute_is_packed_seldom(row: float, column: float) -> None:
+    """Several blocks of k leave nothing for a next piece: each packs what it needs."""
+    shape = geometry_of(product(1024, 2048, 1024).entry.root)
+    ways = (RowUnits.IN_TILES, ColumnUnits.ALONG_COLUMNS, False, ComputingCycles(row, column))
+    found = scheme_of(shape, FLOATS, RegisterTile(4, 3, 8), *ways)
+    assert not found.reuses
+    assert found.units >= wanted_units(shape, FLOATS, 8)
+    down, across = found.row_blocks.parts, found.column_blocks.parts
+    assert (down > across) == (row > column)
+    assert down >= 3 and across >= 3  # What scratch and registers of panels allow.
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("sizes", [(128, 600), (77, 530), (13, 700), (4, 520)])
+def test_tiles_of_rows_that_are_computed_share_vectors(target: str, sizes: tuple[int, int]) -> None:
+    """Rows lie across k; heights that fill no vector and rests of rows come in between."""
+    m, k = sizes
+    text = f"""HloModule p
+fused {{
+  x = f32[{k},{m}] parameter(0)
+  y = f32[{k},300] parameter(1)
+  z = f32[{k},{m}] tanh(x)
+  ROOT d = f32[{m},300] dot(z, y), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}
+}}
+ENTRY e {{
+  a = f32[{k},{m}] parameter(0)
+  b = f32[{k},300] parameter(1)
+  ROOT r = f32[{m},300] fusion(a, b), kind=kOutput, calls=fused
+}}
+"""
+    check(text, target=TARGETS[target])
 
 
 @pytest.mark.parametrize("target", TARGETS)

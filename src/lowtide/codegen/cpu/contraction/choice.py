@@ -15,6 +15,7 @@ from lowtide.codegen.cpu.contraction.scheme import (
     NEAR_LONGEST,
     STREAMED_ROWS,
     ColumnUnits,
+    ComputingCycles,
     ContractionScheme,
     RowUnits,
     scheme_of,
@@ -106,6 +107,7 @@ def blocked_schemes(
     best = _columns_way(shape, how, rows, columns, target)
     other = _OTHER_WAY.get(best, best)
     found = [(best, 0, False), (other, 0, False), (best, 1, False), (best, 0, True)]
+    computing = ComputingCycles(rows.computing_cycles(target), columns.computing_cycles(target))
     for way, rank, packs_rows in dict.fromkeys(found):
         is_packed = way not in (ColumnUnits.DIRECT, ColumnUnits.PANELS)
         own = how if is_packed else without_pairs(how)
@@ -115,7 +117,7 @@ def blocked_schemes(
         rows_way = _packed_way(own, rows) if packs_rows else _rows_way(own, rows, shape, target)
         if rank < len(tiles):
             has_finish = not (finish.is_plain(own) and finish.lies_as(shape))
-            scheme = scheme_of(shape, own, tiles[rank], rows_way, way, has_finish)
+            scheme = scheme_of(shape, own, tiles[rank], rows_way, way, has_finish, computing)
             touched = shape.batch * shape.m * (shape.k + shape.n) * rows.type.nbytes
             if SCRATCH_SHARE * scheme.thread_bytes > touched:
                 scheme = with_fewer_rows(scheme, target.stack_bytes)

@@ -9,6 +9,7 @@ from lowtide.codegen import elementwise
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
 from lowtide.codegen.cpu.contraction.geometry import Roles, placed
 from lowtide.codegen.cpu.contraction.views import View
+from lowtide.codegen.cpu.cost import vector_cycles
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import bind
 from lowtide.codegen.elements.values import CallFrame, Mask
@@ -17,6 +18,7 @@ from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ir.attributes import NO_ATTRIBUTES, Dimensions, ReducePrecision
 from lowtide.llvm.function import Function, Integer
+from lowtide.llvm.target import Target
 from lowtide.records import dataclass
 
 
@@ -106,6 +108,13 @@ class OperandSide:
         if free and free[-1].step == 1:
             return False
         return not free or bool(inner and inner[-1].step == 1)
+
+    def computing_cycles(self, target: Target) -> float:
+        """Return about how many cycles it takes to compute an element, 0 of one that lies so."""
+        if self.view is not None:
+            return 0.0
+        lanes = max(1, target.vector_bytes // self.type.nbytes)
+        return vector_cycles(_reached(self.instruction)) / lanes
 
     @property
     def panel(self) -> int:
@@ -200,6 +209,18 @@ class OperandReader:
             return value
         fn, target = self.elements.function, self.elements.target
         return elementwise.emit_op(fn, target, Opcode.CONVERT, NO_ATTRIBUTES, type_, [value])
+
+
+def _reached(instruction: Instruction) -> list[Instruction]:
+    """What an instruction of a kernel is computed from, and itself."""
+    found = {instruction: None}
+    stack = [instruction]
+    while stack:
+        for operand in stack.pop().operands:
+            if operand not in found:
+                found[operand] = None
+                stack.append(operand)
+    return list(found)
 
 
 def minor_dimension(instruction: Instruction) -> int:

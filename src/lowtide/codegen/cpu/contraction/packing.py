@@ -287,28 +287,64 @@ def pack_tiles(pack: Packer, row_step: int, tiles: EvenParts) -> Function:
     """Write the packing of rows that do not lie along k, tile by tile; a unit is an element.
 
     The rows of a tile lie side by side for each step. A tile begins `row_step` units behind the one
-    before for each row of that. The last vector of a step reaches into the next step, which is
-    written later, or behind the tile.
+    before for each row of that. Where several tiles fill a vector, it is read once for all of them.
     """
-    fn, elements, lanes = pack.fn, pack.elements, pack.lanes
+    fn, lanes = pack.fn, pack.lanes
     end = fn.add("%start", "%count")
     edge = tiles.longer * tiles.longest
-    ask = tiles_ahead(elements, pack.side, fn.mul("%first", lanes))
+    ask = tiles_ahead(pack.elements, pack.side, fn.mul("%first", lanes))
     parts = [(fn.max("%start", edge) if edge else "%start", end, tiles.short)]
     if edge:
         parts.insert(0, ("%start", fn.min(end, edge), tiles.longest))
     with _steps(pack) as (k, number):
         for first, last, height in parts:
-            with elements.scopes.loop(first, last, height) as down:
-                row = elements.indices.variable(down.index, pack.count)
+            alone = first
+            if height < lanes and lanes % height == 0:
+                rows = fn.max(0, fn.sub(last, first))
+                alone = fn.add(first, fn.mul(fn.div(rows, lanes), lanes))
+                with pack.elements.scopes.loop(first, alone, lanes) as down:
+                    ask(number, down.index, lanes)
+                    _store_tiles(pack, down.index, k, number, row_step, height)
+            with pack.elements.scopes.loop(alone, last, height) as down:
                 ask(number, down.index, height)
-                tile = fn.mul(fn.sub(down.index, "%start"), row_step)
-                to = unit_address(pack, "%to", fn.add(tile, fn.mul(number, height)))
-                for j in range(0, height, lanes):
-                    free = LanePosition(row + j, pack.lane())
-                    value = pack.value(free, LanePosition(k), tail_mask(lanes, height - j))
-                    stored(pack, value, to, j)
+                _store_tile(pack, down.index, k, number, row_step, height)
     return fn
+
+
+def _store_tiles(
+    pack: Packer, first: Integer, k: Affine, number: Integer, row_step: int, height: int
+) -> None:
+    """Store a step of a vector of rows, which several tiles of a height share."""
+    fn = pack.fn
+    row = pack.elements.indices.variable(first, pack.count)
+    value = pack.value(LanePosition(row, pack.lane()), LanePosition(k), None)
+    for start in range(0, pack.lanes, height):
+        lanes = range(start, start + height)
+        names = [fn.shuffle(value.llvm_type, x, "poison", lanes) for x in value.names]
+        part = Value(tuple(names), value.type, height)
+        stored(pack, part, _tile_place(pack, fn.add(first, start), number, row_step, height), 0)
+
+
+def _store_tile(
+    pack: Packer, first: Integer, k: Affine, number: Integer, row_step: int, height: int
+) -> None:
+    """Store a step of a tile.
+
+    Its last vector reaches into the next step, which is written later, or behind the tile.
+    """
+    row = pack.elements.indices.variable(first, pack.count)
+    to = _tile_place(pack, first, number, row_step, height)
+    for j in range(0, height, pack.lanes):
+        mask = tail_mask(pack.lanes, height - j)
+        value = pack.value(LanePosition(row + j, pack.lane()), LanePosition(k), mask)
+        stored(pack, value, to, j)
+
+
+def _tile_place(pack: Packer, first: Integer, number: Integer, row_step: int, height: int) -> str:
+    """The address of a step of the tile that begins with a row."""
+    fn = pack.fn
+    tile = fn.mul(fn.sub(first, "%start"), row_step)
+    return unit_address(pack, "%to", fn.add(tile, fn.mul(number, height)))
 
 
 def _store_square(pack: Packer, square: str, to: str, step: int) -> None:

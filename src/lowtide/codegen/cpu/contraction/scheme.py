@@ -47,6 +47,9 @@ stored once for a block, for which even a third cache has time."""
 COLUMN_PACKING: Final = 1.5
 """How many times as long packing a column takes as packing a row, which lies in a longer run."""
 
+PLAIN_PACKING: Final = 0.125
+"""Cycles in which an element of a row is packed that is not computed meanwhile."""
+
 STACK_BYTES: Final = 4 << 10
 """Packed panels of so many bytes lie on the stack, as the sums of a tile do."""
 
@@ -96,12 +99,25 @@ class ColumnUnits(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class ComputingCycles:
+    """Cycles in which an element of a row and of a column is computed while it is packed."""
+
+    row: float = 0.0
+    column: float = 0.0
+
+
+NO_COMPUTING: Final = ComputingCycles()
+"""Of operands that lie in memory."""
+
+
+@dataclass(frozen=True, slots=True)
 class ContractionScheme:
     """How to compute a product.
 
     `blocks` cuts the steps of k into blocks, counted in vectors of units; `shares` gives each piece
     of work some of the blocks. `tiles` cuts the rows; `row_blocks` and `column_blocks` give each
     piece some of the tiles and panels. `has_finish` says that sums are not stored as the result.
+    `computing` is what packing takes beside moving.
     """
 
     geometry: Geometry
@@ -115,6 +131,7 @@ class ContractionScheme:
     row_blocks: EvenParts
     column_blocks: EvenParts
     has_finish: bool
+    computing: ComputingCycles = NO_COMPUTING
 
     @property
     def lanes(self) -> int:
@@ -203,6 +220,26 @@ class ContractionScheme:
         return self.columns not in (ColumnUnits.DIRECT, ColumnUnits.PANELS)
 
     @property
+    def packing_cycles(self) -> float:
+        """Cycles in which the pieces pack a step of k, those included that pack the same again."""
+        shape, found = self.geometry, 0.0
+        if self.rows is not RowUnits.IN_PLACE:
+            each = PLAIN_PACKING + self.computing.row / self._filled_share
+            found += each * shape.m * self.column_blocks.parts
+        if self.packs_columns:
+            each = COLUMN_PACKING * PLAIN_PACKING + self.computing.column
+            found += each * shape.n * self.row_blocks.parts
+        return found
+
+    @property
+    def _filled_share(self) -> float:
+        """The part of the lanes of vectors of rows that become rows of a tile."""
+        if self.rows is not RowUnits.IN_TILES:
+            return 1.0
+        height = self.tiles.longest
+        return height / (-(-height // self.lanes) * self.lanes)
+
+    @property
     def keeps_panels(self) -> bool:
         """Whether all panels of a piece are packed before the first of them is multiplied.
 
@@ -280,8 +317,9 @@ def scheme_of(
     rows: RowUnits,
     columns: ColumnUnits,
     has_finish: bool,
+    computing: ComputingCycles = NO_COMPUTING,
 ) -> ContractionScheme:
-    """Return how to block a product, by its shape alone."""
+    """Return how to block a product, by its shape and by what it takes to compute operands."""
     steps = max(1, -(-shape.k // how.group))
     vectors = -(-steps // tile.lanes)
     tiles = cut(shape.m, tile.rows)
@@ -302,6 +340,7 @@ def scheme_of(
         EvenParts(tiles.parts, 1),
         cut(panels, across),
         has_finish,
+        computing,
     )
     found = _small(found)
     if columns is ColumnUnits.DIRECT and shape.m > STREAMED_ROWS:
@@ -363,24 +402,22 @@ def _least_packed(scheme: ContractionScheme, most: int) -> ContractionScheme:
     shape, panels, tiles = scheme.geometry, scheme.panels, scheme.tiles.parts
     wanted = -(-wanted_units(shape, scheme.how, scheme.lanes) // shape.batch)
     height = scheme.tiles.longest * scheme.how.unit_bytes
-    best: tuple[float, ContractionScheme] | None = None
+    found = []
     # A number of panels: each makes a scheme, which is little beside writing the code of one.
     for across in range(1, scheme.column_blocks.longest + 1):
         columns = cut(panels, across)
         fitting = SUMS_BYTES // (height * columns.longest * scheme.tile.columns)
         parts = max(-(-tiles // max(1, min(most, fitting))), -(-wanted // columns.parts))
         rows = EvenParts(tiles, min(tiles, parts))
-        packed = (COLUMN_PACKING * shape.n if scheme.packs_columns else 0) * rows.parts
-        packed += (0 if scheme.rows is RowUnits.IN_PLACE else shape.m) * columns.parts
-        if best is None or packed < best[0]:
-            best = packed, replace(scheme, row_blocks=rows, column_blocks=columns)
-    assert best is not None
-    return best[1]
+        found.append(replace(scheme, row_blocks=rows, column_blocks=columns))
+    return min(found, key=lambda x: x.packing_cycles)
 
 
 def _finer(scheme: ContractionScheme) -> ContractionScheme:
     """Return a scheme with more pieces, where there are too few for several threads."""
     wanted = wanted_units(scheme.geometry, scheme.how, scheme.lanes)
+    if scheme.rows is not RowUnits.IN_PLACE and not scheme.reuses:
+        return _finer_blocks(scheme, wanted)
     ways = [_finer_columns, _finer_rows]
     if scheme.keeps_panels:
         ways.reverse()
@@ -389,6 +426,18 @@ def _finer(scheme: ContractionScheme) -> ContractionScheme:
         if missing > 1:
             scheme = way(scheme, missing)
     return scheme
+
+
+def _finer_blocks(scheme: ContractionScheme, wanted: int) -> ContractionScheme:
+    """Return a scheme with as many pieces, each of which packs its rows, that packs least."""
+    missing = -(-wanted // (scheme.geometry.batch * scheme.shares.parts))
+    rows, columns = scheme.row_blocks, scheme.column_blocks
+    found = []
+    for across in range(columns.parts, min(columns.size, max(columns.parts, missing)) + 1):
+        parts = min(rows.size, max(rows.parts, -(-missing // across)))
+        down, cut_columns = EvenParts(rows.size, parts), EvenParts(columns.size, across)
+        found.append(replace(scheme, row_blocks=down, column_blocks=cut_columns))
+    return min(found, key=lambda x: (max(0, wanted - x.units), x.packing_cycles))
 
 
 def _finer_columns(scheme: ContractionScheme, factor: int) -> ContractionScheme:
