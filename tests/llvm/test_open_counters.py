@@ -11,23 +11,26 @@ import pytest
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.library import Library
-from lowtide.llvm.machine import OPENED_LINES, KernelCompiler
+from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.named_targets import NAMED_TARGETS
 from lowtide.llvm.objects import environment
 from lowtide.llvm.open_counters import with_open_counters
 from lowtide.llvm.target import host_target
 
 STEPS = 3
-"""How many elements an iteration writes, each at a sum of the counter and a number."""
+"""How many elements an iteration writes, each by a call."""
 
 OPENED = ".closed = add nsw i64"
+
+STORE = Function("store", parameters(to="ptr", value="i64"), linkage="internal")
+STORE.store("i64", "%value", "%to", 8)
 
 
 def written(f: Function, index: str | int) -> None:
     """Write to[16 * (index + step)] = 3 * index + step for each step."""
     for step in range(STEPS):
         place = f.mul(f.add(index, step), 128)
-        f.store("i64", f.add(f.mul(index, 3), step), f.gep("%to", place), 8)
+        f.call(STORE, [f.gep("%to", place), f.add(f.mul(index, 3), step)])
 
 
 def known(f: Function) -> None:
@@ -60,7 +63,7 @@ def carrying(f: Function) -> None:
 def module(write: Callable[[Function], None]) -> str:
     f = Function("fill", parameters(to="ptr", begin="i64", end="i64"))
     write(f)
-    return module_text([f])
+    return module_text([STORE, f])
 
 
 def filled(code: bytes) -> np.ndarray:
@@ -74,7 +77,7 @@ def filled(code: bytes) -> np.ndarray:
 @pytest.mark.parametrize("write", [known, unknown, nested, with_a_branch, carrying])
 def test_open_counters_count_as_closed_ones_do(write):
     text = module(write)
-    opened = with_open_counters(text, 1)
+    opened = with_open_counters(text)
     assert opened.count(OPENED) == 1
     expected = np.zeros((24, 16), np.int64)
     expected[:, 0] = [3 * (i - i % STEPS) + i % STEPS for i in range(24)]
@@ -83,30 +86,28 @@ def test_open_counters_count_as_closed_ones_do(write):
         np.testing.assert_array_equal(filled(compiler._compiled(each, 1)), expected.ravel())
 
 
-def test_only_long_innermost_loops_are_opened():
+def test_outer_loops_stay_as_they_are():
     text = module(nested)
-    inner = text.index("head.", text.index("head.", text.index("\nhead.") + 6))
-    lines = text.count("\n")
-    assert with_open_counters(text, lines) == text
-    opened = with_open_counters(text, 1)
-    assert opened.index(OPENED) > inner
+    inner = text.rindex("\nhead.")
+    opened = with_open_counters(text)
     assert opened.count('asm ""') == 1
+    assert opened.index(OPENED) > inner
 
 
-def test_numbers_within_multiples_become_fixed_parts_of_addresses():
-    opened = with_open_counters(module(known), 1)
-    assert "mul nsw i64 %i" in opened  # Of what is no sum: the values, and the first place.
-    code = KernelCompiler(host_target())._compiled(opened, 0).decode()
-    if host_target().triple.startswith("x86_64"):
-        assert "128(%rdi" in code
-        assert "256(%rdi" in code
+def test_loops_without_calls_stay_as_they_are():
+    f = Function("fill", parameters(to="ptr", end="i64"))
+    with f.loop(0, "%end") as loop:
+        place = f.gep("%to", f.mul(loop.index, 128))
+        f.prefetch(place, 1)
+        f.store("i64", loop.index, place, 8)
+    text = module_text([f])
+    assert with_open_counters(text) == text
 
 
 def compiled(monkeypatch: pytest.MonkeyPatch, processor: str, text: str, *, whole: bool) -> str:
-    """Return the text that LLVM is given where loops of any length are opened."""
+    """Return the text that LLVM is given."""
     compiler = KernelCompiler(NAMED_TARGETS[processor])
     given: list[str] = []
-    monkeypatch.setattr("lowtide.llvm.machine.OPENED_LINES", 1)
     monkeypatch.setattr(compiler, "_compiled", lambda x, **_: given.append(x))
     compiler.object_code(text, whole=whole)
     return given[0]
@@ -120,11 +121,11 @@ def test_kernels_for_x86_are_opened_others_and_bundles_are_not(monkeypatch):
     assert compiled(monkeypatch, "cortex-m4", text, whole=False) == text
 
 
-def test_the_length_from_which_loops_are_opened_is_part_of_the_key(monkeypatch):
+def test_what_is_opened_is_part_of_the_key(monkeypatch):
     target = host_target()
     before = environment(target)
     environment.cache_clear()
-    monkeypatch.setattr("lowtide.llvm.objects.OPENED_LINES", OPENED_LINES + 1)
+    monkeypatch.setattr("lowtide.llvm.objects.COUNTERS", "all")
     after = environment(target)
     environment.cache_clear()
     assert before != after

@@ -38,9 +38,9 @@ It makes no vectors of loops: they are written where they pay."""
 CODE_LEVEL: Final = 1
 """How hard LLVM's code generator tries, 0 to 3. Beyond 1 code was not faster."""
 
-OPENED_LINES: Final = 20
-"""Lines of a loop from which on its addresses stay as written, on x86-64. Shorter loops, as those
-that pack panels, have up to half as many instructions more where strength reduction leaves them."""
+COUNTERS: Final = "open where loops call"
+"""Which counters are no longer seen as such, on x86-64 only (`open_counters.py`); it is part of
+the keys of objects."""
 
 RUNTIME_LEVEL: Final = 0
 """The same for code of lowtide's own, which each process needs first: level 1 takes LLVM six times
@@ -86,7 +86,7 @@ class KernelCompiler:
         if self._opens_counters:
             from lowtide.llvm.open_counters import with_open_counters  # What is kept loads nothing.
 
-            text = with_open_counters(text, OPENED_LINES)
+            text = with_open_counters(text)
         return self._compiled(text, is_object=1)
 
     def assembly(self, text: str) -> str:

@@ -1,10 +1,10 @@
-"""Counters of innermost loops that LLVM's loop strength reduction looks at no further.
+"""Counters of innermost loops with calls, which LLVM's loop strength reduction looks at no further.
 
-Kernels compute addresses from the counter of their loops as processors take them: a base, a
-multiple of the counter, a fixed part. Strength reduction tries other forms of all of them together,
-which takes a fifth of LLVM's time and makes long loops no faster. LLVM has no attribute that leaves
-it out for a function; but of a counter that passes through an empty piece of assembly it does not
-know that it counts, and leaves its loop as written. That is no instruction for the processor.
+Such a loop goes from tile to tile of a product: its counter gives the addresses that the calls are
+given. Strength reduction tries forms of all of them together, for some instructions less beside a
+call that takes hundreds. LLVM has no attribute that leaves it out for a function; but of a counter
+that passes through an empty piece of assembly it does not know that it counts, and leaves the loop
+as written. That is no instruction for the processor.
 """
 
 from __future__ import annotations
@@ -19,14 +19,12 @@ _LATCH: Final = re.compile(
 )
 """The end of an iteration of a loop with a counter, as `Function.loop` writes it."""
 
-_SUM: Final = re.compile(r"\n  (%v\.\d+) = add nsw i64 (%[\w.]+), (\d+)(?=\n)")
-"""A number beside a value, by a number that is known."""
-
-_MULTIPLE: Final = re.compile(r"\n  (%v\.\d+) = mul nsw i64 (%[\w.]+), (\d+)(?=\n)")
+_CALL: Final = re.compile(r"\n  call void @(?!llvm\.)")
+"""A call of another function."""
 
 
-def with_open_counters(text: str, least_lines: int) -> str:
-    """Return a module in which the counters of innermost loops of so many lines are open.
+def with_open_counters(text: str) -> str:
+    """Return a module in which the counters of innermost loops that call functions are open.
 
     An outer loop stays as it is, since strength reduction leaves such loops alone.
     """
@@ -35,29 +33,10 @@ def with_open_counters(text: str, least_lines: int) -> str:
         end = latch.start()
         start = text.rfind("\nhead.", done, end)
         is_innermost = text.startswith(f"\n{latch['head']}:", start)
-        if not is_innermost or text.count("\n", start, end) < least_lines:
+        if not is_innermost or not _CALL.search(text, start, end):
             continue
         counter = latch["next"]
         opened = f'  {counter} = call i64 asm "", "=r,0"(i64 {counter}.closed)'
-        parts += [text[done:start], _with_fixed_parts(text[start:end])]
-        parts.append(f"\n  {counter}.closed = {latch['sum']}\n{opened}")
+        parts.append(f"{text[done:end]}\n  {counter}.closed = {latch['sum']}\n{opened}")
         done = latch.start("rest")
     return "".join([*parts, text[done:]]) if parts else text
-
-
-def _with_fixed_parts(loop: str) -> str:
-    """A loop in which multiples of sums are sums of multiples, one part of which is a number.
-
-    That becomes the fixed part of an address, and the multiple is the same for all of them.
-    """
-    sums = {name: (value, int(number)) for name, value, number in _SUM.findall(loop)}
-
-    def spread(multiple: re.Match[str]) -> str:
-        name, of, factor = multiple.groups()
-        if of not in sums:
-            return multiple[0]
-        value, number = sums[of]
-        first = f"\n  {name}.part = mul i64 {value}, {factor}"
-        return f"{first}\n  {name} = add i64 {name}.part, {number * int(factor)}"
-
-    return _MULTIPLE.sub(spread, loop) if sums else loop
