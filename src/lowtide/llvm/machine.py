@@ -83,8 +83,8 @@ class KernelCompiler:
         """
         if whole:
             return self._compiled(text, is_object=1, optimize=self._simplify)
-        if self._opens_counters:
-            from lowtide.llvm.open_counters import with_open_counters  # What is kept loads nothing.
+        if self._opens_counters and "\n  call void @" in text:
+            from lowtide.llvm.open_counters import with_open_counters  # Others load nothing.
 
             text = with_open_counters(text)
         return self._compiled(text, is_object=1)
