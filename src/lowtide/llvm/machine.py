@@ -38,6 +38,10 @@ It makes no vectors of loops: they are written where they pay."""
 CODE_LEVEL: Final = 1
 """How hard LLVM's code generator tries, 0 to 3. Beyond 1 code was not faster."""
 
+COUNTERS: Final = "open where loops call"
+"""Which counters are no longer seen as such, on x86-64 only (`open_counters.py`); it is part of
+the keys of objects."""
+
 RUNTIME_LEVEL: Final = 0
 """The same for code of lowtide's own, which each process needs first: level 1 takes LLVM six times
 as long, and calls are not measurably faster for it. At level 0 no passes run before either: code is
@@ -67,6 +71,7 @@ class KernelCompiler:
         options = llvm.create_pipeline_tuning_options(speed_level=2)
         self._builder = llvm.create_pass_builder(self._machine, options)
         self._passes = _manager(PASSES if code_level else ())
+        self._opens_counters = bool(code_level) and target.triple.startswith("x86_64")
         self._whole_passes = _manager(WHOLE_PASSES)
         self._inlining = _manager(INLINING)
 
@@ -76,7 +81,13 @@ class KernelCompiler:
         With `whole` it is optimized as a whole: what it says is inlined is, and functions are
         simplified then.
         """
-        return self._compiled(text, is_object=1, optimize=self._simplify if whole else None)
+        if whole:
+            return self._compiled(text, is_object=1, optimize=self._simplify)
+        if self._opens_counters and "\n  call void @" in text:
+            from lowtide.llvm.open_counters import with_open_counters  # Others load nothing.
+
+            text = with_open_counters(text)
+        return self._compiled(text, is_object=1)
 
     def assembly(self, text: str) -> str:
         """Return the assembly text of a module; raises CodeError where LLVM refuses it."""

@@ -13,6 +13,7 @@ from lowtide.files.object_cache import ObjectCache
 from lowtide.llvm.host import host_facts
 from lowtide.llvm.machine import (
     CODE_LEVEL,
+    COUNTERS,
     PASSES,
     PIPELINE_LEVEL,
     RUNTIME_LEVEL,
@@ -175,5 +176,5 @@ def fingerprint(text: str, target: Target) -> str:
 def environment(target: Target) -> str:
     """Return what besides a module's text decides about its object."""
     machine = f"{target.triple} {target.cpu} {target.feature_string}"
-    passes = f"{PASSES} {WHOLE_PASSES} {PIPELINE_LEVEL} {CODE_LEVEL}"
+    passes = f"{PASSES} {WHOLE_PASSES} {PIPELINE_LEVEL} {CODE_LEVEL} {COUNTERS}"
     return f"{host_facts().versions} {machine} {passes}"
