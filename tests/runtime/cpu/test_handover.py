@@ -19,6 +19,7 @@ from lowtide.ir.shape import Layout, array_shape
 from lowtide.ir.thunk import CopyThunk
 from lowtide.runtime.cpu import handover, pages
 from lowtide.runtime.cpu.call import CallOptions, LinkedExecutable, load
+from lowtide.runtime.cpu.handover import Recycled, form_at
 from lowtide.runtime.cpu.pages import HUGE_PAGE, PAGE
 from lowtide.runtime.cpu.results import COPIED_BYTES, MOVED_BYTES
 
@@ -222,3 +223,15 @@ def test_the_process_ends_in_peace_while_results_are_alive() -> None:
         check=True,
     )
     assert run.stderr == ""
+
+
+def test_more_of_one_size_wait_where_a_call_has_more() -> None:
+    """Other sizes keep to what holds for all, so that little memory waits that nobody takes."""
+    often, seldom = form_at(0, MOVED_BYTES), form_at(0, 2 * MOVED_BYTES)
+    recycled = Recycled(2, alike={MOVED_BYTES: 5}, huge=False)
+    for form in (often, seldom):
+        for address in [recycled.whole(form) for _ in range(8)]:
+            recycled.keep_full(address, form)
+    assert recycled.nbytes == 5 * often.pages + 2 * seldom.pages
+    recycled.close()
+    assert recycled.nbytes == 0

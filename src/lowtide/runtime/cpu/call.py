@@ -20,7 +20,7 @@ from lowtide.runtime.cpu.handover import Recycled, new_array, refill, taken_over
 from lowtide.runtime.cpu.launch import LaunchPlan, launch_plan
 from lowtide.runtime.cpu.profile import Span, new_record, spans
 from lowtide.runtime.cpu.program import NativeProgram, Structure, nested
-from lowtide.runtime.cpu.results import Made, most_alike, reshaped
+from lowtide.runtime.cpu.results import Made, counts_of_sizes, reshaped
 from lowtide.runtime.cpu.signals import PARTICIPANT
 from lowtide.runtime.cpu.slow_path import opened, prepared, run
 from lowtide.runtime.devices.native_rendezvous import UNMET
@@ -36,8 +36,9 @@ class CallOptions:
 
     `huge_pages` says whether the system may use them for arenas. At most `idle_arenas` arenas, of
     `idle_bytes` bytes together but at least one, are kept between calls, and as many times the
-    pages of results; of a program of several devices, as many arenas for each of them. Calls take
-    denormals for 0, as operands and as results, if they are `without_denormals`.
+    pages of results; of results of one size as many as a call has of them, within `idle_bytes`. Of
+    a program of several devices as many arenas are kept for each of them. Calls take denormals for
+    0, as operands and as results, if they are `without_denormals`.
     """
 
     huge_pages: bool = True
@@ -86,8 +87,9 @@ class LinkedExecutable:
         self._arenas: Arenas | None = None
         self._program = program
         self._meets = bool(program.first_collective)
-        alike = max(self._most_idle, most_alike(binding.made))
-        self._recycled = Recycled(alike, huge=self._options.huge_pages)
+        idle = self._options.idle_bytes
+        alike = {x: min(n, idle // max(x, 1)) for x, n in counts_of_sizes(binding.made).items()}
+        self._recycled = Recycled(self._most_idle, alike=alike, huge=self._options.huge_pages)
         self._structure = binding.interface.structure
         arguments = binding.interface.arguments
         self._direct = layout.is_known() and all(is_row_major(x.shape) for x in arguments)

@@ -7,7 +7,8 @@ result of the same place. They move into the hole that this one leaves.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from weakref import finalize
 
 import numpy as np
@@ -49,15 +50,21 @@ def form_at(begin: int, nbytes: int) -> PageForm:
 class Recycled:
     """Stretches of memory that results had, by form; at most so many of each.
 
-    `full` ones have all their pages, and are kept where there is `room` for so many bytes. The
-    inner pages of `hollow` ones have moved into arenas. With `huge` the system may use huge pages
-    for new ones.
+    As many as `alike` says for their bytes are kept, too. `full` ones have all their pages, and
+    are kept where there is `room` for so many bytes. The inner pages of `hollow` ones have moved
+    into arenas. With `huge` the system may use huge pages for new ones.
     """
 
     def __init__(
-        self, most: int, room: Callable[[int], bool] | None = None, *, huge: bool = True
+        self,
+        most: int,
+        room: Callable[[int], bool] | None = None,
+        *,
+        alike: Mapping[int, int] = MappingProxyType({}),
+        huge: bool = True,
     ) -> None:
         self._most = most
+        self._alike = alike
         self._huge = huge
         self._room = room
         self._full: dict[PageForm, list[int]] = {}
@@ -93,7 +100,8 @@ class Recycled:
 
     def _keep(self, kept: dict[PageForm, list[int]], address: int, form: PageForm) -> None:
         found = kept.setdefault(form, [])
-        if len(found) < self._most and not self._closed:
+        most = max(self._most, self._alike.get(form.nbytes, 0))
+        if len(found) < most and not self._closed:
             found.append(address)
         else:
             pages.give(address, form.pages)

@@ -99,10 +99,9 @@ def made_results(interface: Interface, *, nothing: int, consume: bool) -> tuple[
     return tuple(made)
 
 
-def most_alike(made: Sequence[Made]) -> int:
-    """Return how many results with pages of their own have the same size, of the most frequent."""
-    counts = Counter([x.nbytes for x in made if x.moved or x.is_placed])
-    return max(counts.values(), default=0)
+def counts_of_sizes(made: Sequence[Made]) -> dict[int, int]:
+    """Return how many results with pages of their own there are, by bytes."""
+    return dict(Counter([x.nbytes for x in made if x.moved or x.is_placed]))
 
 
 def whole_allocations(interface: Interface) -> set[int]:
