@@ -242,8 +242,12 @@ def test_rows_in_several_tiles_along_k(
 
 
 def test_columns_that_a_second_cache_holds_are_packed() -> None:
-    """Weights of a recurrent network, say: they are there again in the next step."""
-    for m in (16, 64):
+    """Weights of a recurrent network, say: they are there again in the next step.
+
+    Of few rows some targets hold them all the same.
+    """
+    few = strip_scheme.held_columns(host_target()).few_rows
+    for m in (max(16, few + 1), 64):
         kernel = check(square(F32, m, 1024, 256), factor=3)
         assert not any(x.name.startswith("strip_") for x in kernel.plan.emit().functions)
 
