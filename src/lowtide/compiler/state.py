@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
-from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, final
 
@@ -19,6 +18,7 @@ from lowtide.compiler.called_ladders import Bounds
 from lowtide.compiler.options import PlanOptions
 from lowtide.ir import Module
 from lowtide.records import dataclass
+from lowtide.records.late import Late
 from lowtide.scheduling.module_search import Searches
 
 if TYPE_CHECKING:
@@ -101,14 +101,12 @@ class LateReport:
         *,
         is_made: bool = False,
     ) -> None:
-        self._make: Callable[[], MemoryReport] | None = make
+        self._made = Late(make)
         self.seconds = seconds
         self.is_made = is_made
         """Whether it was made with the plan, of which nothing is to be kept for it."""
 
-    @cached_property
+    @property
     def made(self) -> MemoryReport:
         """The report; what it was made of is given up."""
-        assert self._make is not None
-        made, self._make = self._make(), None
-        return made
+        return self._made.get()

@@ -5,7 +5,7 @@ A name is loaded when it is first asked for: a program that is kept needs no mod
 
 from typing import TYPE_CHECKING
 
-from lowtide.records.late_names import late_names
+from lowtide.records.late import late_names
 
 if TYPE_CHECKING:
     from lowtide.client.executable.compiling import (

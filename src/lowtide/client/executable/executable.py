@@ -16,6 +16,7 @@ from lowtide.files.signing import signing_key
 from lowtide.ir.errors import LowtideError
 from lowtide.options import Options, cache_folder
 from lowtide.records import dataclass
+from lowtide.records.late import Late
 from lowtide.runtime.cpu.call import Arenas
 from lowtide.runtime.cpu.launch import LaunchPlan
 from lowtide.runtime.cpu.profile import Span
@@ -77,24 +78,20 @@ class Description:
         arena_bytes: int,
         base: str = "",
     ) -> None:
-        self._text: Callable[[], str] | None = text
-        self._memory: Callable[[], Mapping[str, Any]] | None = memory
+        self._text = Late(text)
+        self._memory = Late(memory)
         self.arena_bytes = arena_bytes
         self.base = base
 
-    @cached_property
+    @property
     def text(self) -> str:
         """The scheduled HLO that runs; what it was made of is given up."""
-        assert self._text is not None
-        made, self._text = self._text(), None
-        return made
+        return self._text.get()
 
-    @cached_property
+    @property
     def memory(self) -> Mapping[str, Any]:
         """What a call needs, in the schema "lowtide.memory/1"; what it was made of is given up."""
-        assert self._memory is not None
-        made, self._memory = self._memory(), None
-        return made
+        return self._memory.get()
 
     def complete(self) -> None:
         """Make all that is not made yet."""

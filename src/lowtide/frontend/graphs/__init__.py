@@ -7,7 +7,7 @@ A name is loaded when it is first asked for.
 
 from typing import TYPE_CHECKING
 
-from lowtide.records.late_names import late_names
+from lowtide.records.late import late_names
 
 if TYPE_CHECKING:
     from lowtide.frontend.graphs.compiler import GraphCompiler, GraphProgram

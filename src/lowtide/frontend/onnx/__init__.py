@@ -5,7 +5,7 @@ A name is loaded when it is first asked for: a model that is known needs no kern
 
 from typing import TYPE_CHECKING
 
-from lowtide.records.late_names import late_names
+from lowtide.records.late import late_names
 
 if TYPE_CHECKING:
     from lowtide.frontend.onnx.node_list import OnnxGraph, OnnxNode, compile_nodes

@@ -1,13 +1,17 @@
-"""Packages load a name when it is asked for, and know no others."""
+"""Packages load a name when it is asked for, and know no others; values are made once."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+import time
 from importlib import import_module
 from types import ModuleType
 
 import pytest
+
+from lowtide.records.late import Late
 
 PACKAGES = ("lowtide.ir", "lowtide.client.executable")
 
@@ -38,3 +42,42 @@ def test_a_package_by_itself_loads_none_of_its_files(name: str) -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout == "[]\n"
+
+
+def test_a_late_value_is_made_once_for_all_threads():
+    """They ask while it is being made."""
+    begun, count = threading.Barrier(4), []
+
+    def make():
+        count.append(1)
+        time.sleep(0.01)
+        return object()
+
+    late, found = Late(make), []
+
+    def ask():
+        begun.wait()
+        found.append(late.get())
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(count) == 1
+    assert found == [late.get()] * 4
+
+
+def test_a_late_value_that_could_not_be_made_is_tried_again():
+    tries = [KeyboardInterrupt, None]
+
+    def make():
+        error = tries.pop(0)
+        if error is not None:
+            raise error
+        return 5
+
+    late = Late(make)
+    with pytest.raises(KeyboardInterrupt):
+        late.get()
+    assert late.get() == late.get() == 5

@@ -1,0 +1,50 @@
+"""Names that are loaded, and values that are made, when they are first asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from threading import RLock
+from typing import Generic, TypeVar, final
+
+MadeT = TypeVar("MadeT")
+
+
+@final
+class Late(Generic[MadeT]):
+    """A value that is made once, by the thread that asks first: others wait for it.
+
+    What it is made of is given up then. Where it cannot be made, the next one who asks tries again.
+    """
+
+    __slots__ = ("_found", "_lock", "_make")
+
+    def __init__(self, make: Callable[[], MadeT]) -> None:
+        self._make: Callable[[], MadeT] | None = make
+        self._found: list[MadeT] = []
+        self._lock = RLock()
+
+    def get(self) -> MadeT:
+        """Return the value."""
+        with self._lock:
+            if self._make is not None:
+                self._found.append(self._make())
+                self._make = None
+        return self._found[0]
+
+
+def late_names(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
+    """Return the `__getattr__` of a package; `homes` says in which of its files a name is defined.
+
+    It raises AttributeError for any other name.
+    """
+
+    def found(name: str) -> object:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value: object = getattr(import_module(f"{package}.{homes[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return found
