@@ -116,17 +116,15 @@ def _planned(
     Then the memory in bytes; a share is one of the plan with kernels that were not measured.
     """
     usual, within = None, memory
+    own = replace(options, scratch_bytes=kernels.scratch_bytes)
     if within is not None and not isinstance(within, int):
-        usual = plan(module, replace(options, scratch_bytes=kernels.scratch_bytes))
+        usual = plan(module, own)
         within = within.of(usual.report.ladder.arena_bytes)
     for tuned in backend.tuned_kernels():
         made = plan(module, replace(options, scratch_bytes=tuned.scratch_bytes))
         if within is None or made.report.ladder.arena_bytes <= within:
             return tuned, made, within
-    if usual is None:
-        planned = replace(options, scratch_bytes=kernels.scratch_bytes)
-        usual = plan(module, planned, late=within is None)
-    return kernels, usual, within
+    return kernels, usual or plan(module, own, late=within is None), within
 
 
 def _within(

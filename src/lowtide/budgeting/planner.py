@@ -32,7 +32,7 @@ from lowtide.compiler import DEFAULT_PLAN, ModulePlan, PlanOptions
 from lowtide.compiler import plan as plan_module
 from lowtide.cost.machine import HostLink
 from lowtide.ir import Module
-from lowtide.ir.sizes import Budget, MemoryShare
+from lowtide.ir.sizes import Budget, in_bytes
 from lowtide.search.deadline import Deadline
 
 _MARGIN: Final = 1.25
@@ -289,9 +289,7 @@ class BudgetPlanner:
 
     def bytes_of(self, budget: Budget) -> int:
         """Return a budget in bytes; a share is one of the plan without a budget."""
-        if isinstance(budget, MemoryShare):
-            return budget.of(self.own.plain.arena_bytes)
-        return budget
+        return in_bytes(budget, self.own.plain.arena_bytes)
 
     def within(self, budget: Budget) -> Fit:
         """Return the cheapest plan within a budget of memory beyond the arguments.

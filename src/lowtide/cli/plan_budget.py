@@ -38,8 +38,9 @@ class BudgetRequest:
 
     def bytes_of(self, solved: SolvedGraph) -> int:
         """The budget in bytes; a share is one of the peak of the order without a budget."""
-        budget = self.budget or 0
-        return budget if isinstance(budget, int) else budget.of(solved.found.peak_bytes)
+        from lowtide.ir.sizes import in_bytes
+
+        return in_bytes(self.budget or 0, solved.found.peak_bytes)
 
     def check(self) -> None:
         """Raise UsageError for options that do not fit, and for an unknown method."""

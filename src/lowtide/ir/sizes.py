@@ -64,6 +64,11 @@ Budget = int | MemoryShare
 """The most memory that a plan may take: bytes, or a share of the plan without a budget."""
 
 
+def in_bytes(budget: Budget, nbytes: int) -> int:
+    """Return a budget in bytes, of a program that needs `nbytes` without one."""
+    return budget if isinstance(budget, int) else budget.of(nbytes)
+
+
 def budget_of(size: object) -> Budget:
     """Return a budget in bytes, as `bytes_of` takes them, or a share from text like "80%".
 

@@ -169,6 +169,17 @@ def _visit_computation(
             order.append(computation)
 
 
+def reached(roots: Iterable[Instruction]) -> dict[Instruction, None]:
+    """Return the instructions of a computation that some are made from, and these themselves."""
+    seen = dict.fromkeys(roots)
+    stack = list(seen)
+    while stack:
+        fresh = [x for x in stack.pop().operands if x not in seen]
+        seen.update(dict.fromkeys(fresh))
+        stack += fresh
+    return seen
+
+
 def callees(computation: Computation) -> list[Computation]:
     """Return the computations called from here, in order of first call, without repeats.
 

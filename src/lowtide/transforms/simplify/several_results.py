@@ -9,7 +9,7 @@ from lowtide.builder.values import Op, SubComputation
 from lowtide.ir import Computation, Instruction, Opcode, tuple_shape
 from lowtide.ir.annotations import NO_ANNOTATIONS
 from lowtide.ir.attributes import GetTupleElement, Parameter, Sort
-from lowtide.ir.traversal import post_order
+from lowtide.ir.traversal import post_order, reached
 from lowtide.passes.matching import are_plain, is_plain
 from lowtide.passes.rewriting import Rewriter, rule
 from lowtide.transforms.simplify.support import Made, spread
@@ -22,21 +22,10 @@ def _elements_read(x: Instruction) -> set[int] | None:
     return {user.attributes_as(GetTupleElement).index for user in x.users}
 
 
-def _reached(roots: Sequence[Instruction]) -> dict[Instruction, None]:
-    """Return the instructions that some depend on, and these themselves."""
-    seen = dict.fromkeys(roots)
-    stack = list(roots)
-    while stack:
-        fresh = [y for y in stack.pop().operands if y not in seen]
-        seen.update(dict.fromkeys(fresh))
-        stack += fresh
-    return seen
-
-
 def _parameters_of(roots: Sequence[Instruction]) -> list[int]:
     """Return the numbers of the parameters that some instructions depend on."""
-    reached = _reached(roots)
-    return [x.attributes_as(Parameter).number for x in reached if x.opcode is Opcode.PARAMETER]
+    found = reached(roots)
+    return [x.attributes_as(Parameter).number for x in found if x.opcode is Opcode.PARAMETER]
 
 
 def _narrowed(
@@ -48,7 +37,7 @@ def _narrowed(
     for number, old in enumerate(parameters):
         x = computation.parameters[old]
         made[x] = new.add(Opcode.PARAMETER, x.shape, (), Parameter(number), (), x.name)
-    needed = _reached(roots)
+    needed = reached(roots)
     for x in post_order(computation):
         if x in needed and x not in made:
             operands = tuple([made[y] for y in x.operands])

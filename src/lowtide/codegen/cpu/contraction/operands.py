@@ -17,6 +17,7 @@ from lowtide.codegen.indexing import ZERO, Affine
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ir.attributes import NO_ATTRIBUTES, Dimensions, ReducePrecision
+from lowtide.ir.traversal import reached
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
@@ -114,7 +115,7 @@ class OperandSide:
         if self.view is not None:
             return 0.0
         lanes = max(1, target.vector_bytes // self.type.nbytes)
-        return vector_cycles(_reached(self.instruction)) / lanes
+        return vector_cycles(reached([self.instruction])) / lanes
 
     @property
     def panel(self) -> int:
@@ -209,18 +210,6 @@ class OperandReader:
             return value
         fn, target = self.elements.function, self.elements.target
         return elementwise.emit_op(fn, target, Opcode.CONVERT, NO_ATTRIBUTES, type_, [value])
-
-
-def _reached(instruction: Instruction) -> list[Instruction]:
-    """What an instruction of a kernel is computed from, and itself."""
-    found = {instruction: None}
-    stack = [instruction]
-    while stack:
-        for operand in stack.pop().operands:
-            if operand not in found:
-                found[operand] = None
-                stack.append(operand)
-    return list(found)
 
 
 def minor_dimension(instruction: Instruction) -> int:
