@@ -181,6 +181,44 @@ def test_an_application_without_a_python_reads_it(tmp_path: Path, monkeypatch) -
     assert len(module.entry.parameters) == 2
 
 
+def of_devices(body: str) -> str:
+    """A module for eight devices that takes the rows of an array apart; `body` is its work."""
+    return f"""module @m attributes {{mhlo.num_partitions = 8 : i32}} {{
+  sdy.mesh @mesh = <["a"=8]>
+  func.func public @main(%arg0: tensor<16x4xf32>) -> tensor<16x4xf32> {{
+    {body}
+    return %0 : tensor<16x4xf32>
+  }}
+}}
+"""
+
+
+MANUAL = """%0 = sdy.manual_computation(%arg0) in_shardings=[<@mesh, [{"a"}, {}]>]
+        out_shardings=[<@mesh, [{"a"}, {}]>] manual_axes={"a"} (%x: tensor<2x4xf32>) {
+      %1 = stablehlo.tanh %x : tensor<2x4xf32>
+      sdy.return %1 : tensor<2x4xf32>
+    } : (tensor<16x4xf32>) -> tensor<16x4xf32>"""
+CONSTRAINED = """%1 = stablehlo.tanh %arg0 : tensor<16x4xf32>
+    %0 = sdy.sharding_constraint %1 <@mesh, [{"a"}, {}]> : tensor<16x4xf32>"""
+
+
+@pytest.mark.parametrize("body", [MANUAL, CONSTRAINED])
+def test_a_module_for_several_devices_is_one(tmp_path: Path, body: str) -> None:
+    """Each device has its rows, also where no sharding is said of the argument itself."""
+    module = lowtide.read(written(tmp_path, "m.mlir", of_devices(body)))
+    assert module.num_partitions == 8
+    assert lowtide.explain(module).argument_bytes == 2 * 4 * 4
+    x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(16, 4)
+    np.testing.assert_allclose(lowtide.compile(module)(x), np.tanh(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("count", "message"), [("-8", "below 2147483648"), ("6", "has 8 devices")])
+def test_a_wrong_number_of_devices_is_one_error(tmp_path: Path, count: str, message: str) -> None:
+    text = of_devices(MANUAL).replace("= 8 : i32", f"= {count} : i32")
+    with pytest.raises(InputError, match=message):
+        lowtide.explain(lowtide.read(written(tmp_path, "m.mlir", text)))
+
+
 @pytest.mark.parametrize(
     "data", [b"", b"HloModule m", b"// HLO\nHloModule m", b"\n\x03abcML\xefR", b"ML", b"//"]
 )

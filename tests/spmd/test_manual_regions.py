@@ -7,6 +7,7 @@ from lowtide.evaluator.on_devices import evaluate_on_devices
 from lowtide.evaluator.values import as_array
 from lowtide.frontend.hlo_text.parser import parse_hlo
 from lowtide.ir import UnsupportedOpError
+from lowtide.ir.partitioning import check_partitioned
 from lowtide.spmd.partitioner import partition
 from lowtide.spmd.shards import cut, joined
 from lowtide.verifier import verify
@@ -106,3 +107,22 @@ def test_a_border_that_does_not_fit() -> None:
     text = OLDER.replace("f32[2,4]", "f32[4,4]")
     with pytest.raises(UnsupportedOpError, match="does not cut the whole array"):
         partition(parse_hlo(text))
+
+
+def test_a_free_argument_lies_as_a_region_takes_it() -> None:
+    """JAX leaves open how an argument lies of which no sharding is said."""
+    asked = 'frontend_attributes={xla.sdy.sharding="#sdy.sharding<@mesh, [{\\"y\\"}, {}]>"}'
+    free = "num_partitions=8, allow_spmd_sharding_propagation_to_parameters={true}"
+    assert asked in SHARDY
+    text = SHARDY.replace(",\n    " + asked, "").replace("num_partitions=8", free)
+    parts = partition(parse_hlo(text))
+    assert parts.module.entry.parameters[0].shape.dimensions == (8, 4)
+    argument = np.arange(256, dtype=np.float32).reshape(16, 16)
+    np.testing.assert_array_equal(results(text, argument), expected(argument))
+
+
+def test_a_region_waits_to_be_partitioned() -> None:
+    """Its borders are the only ones to say a sharding."""
+    text = SHARDY.replace("xla.sdy.sharding=", "other=")
+    with pytest.raises(UnsupportedOpError, match=r"not partitioned yet: %l has sharding="):
+        check_partitioned(parse_hlo(text))

@@ -42,14 +42,14 @@ def device_program(program: NamedProgram) -> ProgramOnDevices | None:
     cannot be done.
     """
     from lowtide.cli.progress import progress
-    from lowtide.ir.partitioning import MOST_RUN, check_device_count, first_sharded
+    from lowtide.ir.partitioning import MOST_RUN, check_device_count, takes_whole_arrays
     from lowtide.ops.device_groups import devices_of, meets_devices
 
     module = program.module
     devices = devices_of(module)
     if devices == 1:
         return None
-    is_split = program.executable is None and first_sharded(module) is not None
+    is_split = program.executable is None and takes_whole_arrays(module)
     if is_split or meets_devices(module):
         check_device_count(module, MOST_RUN)
     from lowtide.spmd.partitioner import partition  # Programs of one device need none of it.

@@ -28,6 +28,9 @@ REFUSED: Final = 2
 _ERRORS: Final = (RuntimeError, ValueError, TypeError, IndexError, ArithmeticError)
 """What the library raises, besides an error of its own."""
 
+_COUNTS: Final = {"mhlo.num_replicas": "replica_count", "mhlo.num_partitions": "num_partitions"}
+"""Attributes of a module that count devices, each with its field of a HloModuleConfigProto."""
+
 _MAIN: Final = "main"
 
 _HOST: Final = "cpu"
@@ -54,8 +57,9 @@ def answer(data: bytes, shapes: Shapes) -> tuple[int, bytes]:
 def converted(data: bytes, shapes: Shapes) -> bytes:
     """Return a module of HLO in protobuf, the sizes of its arguments those of `shapes`.
 
-    Raises InputError where the package jax is missing, and where sizes are unknown, all of them;
-    and what the library raises.
+    One for several devices has their counts beside it, as a HloModuleProtoWithConfig. Raises
+    InputError where the package jax is missing, and where sizes are unknown, all of them; and what
+    the library raises.
     """
     try:
         from lowtide.frontend import stablehlo_library
@@ -63,7 +67,26 @@ def converted(data: bytes, shapes: Shapes) -> bytes:
         message = "reading StableHLO takes the package jax: pip install 'lowtide[jax]'"
         raise InputError(message) from error
     code, platform = exported_code(data) if looks_like_export(data) else (data, None)
-    return stablehlo_library.hlo_of(_with_known_arguments(code, shapes, platform))
+    known, counts = _with_known_arguments(code, shapes, platform)
+    return _with_counts(stablehlo_library.hlo_of(known), counts)
+
+
+def _with_counts(module: bytes, counts: Mapping[str, int]) -> bytes:
+    """A module in protobuf with how many devices it is for, which the library leaves out.
+
+    How arguments and results lie that have no sharding is left to the partitioner, as JAX does.
+    """
+    if all(count == 1 for count in counts.values()):
+        return module
+    from lowtide.frontend.hlo_proto.messages import new_message, parse_message, serialize
+
+    made = new_message("HloModuleProtoWithConfig")
+    made.hlo_module.CopyFrom(parse_message("HloModuleProto", module))
+    for field, count in counts.items():
+        setattr(made.config, field, count)
+    made.config.allow_spmd_sharding_propagation_to_parameters.append(True)
+    made.config.allow_spmd_sharding_propagation_to_output.append(True)
+    return serialize(made)
 
 
 def exported_code(data: bytes) -> tuple[bytes, int | None]:
@@ -89,8 +112,10 @@ def exported_code(data: bytes) -> tuple[bytes, int | None]:
     return code, platforms.index(_HOST) if _HOST in platforms else 0
 
 
-def _with_known_arguments(code: bytes, shapes: Shapes, platform: int | None) -> bytes:
-    """A module whose sizes are all known: they follow from those of its arguments.
+def _with_known_arguments(
+    code: bytes, shapes: Shapes, platform: int | None
+) -> tuple[bytes, dict[str, int]]:
+    """A module whose sizes are all known, as they follow from its arguments', and its `_COUNTS`.
 
     With the number of a platform the first argument is that, and the others are counted from 0.
     """
@@ -104,6 +129,7 @@ def _with_known_arguments(code: bytes, shapes: Shapes, platform: int | None) -> 
     with make_context() as context, languages.Location.unknown():
         context.attach_diagnostic_handler(lambda _: True)  # Else it is printed, too.
         module = _parsed(code, languages)
+        counts = _counts(module, languages)
         main = _main_of(module, languages)
         block = main.regions[0].blocks[0]
         if platform is not None:
@@ -113,11 +139,20 @@ def _with_known_arguments(code: bytes, shapes: Shapes, platform: int | None) -> 
         before = [str(x.type) for x in arguments]
         _resize(arguments, shapes, languages.RankedTensorType)
         if platform is None and [str(x.type) for x in arguments] == before:
-            return code
+            return code, counts
         results = languages.FunctionType(main.attributes["function_type"].value).results
         signature = languages.FunctionType.get([x.type for x in arguments], results)
         main.attributes["function_type"] = languages.TypeAttr.get(signature)
-        return library.with_inferred_sizes(library.bytecode_of(module))
+        return library.with_inferred_sizes(library.bytecode_of(module)), counts
+
+
+def _counts(module: Any, languages: Any) -> dict[str, int]:
+    """How many replicas and partitions a module says that it is for, by `_COUNTS`."""
+    said = module.operation.attributes
+    return {
+        field: languages.IntegerAttr(said[key]).value if key in said else 1
+        for key, field in _COUNTS.items()
+    }
 
 
 def _fix_first(main: Any, value: int, languages: Any) -> None:

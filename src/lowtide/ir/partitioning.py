@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from lowtide.ir.attributes import CustomCall
 from lowtide.ir.errors import InputError, UnsupportedOpError, unsupported
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.mesh import Mesh
 from lowtide.ir.module import Module
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.sharding import NamedSharding, Sharding, ShardingKind, TileSharding
-from lowtide.ir.tilings.shardy import MESHES_KEY, SHARDY_KEY, ShardySharding
+from lowtide.ir.tilings.shardy import BORDER_KEYS, MESHES_KEY, SHARDY_KEY, ShardySharding
 from lowtide.ir.tilings.shardy_reader import read_meshes, read_shardings
 
 MOST_DEVICES: Final = 1 << 16
@@ -60,8 +61,7 @@ def check_partitioned(module: Module) -> None:
     """Raise UnsupportedOpError for a module for several partitions that has sharded arrays yet."""
     sharded = first_sharded(module)
     if sharded is not None:
-        shardy = dict(sharded.annotations.frontend_attributes).get(SHARDY_KEY, "")
-        sharding = sharded.annotations.sharding or shardy.replace('\\"', '"')
+        sharding = sharded.annotations.sharding or _shardy_text(sharded).replace('\\"', '"')
         raise UnsupportedOpError(
             f"{module.name} is for {module.num_partitions} partitions and not partitioned yet: "
             f"%{sharded.name} has sharding={sharding}. `lowtide partition` writes the program of "
@@ -73,7 +73,7 @@ def first_sharded(module: Module) -> Instruction | None:
     """Return the first instruction that waits to be partitioned, None where there is none.
 
     Modules for one partition have none: there XLA takes shardings away. Nor is there anything to
-    do where every device has all of an array.
+    do where every device has all of an array; at the border of a manual region there always is.
     """
     if module.num_partitions == 1:
         return None
@@ -83,10 +83,33 @@ def first_sharded(module: Module) -> Instruction | None:
             sharding = x.annotations.sharding
             if sharding is not None and not is_whole(sharding):
                 return x
-            shardy = dict(x.annotations.frontend_attributes).get(SHARDY_KEY)
-            if shardy is not None and any(_splits(s, meshes) for s in read_shardings(shardy)):
+            if _is_border(x):
+                return x
+            shardy = _shardy_text(x)
+            if shardy and any(_splits(s, meshes) for s in read_shardings(shardy)):
                 return x
     return None
+
+
+def takes_whole_arrays(module: Module) -> bool:
+    """Return whether a module for several partitions is one on whole arrays, cut or not.
+
+    One that names meshes is, even where every device has all of each array.
+    """
+    if module.num_partitions == 1:
+        return False
+    return first_sharded(module) is not None or MESHES_KEY in dict(module.frontend_attributes)
+
+
+def _is_border(x: Instruction) -> bool:
+    """Return whether a custom call is where a manual region of Shardy begins or ends."""
+    return isinstance(x.attributes, CustomCall) and x.attributes.target in BORDER_KEYS
+
+
+def _shardy_text(x: Instruction) -> str:
+    """Shardy's shardings of the arrays of an instruction, or of those at a border; "" for none."""
+    key = BORDER_KEYS[x.attributes_as(CustomCall).target] if _is_border(x) else SHARDY_KEY
+    return dict(x.annotations.frontend_attributes).get(key, "")
 
 
 def _splits(sharding: ShardySharding, meshes: Mapping[str, Mesh]) -> bool:

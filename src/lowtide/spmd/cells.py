@@ -20,6 +20,7 @@ from lowtide.spmd.annotations import (
     TilingWish,
 )
 from lowtide.spmd.choice import OperationSplit, Question
+from lowtide.spmd.manual import border_wishes, is_entrance, is_exit
 from lowtide.spmd.memo import OperationMemo
 
 
@@ -165,10 +166,32 @@ def _numbers(cells: ArrayCells, x: Instruction, shardings: ModuleShardings) -> t
         return results
     if target == INSPECTION_TARGET:
         return results
+    if is_entrance(x) or is_exit(x):
+        _border(cells, x, results, operands, shardings)
+        return results
     rule = cells.rule(x)
     if rule.sizes:
         cells.relations.append(Relation(rule, operands, results, x.opcode, x.name))
     return results
+
+
+def _border(
+    cells: ArrayCells,
+    x: Instruction,
+    results: tuple[int, ...],
+    operands: tuple[int, ...],
+    shardings: ModuleShardings,
+) -> None:
+    """Ask for the whole arrays as they are cut at the border of a manual region.
+
+    What enters the region is to lie so before, as a constraint would have it.
+    """
+    whole = results
+    if is_entrance(x):
+        whole = cells.new([cells.cells[number].shape for number in operands])
+        cells.relate(operands, whole, x.name)
+    for number, wish in zip(whole, border_wishes(x, shardings), strict=True):
+        cells.wish(number, wish, f"asked of %{x.name}")
 
 
 def _while(

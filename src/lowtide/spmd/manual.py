@@ -7,17 +7,12 @@ from typing import Final
 from lowtide.ir import Instruction
 from lowtide.ir.attributes import CustomCall
 from lowtide.ir.errors import unsupported
+from lowtide.ir.tilings.shardy import BORDER_KEYS, MANUAL_ENTRANCE, MANUAL_EXIT
 from lowtide.ir.tilings.shardy_reader import read_manual_axes, read_shardings
 from lowtide.spmd.annotations import ModuleShardings, TilingWish
 
-_INTO: Final = {
-    "xla.sdy.GlobalToLocalShape": "xla.sdy.in_shardings",
-    "SPMDFullToShardShape": "",
-}
-_OUT_OF: Final = {
-    "xla.sdy.LocalToGlobalShape": "xla.sdy.out_shardings",
-    "SPMDShardToFullShape": "",
-}
+_INTO: Final = (MANUAL_ENTRANCE, "SPMDFullToShardShape")
+_OUT_OF: Final = (MANUAL_EXIT, "SPMDShardToFullShape")
 
 
 def is_entrance(x: Instruction) -> bool:
@@ -36,7 +31,7 @@ def border_wishes(x: Instruction, shardings: ModuleShardings) -> list[TilingWish
     Axes that are not manual do not cut there: all devices along them have the same tile.
     """
     target = x.attributes_as(CustomCall).target
-    key = {**_INTO, **_OUT_OF}[target]
+    key = BORDER_KEYS.get(target)
     whole, tiles = (x.operands, (x,)) if is_entrance(x) else ((x,), x.operands)
     shapes = [leaf for y in whole for _, leaf in y.shape.leaves()]
     local = [leaf for y in tiles for _, leaf in y.shape.leaves()]

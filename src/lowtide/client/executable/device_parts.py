@@ -10,11 +10,10 @@ from lowtide.ir.errors import InputError
 from lowtide.ir.given_arrays import check_count, misfit, opened_array, read_as, sizes_fit
 from lowtide.ir.literal import Array
 from lowtide.ir.module import Module
-from lowtide.ir.partitioning import first_sharded
+from lowtide.ir.partitioning import takes_whole_arrays
 from lowtide.ir.shape import Shape
 from lowtide.ir.sharding import Sharding
 from lowtide.ir.tilings.grid import DeviceGrid
-from lowtide.ir.tilings.shardy import MESHES_KEY
 from lowtide.records import dataclass
 from lowtide.spmd.partitioner import partition
 from lowtide.spmd.shards import cut, joined
@@ -107,10 +106,7 @@ def device_parts(module: Module) -> DeviceParts:
     Raises what the partitioner raises.
     """
     devices = module.replica_count * module.num_partitions
-    is_split = module.num_partitions > 1 and (
-        first_sharded(module) is not None or MESHES_KEY in dict(module.frontend_attributes)
-    )
-    if not is_split:
+    if not takes_whole_arrays(module):
         return DeviceParts(module, devices)
     made = partition(module)
     shapes = tuple([shape for _, shape in module.entry.root.shape.leaves()])

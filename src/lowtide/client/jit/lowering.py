@@ -64,6 +64,9 @@ def program_of(traced: Any, devices: int = 1) -> LoweredProgram:
     module = read_hlo_proto(_hlo_of(lowered))
     module.lay_out_entry_by_default()
     module.num_partitions = devices
+    if devices > 1:  # Whole arrays go in and come out, so that how they are cut is free.
+        module.allow_spmd_sharding_propagation_to_parameters = (True,)
+        module.allow_spmd_sharding_propagation_to_output = (True,)
     refuse_callbacks(module)
     _refuse_others([*traced.jaxpr.in_avals, *_leaves(traced.out_info)])
     paths = jax.tree_util.tree_flatten_with_path(lowered.args_info)[0]

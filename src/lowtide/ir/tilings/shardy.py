@@ -13,6 +13,18 @@ SHARDY_KEY: Final = "xla.sdy.sharding"
 MESHES_KEY: Final = "xla.sdy.meshes"
 """The frontend attribute of a module that defines its meshes."""
 
+MANUAL_ENTRANCE: Final = "xla.sdy.GlobalToLocalShape"
+"""The custom call that takes whole arrays and returns their tiles, for a manual region."""
+
+MANUAL_EXIT: Final = "xla.sdy.LocalToGlobalShape"
+"""The custom call that takes the tiles of a manual region and returns the whole arrays."""
+
+BORDER_KEYS: Final = {
+    MANUAL_ENTRANCE: "xla.sdy.in_shardings",
+    MANUAL_EXIT: "xla.sdy.out_shardings",
+}
+"""The frontend attributes that say how the whole arrays at a border are sharded."""
+
 
 @dataclass(frozen=True, slots=True)
 class ShardyDimension:
