@@ -181,6 +181,36 @@ def test_an_application_without_a_python_reads_it(tmp_path: Path, monkeypatch) -
     assert len(module.entry.parameters) == 2
 
 
+FUNCTION = """  func.func @NAME(%arg0: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = stablehlo.tanh %arg0 : tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+"""
+
+
+def functions(*names: str) -> str:
+    return "module {\n" + "".join([FUNCTION.replace("@NAME", x) for x in names]) + "}\n"
+
+
+def test_the_only_public_function_is_where_a_module_begins(tmp_path: Path) -> None:
+    text = functions("@forward", "private @other")
+    module = lowtide.read(written(tmp_path, "m.mlir", text))
+    x = np.linspace(-1, 1, 4, dtype=np.float32)
+    np.testing.assert_allclose(lowtide.compile(module)(x), np.tanh(x), rtol=1e-6)
+
+
+def test_of_several_functions_one_is_called_main(tmp_path: Path) -> None:
+    path = written(tmp_path, "m.mlir", functions("@forward", "@backward"))
+    with pytest.raises(InputError, match="one public function, found @forward, @backward"):
+        lowtide.read(path)
+
+
+def test_quantized_types_are_named(tmp_path: Path) -> None:
+    text = functions("@main").replace("tensor<4xf32>", "tensor<4x!quant.uniform<i8:f32, 0.5:3>>")
+    with pytest.raises(InputError, match=r"m\.mlir:2:\d+: quantized types"):
+        lowtide.read(written(tmp_path, "m.mlir", text))
+
+
 def of_devices(body: str) -> str:
     """A module for eight devices that takes the rows of an array apart; `body` is its work."""
     return f"""module @m attributes {{mhlo.num_partitions = 8 : i32}} {{

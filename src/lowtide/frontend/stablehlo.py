@@ -17,6 +17,14 @@ from lowtide.processes.child import Child, ChildEndedError, can_begin_children
 _DIAGNOSTIC: Final = re.compile(r"(?:^|[ \"])-\"?:(\d+):(\d+): (?:error: )?(.*)")
 """How MLIR reports an error in the text that it was given: line, column, message."""
 
+_QUANT: Final = '!"quant"<'
+"""What a type of the dialect `quant`, which JAX's library lacks, begins with in its errors."""
+
+_QUANTIZED: Final = (
+    "quantized types (!quant.uniform) are not read: have them made integers, by "
+    "stablehlo-opt --stablehlo-legalize-quant-to-math"
+)
+
 _SERVER: Final = f"{stablehlo_conversion.__name__}:answers"
 
 
@@ -69,6 +77,7 @@ def _refusal(said: str, data: bytes, file: str) -> InputError:
     for line in said.splitlines():
         if found := _DIAGNOSTIC.search(line):
             row, column, message = int(found[1]), int(found[2]), found[3]
+            message = _QUANTIZED if _QUANT in message else message
             lines = data.decode("utf-8", "replace").splitlines()
             if not 0 < row <= len(lines) or data.startswith(BYTECODE):
                 return InputError(f"not StableHLO that is read: {message}", file=file)

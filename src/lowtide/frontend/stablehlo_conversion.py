@@ -131,6 +131,7 @@ def _with_known_arguments(
         module = _parsed(code, languages)
         counts = _counts(module, languages)
         main = _main_of(module, languages)
+        is_renamed = _rename(main, languages)
         block = main.regions[0].blocks[0]
         if platform is not None:
             _fix_first(main, platform, languages)
@@ -139,7 +140,7 @@ def _with_known_arguments(
         before = [str(x.type) for x in arguments]
         _resize(arguments, shapes, languages.RankedTensorType)
         if platform is None and [str(x.type) for x in arguments] == before:
-            return code, counts
+            return library.bytecode_of(module) if is_renamed else code, counts
         results = languages.FunctionType(main.attributes["function_type"].value).results
         signature = languages.FunctionType.get([x.type for x in arguments], results)
         main.attributes["function_type"] = languages.TypeAttr.get(signature)
@@ -229,15 +230,32 @@ def _parsed(code: bytes, languages: Any) -> Any:
 
 
 def _main_of(module: Any, languages: Any) -> Any:
-    """The function that a module begins with; raises ValueError where there is none."""
-    found = []
+    """The function that a module begins with; raises ValueError where there is none.
+
+    That is `main`, or the only one that is public, whatever its name.
+    """
+    found = {}
     for x in module.body.operations:
         if x.operation.name == "func.func":
-            name = languages.StringAttr(x.operation.attributes["sym_name"]).value
+            attributes = x.operation.attributes
+            name = languages.StringAttr(attributes["sym_name"]).value
             if name == _MAIN:
                 return x.operation
-            found.append(f"@{name}")
-    raise ValueError(f"expected a function @{_MAIN}, found {', '.join(found) or 'none'}")
+            if "sym_visibility" not in attributes:
+                found[name] = x.operation
+    if len(found) != 1:
+        listed = ", ".join([f"@{name}" for name in found]) or "none"
+        raise ValueError(f"expected a function @{_MAIN} or one public function, found {listed}")
+    return next(iter(found.values()))
+
+
+def _rename(function: Any, languages: Any) -> bool:
+    """Have a function the name that the library begins with; return whether it had another."""
+    name = languages.StringAttr(function.attributes["sym_name"])
+    if name.value == _MAIN:
+        return False
+    function.attributes["sym_name"] = languages.StringAttr.get(_MAIN)
+    return True
 
 
 def _check_sizes(name: str, type_: Any, sizes: Sequence[int]) -> None:
