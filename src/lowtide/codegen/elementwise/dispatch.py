@@ -39,12 +39,16 @@ _OF_ANY_TYPE: Final = ("comparison", "conversion")
 """Those of them whose functions take the operation and look at its types themselves."""
 
 
+def _file(name: str) -> Any:
+    return import_module(f"lowtide.codegen.elementwise.{name}")
+
+
 def _late(home: str) -> dict[Opcode, Callable[..., Any]]:
     """The functions of a file by opcode."""
 
     def in_file(opcode: Opcode) -> Callable[..., Any]:
         def function(*given: Any) -> Any:
-            return import_module(f"lowtide.codegen.elementwise.{home}").FUNCTIONS[opcode](*given)
+            return _file(home).FUNCTIONS[opcode](*given)
 
         return function
 
@@ -129,9 +133,8 @@ def _of_floats(operation: Operation) -> Value:
 
 
 def _of_complex(operation: Operation) -> Value:
-    from lowtide.codegen.elementwise import complex_functions  # Few programs have such numbers.
-
-    return complex_functions.write_complex(operation)
+    found: Value = _file("complex_functions").write_complex(operation)
+    return found
 
 
 def _single(operation: Operation) -> tuple[Number, ...]:
