@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
@@ -170,9 +171,16 @@ def options_text() -> str:
 def cache_folder() -> Path:
     """Return where compiled programs are kept: LOWTIDE_CACHE, else the user's cache folder."""
     given = os.environ.get("LOWTIDE_CACHE")
-    if given:
-        return Path(given)
-    home = os.environ.get("XDG_CACHE_HOME")
+    return _folder_at(given) if given else _folder_in(os.environ.get("XDG_CACHE_HOME", ""))
+
+
+@cache
+def _folder_at(text: str) -> Path:
+    """The path that a text says; each program asks for it."""
+    return Path(text)
+
+
+def _folder_in(home: str) -> Path:
     return (Path(home) if home else Path.home() / ".cache") / "lowtide"
 
 

@@ -1,12 +1,14 @@
 """Elements with rules and memory of their own, as another target would hand them in."""
 
+from importlib import import_module
+
 import pytest
 
 from lowtide.codegen.arrays import Array
 from lowtide.codegen.elements.elements import ElementRule, Elements, Given
 from lowtide.codegen.elements.operands import bind
 from lowtide.codegen.elements.scalar import ScalarMemory, scalar_elements
-from lowtide.codegen.elements.table import has_rule, rule_of
+from lowtide.codegen.elements.table import HOMES, has_rule, rule_of
 from lowtide.codegen.elements.values import Element, Mask, Request, Rule
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.kernel import ARGUMENTS
@@ -144,3 +146,12 @@ def test_an_operation_without_a_rule_is_refused() -> None:
     assert not has_rule(root)
     with pytest.raises(UnsupportedOpError, match="sort"):
         rule_of(root)
+
+
+def test_the_table_of_files_has_the_rules_that_they_define() -> None:
+    found = {
+        opcode: home
+        for home in ("control", "loops", "ragged")
+        for opcode in import_module(f"lowtide.codegen.elements.{home}").RULES
+    }
+    assert found == dict(HOMES)

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support import HANG_SECONDS
@@ -67,6 +68,31 @@ def test_the_folder_stays_about_as_large_as_it_may_be(tmp_path: Path) -> None:
     assert sum(x.stat().st_size for x in files(tmp_path)) < 20_000 + SWEEP_EVERY * (
         500 + ALIGNMENT + CHECKSUM_BYTES
     )
+
+
+def test_the_system_is_asked_for_two_folders_and_one_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = ObjectCache(tmp_path)
+    cache.put(KEY, b"code")
+    asked: list[str] = []
+
+    def counted(name: str) -> None:
+        ask = getattr(os, name)
+
+        def call(*given: Any, **named: Any) -> Any:
+            asked.append(name)
+            return ask(*given, **named)
+
+        monkeypatch.setattr(os, name, call)
+
+    for name in ("stat", "lstat", "open", "replace", "unlink"):
+        counted(name)
+    assert cache.get(KEY) == b"code"
+    assert asked == ["stat", "stat", "open"]
+    asked.clear()
+    cache.put(KEY, b"code")
+    assert asked == ["stat", "stat", "open", "replace"]
 
 
 HAMMER = """

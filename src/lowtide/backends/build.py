@@ -25,7 +25,6 @@ from lowtide.ir.clone import clone_module
 from lowtide.ir.partitioning import check_partitioned
 from lowtide.records import dataclass
 from lowtide.runtime.cpu.program import Bytes
-from lowtide.transforms.control_flow.unread_loops import remove_unread_loops
 from lowtide.transforms.layout.handed_on import obey_layouts
 from lowtide.transforms.layout.plain_memory import to_plain_memory
 
@@ -148,8 +147,10 @@ def _prepared(module: Module, kernels: KernelSet[ProgramT]) -> Module:
     check_partitioned(module)
     module = clone_module(module)
     to_plain_memory(module)
-    if module.is_scheduled:
-        remove_unread_loops(module)  # Other modules lose them to the passes.
+    if module.is_scheduled:  # Other modules lose them to the passes.
+        from lowtide.transforms.control_flow.unread_loops import remove_unread_loops
+
+        remove_unread_loops(module)
     obey_layouts(module)
     write_out_nested_fusions(module)
 

@@ -32,12 +32,12 @@ def is_environment_known() -> bool:
 
 def kept(kind: str, options: Options) -> ObjectCache:
     """Return what is kept between processes of one kind; nothing where options say so."""
-    return _kept_in(cache_folder() / kind if options.cache else None)
+    return _kept_in(cache_folder() if options.cache else None, kind)
 
 
 @cache
-def _kept_in(folder: Path | None) -> ObjectCache:
-    return ObjectCache(folder)
+def _kept_in(folder: Path | None, kind: str) -> ObjectCache:
+    return ObjectCache(folder and folder / kind)
 
 
 keep_facts(lambda: kept("hosts", Options()))

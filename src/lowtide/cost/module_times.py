@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from lowtide.analysis.call_graph import CallRole, call_sites
 from lowtide.analysis.dataflow import ComputationDataflow, Dataflow, dataflow
-from lowtide.analysis.loop_trip_count import trip_count
 from lowtide.cost.kernels import compute_seconds, move_seconds
 from lowtide.cost.machine import Machine
 from lowtide.ir import Computation, Instruction, Opcode
@@ -203,6 +202,8 @@ def _count(instruction: Instruction, role: CallRole) -> int:
         return 1
     count = known_trip_count(instruction)
     if count is None:
+        from lowtide.analysis.loop_trip_count import trip_count  # Most loops say it themselves.
+
         found = trip_count(instruction)
         count = 1 if found is None else found.count
     return count + 1 if role is CallRole.CONDITION else count

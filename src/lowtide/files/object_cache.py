@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import count
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import IO, Any, Final
 
-from lowtide.files.writing import PRIVATE_MODE, stranger, write_bytes
+from lowtide.files.writing import PRIVATE_MODE, replace_file, stranger
 
 CHECKSUM_BYTES: Final = 16
 
@@ -40,6 +41,7 @@ class ObjectCache:
     def __init__(self, folder: Path | None, most_bytes: int = 1 << 30) -> None:
         self.folder = folder
         self.most_bytes = most_bytes
+        self._root = "" if folder is None else str(folder)  # Paths cost more than the system does.
         self._written = count(1)
         self._has_warned = False
 
@@ -56,7 +58,7 @@ class ObjectCache:
         if self.folder is None:
             return None
         try:
-            data = self._read(self._path(key), read)
+            data = self._read(self._place(key), key, read)
         except (OSError, ValueError):  # The latter where an empty file is mapped.
             return None
         if data is None:
@@ -67,10 +69,11 @@ class ObjectCache:
             return None
         return view[len(head) :]
 
-    def _read(self, path: Path, read: Callable[[IO[bytes]], Any]) -> Any:
+    def _read(self, place: str, key: str, read: Callable[[IO[bytes]], Any]) -> Any:
         """What `read` makes of a file, None where another user may have written it."""
-        if not self._is_ours(path.parent):
+        if not self._is_ours(place):
             return None
+        path = _file_in(place, key)
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
             if not self._is_private(path, os.fstat(file.fileno())):
                 return None
@@ -81,33 +84,32 @@ class ObjectCache:
         """Keep bytes under a key, which always stands for the same bytes."""
         if self.folder is None:
             return
-        path = self._path(key)
+        place = self._place(key)
         try:
-            if not self._is_home(path.parent):
+            if not self._is_home(place):
                 return
             data = _head(key) + body
-            write_bytes(path, data + _checksum(data), PRIVATE_MODE)
+            data += _checksum(data)
+            replace_file(_file_in(place, key), lambda stream: stream.write(data), PRIVATE_MODE)
         except OSError:
             return
         if next(self._written) % SWEEP_EVERY == 1:
             self.sweep()
 
-    def _is_home(self, place: Path) -> bool:
+    def _is_home(self, place: str) -> bool:
         """Whether a folder of the cache, which is made where there is none, is only ours."""
-        assert self.folder is not None
         try:
             return self._is_ours(place)
         except FileNotFoundError:
-            self.folder.mkdir(0o700, parents=True, exist_ok=True)
-            place.mkdir(0o700, exist_ok=True)
+            for x in (self._root, place):
+                Path(x).mkdir(0o700, parents=True, exist_ok=True)
             return self._is_ours(place)
 
-    def _is_ours(self, place: Path) -> bool:
+    def _is_ours(self, place: str) -> bool:
         """Whether only the user of this process writes to the cache, and to a folder of it."""
-        assert self.folder is not None
-        return all(self._is_private(x, x.stat()) for x in (self.folder, place))
+        return all(self._is_private(x, os.stat(x)) for x in (self._root, place))
 
-    def _is_private(self, path: Path, status: os.stat_result) -> bool:
+    def _is_private(self, path: str, status: os.stat_result) -> bool:
         why = stranger(status)
         if why and not self._has_warned:
             self._has_warned = True
@@ -118,23 +120,18 @@ class ObjectCache:
         """Remove the files used least recently until the rest is small enough."""
         if self.folder is None:
             return
-        found = []
-        for path in self.folder.glob("*/*"):
-            try:
-                status = path.stat()
-            except OSError:
-                continue
-            found.append((status.st_mtime_ns, status.st_size, path))
+        found = sorted(_files_below(self._root))
         left = sum([size for _, size, _ in found])
-        for _, size, path in sorted(found):
+        for _, size, path in found:
             if left <= self.most_bytes:
                 return
-            path.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                os.unlink(path)
             left -= size
 
-    def _path(self, key: str) -> Path:
-        assert self.folder is not None
-        return self.folder / key[:2] / key[2:]
+    def _place(self, key: str) -> str:
+        """The folder of a key."""
+        return f"{self._root}/{key[:2]}"
 
     def through(self, key: str, make: Callable[[], bytes]) -> bytes:
         """Return the bytes of a key, made and kept where there are none."""
@@ -143,6 +140,24 @@ class ObjectCache:
             found = make()
             self.put(key, found)
         return found
+
+
+def _file_in(place: str, key: str) -> str:
+    return f"{place}/{key[2:]}"
+
+
+def _files_below(root: str) -> Iterator[tuple[int, int, str]]:
+    """Yield when each file in the folders of a cache was used, in ns, its bytes, and its path.
+
+    What goes meanwhile is left out.
+    """
+    with suppress(OSError), os.scandir(root) as places:
+        for place in places:
+            with suppress(OSError), os.scandir(place) as files:
+                for x in files:
+                    with suppress(OSError):
+                        status = x.stat()
+                        yield status.st_mtime_ns, status.st_size, x.path
 
 
 def _head(key: str) -> bytes:

@@ -28,16 +28,24 @@ def write_file(path: Path, write_to: Callable[[IO[bytes]], object], mode: int = 
             with path.open("wb") as stream:
                 write_to(stream)
             return
-        target = os.path.realpath(path)
-        temporary = f"{os.path.dirname(target)}/.new-{os.urandom(8).hex()}"
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            with os.fdopen(os.open(temporary, flags, mode), "wb") as stream:
-                write_to(stream)
-            os.replace(temporary, target)
-        finally:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary)
+        replace_file(os.path.realpath(path), write_to, mode)
+
+
+def replace_file(path: str, write_to: Callable[[IO[bytes]], object], mode: int) -> None:
+    """Have what `write_to` writes appear as the file at `path`, in place of any name there.
+
+    Raises OSError, which may name a file beside it.
+    """
+    temporary = f"{os.path.dirname(path)}/.new-{os.urandom(8).hex()}"
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with os.fdopen(os.open(temporary, flags, mode), "wb") as stream:
+            write_to(stream)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
 
 
 def write_bytes(path: Path, data: bytes, mode: int = PLAIN_MODE) -> None:

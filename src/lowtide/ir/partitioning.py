@@ -16,7 +16,6 @@ from lowtide.ir.module import Module
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.sharding import NamedSharding, Sharding, ShardingKind, TileSharding
 from lowtide.ir.tilings.shardy import BORDER_KEYS, MESHES_KEY, SHARDY_KEY, ShardySharding
-from lowtide.ir.tilings.shardy_reader import read_meshes, read_shardings
 
 MOST_DEVICES: Final = 1 << 16
 """Modules of more devices are read and written only: they are typing errors."""
@@ -77,6 +76,8 @@ def first_sharded(module: Module) -> Instruction | None:
     """
     if module.num_partitions == 1:
         return None
+    from lowtide.ir.tilings.shardy_reader import read_meshes, read_shardings  # Few are partitioned.
+
     meshes = read_meshes(dict(module.frontend_attributes).get(MESHES_KEY, "{}"))
     for computation in module.computations.values():
         for x in computation.instructions.values():

@@ -6,6 +6,7 @@ Source: the System V Application Binary Interface, chapter 4, and its supplement
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -18,14 +19,6 @@ Table: TypeAlias = "npt.NDArray[Any]"
 
 _RELOCATABLE: Final = 1
 
-_SECTION: Final = np.dtype(
-    [
-        *[(x, "<u4") for x in ("name", "type")],
-        *[(x, "<u8") for x in ("flags", "address", "offset", "nbytes")],
-        *[(x, "<u4") for x in ("link", "info")],
-        *[(x, "<u8") for x in ("align", "entry")],
-    ]
-)
 _SYMBOL: Final = np.dtype(
     [
         ("name", "<u4"),
@@ -38,15 +31,6 @@ _SYMBOL: Final = np.dtype(
 )
 _RELOCATION: Final = np.dtype(
     [("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")]
-)
-_NARROW_SECTION: Final = np.dtype(
-    [
-        (x, "<u4")
-        for x in (
-            *("name", "type", "flags", "address", "offset"),
-            *("nbytes", "link", "info", "align", "entry"),
-        )
-    ]
 )
 _NARROW_SYMBOL: Final = np.dtype(
     [
@@ -63,20 +47,21 @@ class _Form:
     """How files of a width of addresses lie.
 
     `start` and `count` say where the header has the place and the number of sections, and `address`
-    how it writes the former.
+    how it writes the former; `section` is how the fields of a section lie, which are those of
+    `ObjectSection`.
     """
 
     identity: bytes
     address: str
     start: int
     count: int
-    section: np.dtype[Any]
+    section: struct.Struct
     symbol: np.dtype[Any]
 
 
 _FORMS: Final = (
-    _Form(b"\x7fELF\x02\x01", "<Q", 40, 60, _SECTION, _SYMBOL),
-    _Form(b"\x7fELF\x01\x01", "<I", 32, 48, _NARROW_SECTION, _NARROW_SYMBOL),
+    _Form(b"\x7fELF\x02\x01", "<Q", 40, 60, struct.Struct("<2I4Q2I2Q"), _SYMBOL),
+    _Form(b"\x7fELF\x01\x01", "<I", 32, 48, struct.Struct("<10I"), _NARROW_SYMBOL),
 )
 
 SYMBOLS: Final = 2
@@ -92,49 +77,59 @@ class ObjectFormatError(ValueError):
     """Bytes are no object file of this kind."""
 
 
+@dataclass(frozen=True, slots=True)
+class ObjectSection:
+    """A section of an object file, as its header says: places and sizes in bytes."""
+
+    name: int
+    type: int
+    flags: int
+    address: int
+    offset: int
+    nbytes: int
+    link: int
+    info: int
+    align: int
+    entry: int
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalSymbol:
+    """A symbol that has a name outside of its file; `number` is that of its row.
+
+    `value` counts from the begin of its section, which is UNDEFINED where the file only uses it.
+    """
+
+    number: int
+    name: str
+    section: int
+    value: int
+    binding: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ObjectFile:
     """An object file for a processor (`machine` is ELF's number), with its tables.
 
-    The first row of `symbols` stands for none; `strings` has their names from `symbols["name"]` on,
-    each up to a byte 0.
+    The first row of `symbols` stands for none; `globals` are those that have a name outside.
     """
 
     code: bytes
     machine: int
-    sections: Table
+    sections: tuple[ObjectSection, ...]
     symbols: Table
-    strings: bytes
-
-    def name(self, symbol: int) -> str:
-        """Return the name of a symbol by its number."""
-        start = int(self.symbols["name"][symbol])
-        end = self.strings.find(b"\0", start)
-        if end < 0:
-            raise ObjectFormatError("a damaged object file: a name does not end")
-        return self.strings[start:end].decode(errors="replace")
-
-    def globals(self) -> list[int]:
-        """Return the numbers of the symbols that have a name outside of the file."""
-        rows = self.symbols
-        found: list[int] = np.flatnonzero(
-            (rows["info"] >> 4 != LOCAL) & (rows["name"] != 0)
-        ).tolist()
-        return found
+    globals: tuple[GlobalSymbol, ...]
 
     def names(self, *, defined: bool) -> list[str]:
         """Return the names of global symbols that the file defines, or of those that it uses."""
-        homes = self.symbols["section"]
-        return [self.name(x) for x in self.globals() if (homes[x] != UNDEFINED) == defined]
+        return [x.name for x in self.globals if (x.section != UNDEFINED) == defined]
 
-    def contents(self, section: int) -> bytes:
+    def contents(self, section: ObjectSection) -> bytes:
         """Return the bytes of a section that has some in the file."""
-        row = self.sections[section]
-        start = int(row["offset"])
-        return self.code[start : start + int(row["nbytes"])]
+        return self.code[section.offset : section.offset + section.nbytes]
 
-    def relocations(self, section: int) -> Table:
-        """Return the rows of a section of relocations; `info` of its row is where they apply.
+    def relocations(self, section: ObjectSection) -> Table:
+        """Return the rows of a section of relocations; its `info` is the section they apply to.
 
         Those of 64 bits only are read: files of 32 bits are for other machines.
         """
@@ -150,35 +145,44 @@ def read_object(code: bytes) -> ObjectFile:
             raise ObjectFormatError("no object file in ELF, least byte first")
         (start,) = struct.unpack_from(form.address, code, form.start)
         (count,) = struct.unpack_from("<H", code, form.count)
-        sections = np.frombuffer(code, form.section, count, start)
+        headers = code[start : start + count * form.section.size]
+        sections = tuple([ObjectSection(*x) for x in form.section.iter_unpack(headers)])
+        if len(sections) != count:
+            raise ObjectFormatError("a damaged object file: sections are cut off")
         _check_ends(sections, len(code))
-        tables = np.flatnonzero(sections["type"] == SYMBOLS)
+        tables = [x for x in sections if x.type == SYMBOLS]
         if len(tables) != 1:
             raise ObjectFormatError(f"an object file with {len(tables)} tables of symbols")
-        symbols, names = sections[tables[0]], sections[int(sections[tables[0]]["link"])]
-        rows = int(symbols["nbytes"]) // form.symbol.itemsize
-        first, nbytes = int(names["offset"]), int(names["nbytes"])
-        return ObjectFile(
-            code,
-            machine,
-            sections,
-            np.frombuffer(code, form.symbol, rows, int(symbols["offset"])),
-            code[first : first + nbytes],
-        )
+        (table,) = tables
+        names = sections[table.link]
+        rows = table.nbytes // form.symbol.itemsize
+        symbols = np.frombuffer(code, form.symbol, rows, table.offset)
+        strings = code[names.offset : names.offset + names.nbytes]
+        return ObjectFile(code, machine, sections, symbols, tuple(_globals(symbols, strings)))
     except (struct.error, IndexError, ValueError) as error:
         raise ObjectFormatError(f"a damaged object file: {error}") from error
 
 
-def _check_ends(sections: Table, nbytes: int) -> None:
+def _globals(symbols: Table, strings: bytes) -> Iterator[GlobalSymbol]:
+    """Yield the symbols that have a name outside: each name ends with a byte 0."""
+    numbers = np.flatnonzero((symbols["info"] >> 4 != LOCAL) & (symbols["name"] != 0))
+    rows = symbols[numbers]
+    columns = [rows[x].tolist() for x in ("name", "section", "value", "info")]
+    for number, start, section, value, info in zip(numbers.tolist(), *columns, strict=True):
+        end = strings.find(b"\0", start)
+        if end < 0:
+            raise ObjectFormatError("a damaged object file: a name does not end")
+        name = strings[start:end].decode(errors="replace")
+        yield GlobalSymbol(number, name, section, value, info >> 4)
+
+
+def _check_ends(sections: Sequence[ObjectSection], nbytes: int) -> None:
     """Raise ObjectFormatError where a section goes beyond the file, or a table has half a row."""
-    ends = sections["offset"].astype(np.float64) + sections["nbytes"]
-    halves = sections["nbytes"] % _RELOCATION.itemsize
-    for kind, is_wrong in (
-        (sections["type"] != ZEROS, ends > nbytes),
-        (sections["type"] == RELOCATIONS, halves != 0),
-        (sections["type"] == RELOCATIONS, sections["info"] >= len(sections)),
-    ):
-        if (kind & is_wrong).any():
+    for x in sections:
+        is_cut = x.type != ZEROS and x.offset + x.nbytes > nbytes
+        if x.type == RELOCATIONS:
+            is_cut |= x.nbytes % _RELOCATION.itemsize != 0 or x.info >= len(sections)
+        if is_cut:
             raise ObjectFormatError("a damaged object file: a section is cut off")
 
 

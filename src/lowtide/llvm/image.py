@@ -25,6 +25,7 @@ from lowtide.llvm.elf import (
     ZEROS,
     ObjectFile,
     ObjectFormatError,
+    ObjectSection,
     read_object,
 )
 
@@ -94,7 +95,9 @@ class _Layout:
             if file.machine != X86_64:
                 raise NotLinkedError(f"code of processor {file.machine}")
         self._outside = self._names_outside()
-        self._places: list[dict[int, int]] = [{} for _ in self._files]
+        self._places: list[dict[int, int]] = [{} for _ in files]
+        self._loaded = [_in_memory(x) for x in files]
+        self._relocations = [_relocations(x) for x in files]
         self.parts: list[tuple[int, int, int]] = []
         """Begin, end, and rights of each stretch of pages."""
         rooms = len(self._outside)
@@ -111,26 +114,18 @@ class _Layout:
 
     def _words_of_table(self) -> int:
         """How many addresses inside may be read from the table: one for each that is."""
-        return sum(
-            int(np.isin(rows["type"], _THROUGH_TABLE).sum())
-            for file in self._files
-            for rows, _ in _relocations(file)
-        )
+        tables = [rows for tables in self._relocations for rows, _ in tables]
+        return sum([int(np.count_nonzero(_is_through_table(x["type"]))) for x in tables])
 
     def _add(self, start: int, kind: int, room: int, rights: int) -> tuple[int, int]:
         """Place the sections of a kind, and a room after them; where that is, and the next page."""
         at = start
-        for file, places in zip(self._files, self._places, strict=True):
-            for number, row in enumerate(file.sections.tolist()):
-                _, type_, flags, _, _, nbytes, _, _, align, _ = row
-                if not flags & _IN_MEMORY or type_ == _UNWINDING:
-                    continue
-                if type_ not in (_CONTENTS, ZEROS) or flags & _OF_THREADS:
-                    raise NotLinkedError(f"a section of type {type_}, flags {flags:#x}")
-                if flags & (_EXECUTED | _WRITTEN) == kind:
-                    at = _up(at, align or 1)
+        for sections, places in zip(self._loaded, self._places, strict=True):
+            for number, section in sections:
+                if section.flags & (_EXECUTED | _WRITTEN) == kind:
+                    at = _up(at, section.align or 1)
                     places[number] = at
-                    at += nbytes
+                    at += section.nbytes
         room_at = _up(at, 8)
         end = _up(room_at + room, mmap.PAGESIZE)
         if end > start:
@@ -145,10 +140,12 @@ class _Layout:
         self._write_far(image, far)
         found = self._globals(base)
         columns: list[tuple[Any, ...]] = []
-        for file, places in zip(self._files, self._places, strict=True):
+        known = {**far, **found}
+        parts = zip(self._files, self._places, self._relocations, strict=True)
+        for file, places, relocations in parts:
             _copy(image, file, places)
-            symbols, calls = self._symbols(base, file, places, {**far, **found})
-            columns += _columns(file, places, symbols, calls)
+            symbols, calls = self._symbols(base, file, places, known)
+            columns += _columns(relocations, places, symbols, calls)
         if columns:
             self._relocate(image, base, [np.concatenate(x) for x in zip(*columns, strict=True)])
         return found
@@ -165,18 +162,17 @@ class _Layout:
         found: dict[str, int] = {}
         weak: dict[str, int] = {}
         for file, places in zip(self._files, self._places, strict=True):
-            homes, values = file.symbols["section"], file.symbols["value"]
-            for x in file.globals():
-                if homes[x] == UNDEFINED:
+            for x in file.globals:
+                if x.section == UNDEFINED:
                     continue
-                name, place = file.name(x), places.get(int(homes[x]))
+                place = places.get(x.section)
                 if place is None:
-                    raise NotLinkedError(f"symbol {name} lies in no section in memory")
-                address = base + place + int(values[x])
-                if file.symbols["info"][x] >> 4 == _WEAK:
-                    weak.setdefault(name, address)
-                elif found.setdefault(name, address) != address:
-                    raise NotLinkedError(f"two objects define {name}")
+                    raise NotLinkedError(f"symbol {x.name} lies in no section in memory")
+                address = base + place + x.value
+                if x.binding == _WEAK:
+                    weak.setdefault(x.name, address)
+                elif found.setdefault(x.name, address) != address:
+                    raise NotLinkedError(f"two objects define {x.name}")
         return {**weak, **found}
 
     def _symbols(
@@ -190,17 +186,16 @@ class _Layout:
         own = bases[np.where(homes < len(bases), homes, UNDEFINED)]
         symbols = np.where(own, own + file.symbols["value"].astype(np.int64), 0)
         calls = symbols.copy()
-        for x in file.globals():
-            if homes[x] == UNDEFINED:
-                name = file.name(x)
-                symbols[x] = calls[x] = known[name]
-                if name in self._outside:
-                    calls[x] = base + self._jumps + _JUMP_BYTES * self._outside[name]
+        for x in file.globals:
+            if x.section == UNDEFINED:
+                symbols[x.number] = calls[x.number] = known[x.name]
+                if x.name in self._outside:
+                    calls[x.number] = base + self._jumps + _JUMP_BYTES * self._outside[x.name]
         return symbols, calls
 
     def _relocate(self, image: Any, base: int, columns: Sequence[Any]) -> None:
         at, types, addends, symbols, calls = columns
-        is_word, through = types == _WORD, np.isin(types, _THROUGH_TABLE)
+        is_word, through = types == _WORD, _is_through_table(types)
         is_near, is_call = types == _RELATIVE, types == _CALL
         known = is_word | through | is_near | is_call
         if not known.all():
@@ -216,26 +211,42 @@ class _Layout:
         _put(image, at[~is_word], (targets - base - at)[~is_word], np.int32)
 
 
+def _in_memory(file: ObjectFile) -> list[tuple[int, ObjectSection]]:
+    """The sections of a file that lie in memory while code runs, with their numbers."""
+    found = []
+    for number, x in enumerate(file.sections):
+        if x.flags & _IN_MEMORY and x.type != _UNWINDING:
+            if x.type not in (_CONTENTS, ZEROS) or x.flags & _OF_THREADS:
+                raise NotLinkedError(f"a section of type {x.type}, flags {x.flags:#x}")
+            found.append((number, x))
+    return found
+
+
 def _copy(image: Any, file: ObjectFile, places: Mapping[int, int]) -> None:
     for number, at in places.items():
-        if file.sections["type"][number] != ZEROS:
-            data = file.contents(number)
-            image[at : at + len(data)] = _bytes(data)
+        section = file.sections[number]
+        if section.type != ZEROS:
+            image[at : at + section.nbytes] = _bytes(file.contents(section))
 
 
 def _relocations(file: ObjectFile) -> list[tuple[Any, int]]:
     """Tables of relocations, each with the section that it is of."""
-    return [
-        (file.relocations(int(number)), int(file.sections["info"][number]))
-        for number in np.flatnonzero(file.sections["type"] == RELOCATIONS)
-    ]
+    return [(file.relocations(x), x.info) for x in file.sections if x.type == RELOCATIONS]
+
+
+def _is_through_table(types: Any) -> Any:
+    """Which relocations read an address from the table."""
+    first, *others = [types == x for x in _THROUGH_TABLE]
+    for x in others:
+        first |= x
+    return first
 
 
 def _columns(
-    file: ObjectFile, places: Mapping[int, int], symbols: Any, calls: Any
+    relocations: Iterable[tuple[Any, int]], places: Mapping[int, int], symbols: Any, calls: Any
 ) -> Iterator[tuple[Any, ...]]:
     """Yield places, types, addends, addresses of symbols, and those where they are called."""
-    for rows, section in _relocations(file):
+    for rows, section in relocations:
         if section in places:
             which, at = rows["symbol"], rows["offset"].astype(np.int64) + places[section]
             yield at, rows["type"], rows["addend"], symbols[which], calls[which]

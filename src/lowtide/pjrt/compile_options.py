@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Iterable, Mapping
+from functools import cache, lru_cache
 from typing import Final
 
 from lowtide.client.option_texts import OptionError, environment_options, options_from_texts
@@ -46,6 +46,17 @@ def lowtide_options(pairs: Iterable[tuple[str, str | bool | int | float]]) -> Op
             _warn(name)
         else:
             given[name] = value
+    return _options_of(given) if given else _options_of_environment(options_text())
+
+
+@lru_cache(maxsize=16)
+def _options_of_environment(_: str) -> Options:
+    """The options of programs that ask for none, for a text of the environment."""
+    return _options_of({})
+
+
+def _options_of(given: Mapping[str, str | bool | int | float]) -> Options:
+    """The options of a program that asks for some; raises OptionError."""
     general = environment_options()
     if general.get(_CHECK) == CONTRACTS:
         del general[_CHECK]

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from lowtide.planning.objects.task_profile import nbytes_of
 from lowtide.planning.plans import ObjectsAssignment, OffsetsAssignment
 from lowtide.planning.problem import (
     ARENA,
@@ -42,6 +41,8 @@ def assign_objects(
     Raises ValueError for an unknown strategy, records that are malformed or in an order that the
     strategy does not take, and sizes of more dimensions than it knows.
     """
+    from lowtide.planning.objects.task_profile import nbytes_of  # Arenas have no objects.
+
     known = object_strategies()
     if strategy not in known:
         raise nearest(strategy, list(known), "strategy for objects")

@@ -3,7 +3,7 @@
 import numpy as np
 from tests.codegen.elementwise.kernels import Case, special_values
 
-from lowtide.codegen.elementwise import dispatch, integers
+from lowtide.codegen.elementwise import complex_functions, dispatch, integers
 from lowtide.evaluator.elementwise import FUNCTIONS
 from lowtide.evaluator.numeric import narrow, widen
 from lowtide.ir.element_type import ElementType
@@ -26,7 +26,7 @@ def written(type_: ElementType) -> set[Opcode]:
         return set(integers.FUNCTIONS)
     if type_.is_floating:
         return set(dispatch.FLOATS)
-    return {*dispatch.AS_THEY_ARE, *dispatch.IN_DOUBLE}
+    return {*complex_functions.AS_THEY_ARE, *complex_functions.IN_DOUBLE}
 
 
 def cases(type_: ElementType) -> list[Case]:

@@ -1,6 +1,7 @@
 """Operations on integers, truth values, f32 and f64 agree with the evaluator on special values."""
 
 import ctypes
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from tests.codegen.elementwise.kernels import TARGETS, Case, compiled, special_v
 
 from lowtide import parse_hlo
 from lowtide.codegen.elementwise import emit, emit_op, memory
-from lowtide.codegen.elementwise.dispatch import OF_ANY_TYPE
+from lowtide.codegen.elementwise.dispatch import HOMES, OF_ANY_TYPE
 from lowtide.codegen.value import Value
 from lowtide.evaluator.elementwise import FUNCTIONS
 from lowtide.ir.attributes import NO_ATTRIBUTES
@@ -142,6 +143,12 @@ def test_constant_divisors_need_no_division(type_, opcode):
 
 
 # -- everything is written ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("home", HOMES)
+def test_the_table_of_files_has_what_they_define(home):
+    functions = import_module(f"lowtide.codegen.elementwise.{home}").FUNCTIONS
+    assert {*functions} == {*HOMES[home]}
 
 
 def test_every_elementwise_opcode_is_written_for_some_type():

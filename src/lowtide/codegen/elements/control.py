@@ -159,7 +159,7 @@ def _require_scalars(instruction: Instruction) -> None:
         raise unsupported(instruction, reason)
 
 
-CONTROL_RULES: Final[dict[Opcode, Callable[[Elements, Request], Rule]]] = {
+RULES: Final[dict[Opcode, Callable[[Elements, Request], Rule]]] = {
     Opcode.CONDITIONAL: conditional,
     Opcode.WHILE: while_loop,
 }

@@ -231,7 +231,7 @@ def _groups(elements: Elements, request: Request, attributes: Convolution) -> tu
     return batch, group
 
 
-LOOP_RULES: Final[dict[Opcode, Callable[[Elements, Request], Rule]]] = {
+RULES: Final[dict[Opcode, Callable[[Elements, Request], Rule]]] = {
     Opcode.REDUCE: _reduce,
     Opcode.REDUCE_WINDOW: _reduce_window,
     Opcode.DOT: _dot,

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Final, TypeAlias
 
 from lowtide.codegen import elementwise
-from lowtide.codegen.elements.control import CONTROL_RULES
 from lowtide.codegen.elements.elements import ElementRule, Elements
-from lowtide.codegen.elements.loops import LOOP_RULES
 from lowtide.codegen.elements.parts import all_of, no_rule
-from lowtide.codegen.elements.ragged import RAGGED_RULES
 from lowtide.codegen.elements.rules import RULES
 from lowtide.codegen.elements.values import Element, Request, Rule
 from lowtide.codegen.value import Value
@@ -49,11 +47,32 @@ def operation(elements: Elements, request: Request, write: Write) -> Rule:
     return Element((result,), place)
 
 
+HOMES: Final[Mapping[Opcode, str]] = {
+    Opcode.CONDITIONAL: "control",
+    Opcode.CONVOLUTION: "loops",
+    Opcode.DOT: "loops",
+    Opcode.RAGGED_DOT: "ragged",
+    Opcode.REDUCE: "loops",
+    Opcode.REDUCE_WINDOW: "loops",
+    Opcode.WHILE: "control",
+}
+"""The files whose `RULES` have those of opcodes that few kernels compute element by element."""
+
+
+def _late(opcode: Opcode) -> ElementRule:
+    """The rule of an opcode whose file is loaded when it is first asked for."""
+
+    def rule(elements: Elements, request: Request) -> Rule:
+        rules = import_module(f"lowtide.codegen.elements.{HOMES[opcode]}").RULES
+        found: Rule = rules[opcode](elements, request)
+        return found
+
+    return rule
+
+
 _RULES: Final[dict[Opcode, ElementRule]] = {
     **{opcode: elementwise_rule for opcode, x in TABLE.items() if x.elementwise},
-    **LOOP_RULES,
-    **CONTROL_RULES,
-    **RAGGED_RULES,
+    **{opcode: _late(opcode) for opcode in HOMES},
     **RULES,
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from lowtide.codegen.elementwise.formats import FORMATS, encoded, with_sign_of_nan
@@ -11,6 +11,7 @@ from lowtide.codegen.elementwise.operation import Operation, is_float_register, 
 from lowtide.codegen.value import Value
 from lowtide.ir.attributes import Compare
 from lowtide.ir.element_type import ElementType
+from lowtide.ir.opcode import Opcode
 
 _FLOAT: Final = {"EQ": "oeq", "NE": "une", "GE": "oge", "GT": "ogt", "LE": "ole", "LT": "olt"}
 _SIGNED: Final = {"EQ": "eq", "NE": "ne", "GE": "sge", "GT": "sgt", "LE": "sle", "LT": "slt"}
@@ -95,3 +96,10 @@ def _chosen(kept: Sequence[Number], other: Sequence[Number], beyond: str) -> lis
     is_beyond = tr.compare(beyond, kr) | (tr.equals(kr) & ti.compare(beyond, ki))
     takes = (is_beyond | tr.is_nan() | ti.is_nan()) & ~(kr.is_nan() | ki.is_nan())
     return [takes.select(t, k) for k, t in zip(kept, other, strict=True)]
+
+
+FUNCTIONS: Final[Mapping[Opcode, Callable[[Operation], Value]]] = {
+    Opcode.CLAMP: clamp,
+    Opcode.COMPARE: compare,
+    Opcode.SELECT: select,
+}

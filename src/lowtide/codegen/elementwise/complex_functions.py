@@ -13,7 +13,10 @@ from typing import Final, TypeAlias
 from lowtide.codegen.elementwise import exponential, hyperbolic, logarithm, trigonometric
 from lowtide.codegen.elementwise.complex_number import Complex, divide, magnitude
 from lowtide.codegen.elementwise.number import Number, exact_sum, fma
+from lowtide.codegen.elementwise.operation import Operation
 from lowtide.codegen.elementwise.trigonometric import sine_and_cosine
+from lowtide.codegen.value import Value
+from lowtide.ir.element_type import ElementType
 from lowtide.ir.opcode import Opcode
 
 ComplexFunction: TypeAlias = Callable[..., "Complex | Number"]
@@ -338,3 +341,27 @@ AS_THEY_ARE: Final[Mapping[Opcode, ComplexFunction]] = {
     Opcode.SUBTRACT: lambda a, b: a - b,
 }
 """Functions of parts as they are: each says itself what it computes in double."""
+
+
+def write_complex(operation: Operation) -> Value:
+    """Return the result of an operation on complex numbers.
+
+    Raises UnsupportedOpError where it has no meaning.
+    """
+    operands = [Complex(*operation.numbers(i)) for i in range(len(operation.operands))]
+    function = AS_THEY_ARE.get(operation.opcode)
+    if function is not None:
+        return _parts(operation, function(*operands))
+    function = IN_DOUBLE.get(operation.opcode)
+    if function is None:
+        raise operation.unsupported("it has no meaning for complex numbers")
+    wide = [Complex(x.real.extended(), x.imag.extended()) for x in operands]
+    return _parts(operation, function(*wide))
+
+
+def _parts(operation: Operation, found: Complex | Number) -> Value:
+    """A real or complex result in the type of the operation's parts."""
+    parts = (found.real, found.imag) if isinstance(found, Complex) else (found,)
+    if operation.type in (ElementType.C128, ElementType.F64):
+        return operation.result(*[x.extended() for x in parts])
+    return operation.result(*[x.shortened() for x in parts])

@@ -6,6 +6,9 @@ integers wrap around; everything but 0 is true; the imaginary part is dropped.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Final
+
 from lowtide.codegen.elementwise.formats import decoded, encoded, rounded
 from lowtide.codegen.elementwise.memory import wrapped
 from lowtide.codegen.elementwise.number import Number
@@ -13,6 +16,7 @@ from lowtide.codegen.elementwise.operation import Operation
 from lowtide.codegen.value import Value, memory_type, register_type
 from lowtide.ir.attributes import ReducePrecision
 from lowtide.ir.element_type import ElementType
+from lowtide.ir.opcode import Opcode
 
 
 def convert(operation: Operation) -> Value:
@@ -204,3 +208,11 @@ def _stochastic_float(x: Number, chance: Number, type_: ElementType) -> Number:
 def _stepped(type_: ElementType, x: Number, steps: int) -> Number:
     """The number of the type that many places further from zero."""
     return _from_bits(type_, _to_bits(type_, x) + steps)
+
+
+FUNCTIONS: Final[Mapping[Opcode, Callable[[Operation], Value]]] = {
+    Opcode.BITCAST_CONVERT: bitcast_convert,
+    Opcode.CONVERT: convert,
+    Opcode.REDUCE_PRECISION: reduce_precision,
+    Opcode.STOCHASTIC_CONVERT: stochastic_convert,
+}

@@ -3,23 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from importlib import import_module
+from typing import Any, Final
 
-from lowtide.codegen.elementwise import (
-    comparison,
-    conversion,
-    exponential,
-    floats,
-    hyperbolic,
-    integers,
-    logarithm,
-    power,
-    roots,
-    trigonometric,
-)
-from lowtide.codegen.elementwise.complex_functions import AS_THEY_ARE, IN_DOUBLE
-from lowtide.codegen.elementwise.complex_number import Complex
-from lowtide.codegen.elementwise.exponential import erf
+from lowtide.codegen.elementwise import floats, integers
 from lowtide.codegen.elementwise.formats import CLOSED, arithmetic_to_bfloat
 from lowtide.codegen.elementwise.number import Number
 from lowtide.codegen.elementwise.operation import Operation, widest
@@ -27,15 +14,50 @@ from lowtide.codegen.value import Value
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.opcode import Opcode
 
+HOMES: Final[Mapping[str, tuple[Opcode, ...]]] = {
+    "comparison": (Opcode.CLAMP, Opcode.COMPARE, Opcode.SELECT),
+    "conversion": (
+        *(Opcode.BITCAST_CONVERT, Opcode.CONVERT),
+        *(Opcode.REDUCE_PRECISION, Opcode.STOCHASTIC_CONVERT),
+    ),
+    "exponential": (
+        *(Opcode.COSH, Opcode.ERF, Opcode.EXPONENTIAL, Opcode.EXPONENTIAL_MINUS_ONE),
+        *(Opcode.LOGISTIC, Opcode.SINH, Opcode.TANH),
+    ),
+    "hyperbolic": (Opcode.ACOSH, Opcode.ASINH, Opcode.ATANH),
+    "logarithm": (Opcode.LOG, Opcode.LOG_PLUS_ONE),
+    "power": (Opcode.POWER, Opcode.REMAINDER),
+    "roots": (Opcode.CBRT, Opcode.RSQRT),
+    "trigonometric": (
+        *(Opcode.ACOS, Opcode.ASIN, Opcode.ATAN2),
+        *(Opcode.COSINE, Opcode.SINE, Opcode.TAN),
+    ),
+}
+"""The files that are loaded with the first operation of one of their `FUNCTIONS`."""
+
+_OF_ANY_TYPE: Final = ("comparison", "conversion")
+"""Those of them whose functions take the operation and look at its types themselves."""
+
+
+def _file(name: str) -> Any:
+    return import_module(f"lowtide.codegen.elementwise.{name}")
+
+
+def _late(home: str) -> dict[Opcode, Callable[..., Any]]:
+    """The functions of a file by opcode."""
+
+    def in_file(opcode: Opcode) -> Callable[..., Any]:
+        def function(*given: Any) -> Any:
+            return _file(home).FUNCTIONS[opcode](*given)
+
+        return function
+
+    return {x: in_file(x) for x in HOMES[home]}
+
+
 FLOATS: Final[Mapping[Opcode, Callable[..., Number]]] = {
     **floats.FUNCTIONS,
-    **exponential.FUNCTIONS,
-    **logarithm.FUNCTIONS,
-    **hyperbolic.FUNCTIONS,
-    **power.FUNCTIONS,
-    **roots.FUNCTIONS,
-    **trigonometric.FUNCTIONS,
-    Opcode.ERF: erf,
+    **{x: f for home in HOMES if home not in _OF_ANY_TYPE for x, f in _late(home).items()},
 }
 """The functions of real floating point numbers."""
 
@@ -59,17 +81,11 @@ def _is_finite(operation: Operation) -> Value:
 
 
 OF_ANY_TYPE: Final[Mapping[Opcode, Callable[[Operation], Value]]] = {
-    Opcode.BITCAST_CONVERT: conversion.bitcast_convert,
-    Opcode.CLAMP: comparison.clamp,
-    Opcode.COMPARE: comparison.compare,
+    **{x: f for home in _OF_ANY_TYPE for x, f in _late(home).items()},
     Opcode.COMPLEX: _complex,
-    Opcode.CONVERT: conversion.convert,
     Opcode.COPY: _copy,
     Opcode.IS_FINITE: _is_finite,
     Opcode.MAP: _map,
-    Opcode.REDUCE_PRECISION: conversion.reduce_precision,
-    Opcode.SELECT: comparison.select,
-    Opcode.STOCHASTIC_CONVERT: conversion.stochastic_convert,
 }
 """Operations whose functions look at the types themselves."""
 
@@ -117,23 +133,8 @@ def _of_floats(operation: Operation) -> Value:
 
 
 def _of_complex(operation: Operation) -> Value:
-    operands = [Complex(*operation.numbers(i)) for i in range(len(operation.operands))]
-    function = AS_THEY_ARE.get(operation.opcode)
-    if function is not None:
-        return _parts(operation, function(*operands))
-    function = IN_DOUBLE.get(operation.opcode)
-    if function is None:
-        raise operation.unsupported("it has no meaning for complex numbers")
-    wide = [Complex(x.real.extended(), x.imag.extended()) for x in operands]
-    return _parts(operation, function(*wide))
-
-
-def _parts(operation: Operation, found: Complex | Number) -> Value:
-    """A real or complex result in the type of the operation's parts."""
-    parts = (found.real, found.imag) if isinstance(found, Complex) else (found,)
-    if operation.type in (ElementType.C128, ElementType.F64):
-        return operation.result(*[x.extended() for x in parts])
-    return operation.result(*[x.shortened() for x in parts])
+    found: Value = _file("complex_functions").write_complex(operation)
+    return found
 
 
 def _single(operation: Operation) -> tuple[Number, ...]:

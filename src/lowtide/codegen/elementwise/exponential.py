@@ -229,16 +229,6 @@ def short_exp(x: Number) -> Number:
     return exp(x, coefficients=EXP_SHORT)
 
 
-FUNCTIONS: Final[Mapping[Opcode, Callable[..., Number]]] = {
-    Opcode.COSH: by_double(cosh),
-    Opcode.EXPONENTIAL: exp,
-    Opcode.EXPONENTIAL_MINUS_ONE: expm1,
-    Opcode.LOGISTIC: logistic,
-    Opcode.SINH: by_double(sinh, odd=True),
-    Opcode.TANH: tanh,
-}
-
-
 _NEAR: Final = {"float": 1.1299999952316284, "double": 1.0}
 _ONE: Final = {"float": 3.95, "double": 6.0}
 """From where on erf is 1."""
@@ -277,3 +267,14 @@ def _erf_by_stretches(x: Number) -> Number:
     slope = reduce(lambda total, more: fma(total, d, more), rest, first)
     value = looked_up(number, erf_stretches.VALUES)
     return fma(slope, d, value.where(value < d, d)).copysign(x)
+
+
+FUNCTIONS: Final[Mapping[Opcode, Callable[..., Number]]] = {
+    Opcode.COSH: by_double(cosh),
+    Opcode.ERF: erf,
+    Opcode.EXPONENTIAL: exp,
+    Opcode.EXPONENTIAL_MINUS_ONE: expm1,
+    Opcode.LOGISTIC: logistic,
+    Opcode.SINH: by_double(sinh, odd=True),
+    Opcode.TANH: tanh,
+}

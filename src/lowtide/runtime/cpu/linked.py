@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from lowtide.host_calls.calls import Runner, runner
-from lowtide.host_calls.random_counter import RandomCounter
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.thunk import (
     BundleThunk,
@@ -24,6 +24,9 @@ from lowtide.runtime.cpu.table import Table, build_table
 from lowtide.runtime.devices.collective_block import CollectiveBlock
 from lowtide.runtime.devices.rendezvous import current_participant
 
+if TYPE_CHECKING:
+    from lowtide.host_calls.calls import Runner
+
 
 class Linked:
     """The linked objects of a program, its thunks and kernels."""
@@ -32,10 +35,7 @@ class Linked:
         self.native = native
         self.threads = program.threads
         self._program = program
-        counter = RandomCounter(_device)
-        self._runners: dict[HostCall, Runner] = {
-            x.call: runner(x.call, counter) for x in host_calls(program.thunks)
-        }
+        self._runners = _runners([x.call for x in host_calls(program.thunks)])
         self._allocations = len(program.interface.memories)
         parts = {number for number, _ in program.part_texts}
         kernels = [x for number, x in enumerate(program.kernels) if number not in parts]
@@ -103,6 +103,17 @@ class Linked:
     def stamped(self) -> Table:
         """The table of runs in which each thunk runs by itself and its times are noted."""
         return self._table(stamped=True)
+
+
+def _runners(calls: Sequence[HostCall]) -> dict[HostCall, Runner]:
+    """What makes each of a program's calls of functions outside, with one counter for all."""
+    if not calls:
+        return {}
+    from lowtide.host_calls.calls import runner  # Most programs call none.
+    from lowtide.host_calls.random_counter import RandomCounter
+
+    counter = RandomCounter(_device)
+    return {x: runner(x, counter) for x in calls}
 
 
 def _device() -> int:
