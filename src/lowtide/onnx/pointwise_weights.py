@@ -60,9 +60,7 @@ def _is_product(node: GraphNode) -> bool:
     return not any(node.attributes.get("pads", ()))
 
 
-def _reading(
-    node: GraphNode, kernels: Mapping[str, Array], stored: Mapping[str, str]
-) -> GraphNode:
+def _reading(node: GraphNode, kernels: Mapping[str, Array], stored: Mapping[str, str]) -> GraphNode:
     """The node with its kernel in panels, if that is one of those that are stored so."""
     if node.op != "Conv" or node.inputs[1] not in stored:
         return node

@@ -69,7 +69,7 @@ def convolution_of_panels(
     b: Builder, x: Op, panels: Op, columns: int, strides: Sequence[int]
 ) -> Op:
     """Return the convolution of [n, c, ...] by a window of one place, [n, columns, ...]."""
-    if any([step > 1 for step in strides]):
+    if max(strides) > 1:
         x = b.slice(x, [0] * x.rank, [*x.dimensions], [1, 1, *strides])
     product = product_of_panels(b, b.transpose(x, [0, *range(2, x.rank), 1]), panels, columns)
     return b.transpose(product, [0, x.rank - 1, *range(1, x.rank - 1)])
