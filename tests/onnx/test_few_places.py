@@ -15,6 +15,7 @@ CASES = {
     "uneven padding": ((2, 32, 3), (48, 32, 3), {"pads": [2, 0], "strides": [2]}),
     "dilation": ((1, 17, 9), (70, 17, 4), {"dilations": [2], "pads": [0, 3]}),
     "two dimensions": ((1, 24, 4, 5), (32, 24, 3, 2), {"strides": [1, 2]}),
+    "large filters": ((1, 240, 4, 5), (496, 240, 3, 3), {"pads": [1, 1, 1, 1]}),
     "only padding is met": ((1, 40, 1), (40, 40, 3), {"pads": [3, 0], "strides": [3]}),
 }
 
@@ -24,7 +25,7 @@ def test_they_are_products_of_rows(name):
     sizes, filters, attributes = CASES[name]
     rng = np.random.default_rng(3)
     weights = {
-        "w": rng.normal(size=filters).astype(np.float32),
+        "w": (rng.normal(size=filters) / np.prod(filters[1:]) ** 0.5).astype(np.float32),
         "b": rng.normal(size=filters[:1]).astype(np.float32),
     }
     node = helper.make_node("Conv", ["x", "w", "b"], ["y"], **attributes)

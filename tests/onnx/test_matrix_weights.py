@@ -8,6 +8,7 @@ from tests.onnx import beside
 from tests.onnx.models import FLOAT, helper, model, numpy_helper, tensor
 
 from lowtide.frontend.onnx.model import load_model
+from lowtide.onnx import InferenceSession
 from lowtide.onnx.matrix_weights import with_matrices_in_panels
 
 CASES = {
@@ -56,6 +57,15 @@ def test_every_width_of_vectors_reads_panels(name, target):
     proto, feeds = product(name)
     found = beside.ours(proto, feeds, target=target)
     beside.check(found, beside.reference(proto, feeds))
+
+
+def test_what_follows_a_product_is_computed_where_the_sums_are():
+    proto, feeds = product("factors and a bias")
+    proto.graph.node[0].output[0] = "a"
+    proto.graph.node.append(helper.make_node("Relu", ["a"], ["y"]))
+    session = InferenceSession(proto.SerializeToString(), cache=False, compiler="here")
+    beside.check(session.run(None, feeds), beside.reference(proto, feeds))
+    assert len(beside.kernels(session)) == 1
 
 
 @pytest.mark.parametrize(

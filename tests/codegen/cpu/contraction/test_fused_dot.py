@@ -63,6 +63,47 @@ CASES = {
         b3 = f32[40,50] transpose(b2), dimensions={1,0}
         ROOT d = f32[70,50] dot(a2,b3), lhs_contracting_dims={1}, rhs_contracting_dims={0}
     """,
+    "columns in panels": """
+        a = f32[33,40] parameter(0)
+        b = f32[6,40,16] parameter(1)
+        c = f32[96] parameter(2)
+        b1 = f32[40,6,16] transpose(b), dimensions={1,0,2}
+        b2 = f32[40,96] reshape(b1)
+        d = f32[33,96] dot(a,b2), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        e = f32[33,96] broadcast(c), dimensions={1}
+        ROOT h = f32[33,96] add(d,e)
+    """,
+    "some columns of panels": """
+        a = f32[9,40] parameter(0)
+        b = f32[6,40,16] parameter(1)
+        b1 = f32[40,6,16] transpose(b), dimensions={1,0,2}
+        b2 = f32[40,96] reshape(b1)
+        b3 = f32[20,91] slice(b2), slice={[3:23], [2:93]}
+        a1 = f32[9,20] slice(a), slice={[0:9], [1:40:2]}
+        ROOT d = f32[9,91] dot(a1,b3), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    """,
+    "steps in several runs": """
+        a = f32[7,5,8,3] parameter(0)
+        b = f32[8,5,30] parameter(1)
+        a1 = f32[3,7,8,5] transpose(a), dimensions={3,0,2,1}
+        a2 = f32[21,40] reshape(a1)
+        b1 = f32[40,30] reshape(b)
+        ROOT d = f32[21,30] dot(a2,b1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    """,
+    "runs cut apart again": """
+        a = f32[2,6,16] parameter(0)
+        b = f32[16,2,30] parameter(1)
+        a1 = f32[6,2,16] transpose(a), dimensions={1,0,2}
+        a2 = f32[192] reshape(a1)
+        a3 = f32[3,8,8] reshape(a2)
+        a4 = f32[3,4,8,8] broadcast(a3), dimensions={0,2,3}
+        a5 = f32[12,64] reshape(a4)
+        b1 = f32[2,16,30] transpose(b), dimensions={1,0,2}
+        b2 = f32[32,30] reshape(b1)
+        b3 = f32[2,32,30] broadcast(b2), dimensions={1,2}
+        b4 = f32[64,30] reshape(b3)
+        ROOT d = f32[12,30] dot(a5,b4), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    """,
     "decode": """
         a = bf16[3,80] parameter(0)
         b = s8[80,150] parameter(1)

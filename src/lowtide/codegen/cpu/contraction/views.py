@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from math import prod
 from typing import Final, TypeAlias
 
 from lowtide.codegen.arrays import strides
@@ -12,21 +13,25 @@ from lowtide.ir.attributes import Dimensions, Parameter, Slice
 from lowtide.records import dataclass
 
 Sizes: TypeAlias = tuple[int, ...]
+Runs: TypeAlias = tuple[StridedRun, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Elements of the array of `source`, from `offset` on; `steps` apart along each dimension."""
+    """Elements of the array of `source`, from `offset` on.
+
+    `along` says for each dimension how its elements lie, outermost runs first: there are several
+    where a dimension is made of some that do not lie like one, and none where it has one element.
+    """
 
     source: Instruction
     offset: int
-    sizes: tuple[int, ...]
-    steps: tuple[int, ...]
+    along: tuple[Runs, ...]
 
-    def runs(self, dimensions: tuple[int, ...]) -> tuple[StridedRun, ...]:
+    def runs(self, dimensions: Iterable[int]) -> Runs:
         """Return how the elements along some dimensions lie."""
-        sizes = tuple([self.sizes[d] for d in dimensions])
-        return runs(sizes, tuple([self.steps[d] for d in dimensions]))
+        found = [run for d in dimensions for run in self.along[d]]
+        return runs(tuple([x.size for x in found]), tuple([x.step for x in found]))
 
     def single(self, dimensions: tuple[int, ...]) -> int | None:
         """Return the distance of neighbours along dimensions, None where there are several.
@@ -53,7 +58,7 @@ def view_of(instruction: Instruction, kernel: Instruction) -> View | None:
     if source.opcode is not Opcode.PARAMETER:
         return None
     operand = kernel.operands[source.attributes_as(Parameter).number]
-    view: View | None = View(source, 0, source.shape.dimensions, strides(operand.shape))
+    view: View | None = _lying(source, source.shape.dimensions, strides(operand.shape))
     for step in reversed(steps):
         if view is None:
             return None
@@ -63,73 +68,83 @@ def view_of(instruction: Instruction, kernel: Instruction) -> View | None:
 
 def whole(source: Instruction) -> View:
     """Return the view of all of an array."""
-    return View(source, 0, source.shape.dimensions, strides(source.shape))
+    return _lying(source, source.shape.dimensions, strides(source.shape))
+
+
+def _lying(source: Instruction, sizes: Sizes, steps: Sizes) -> View:
+    """The view of an array whose neighbours along each dimension lie some steps apart."""
+    pairs = zip(sizes, steps, strict=True)
+    return View(source, 0, tuple([runs((size,), (step,)) for size, step in pairs]))
 
 
 def _transpose(view: View, transpose: Instruction) -> View:
     order = transpose.attributes_as(Dimensions).dimensions
-    sizes = tuple([view.sizes[d] for d in order])
-    return View(view.source, view.offset, sizes, tuple([view.steps[d] for d in order]))
+    return View(view.source, view.offset, tuple([view.along[d] for d in order]))
 
 
 def _broadcast(view: View, broadcast: Instruction) -> View:
     at = broadcast.attributes_as(Dimensions).dimensions
     sizes = broadcast.shape.dimensions
-    steps = [0] * len(sizes)
-    for d, size, step in zip(at, view.sizes, view.steps, strict=True):
-        steps[d] = step if size == sizes[d] else 0
-    return View(view.source, view.offset, sizes, tuple(steps))
+    along = [runs((size,), (0,)) for size in sizes]
+    for d, lying in zip(at, view.along, strict=True):
+        if prod([x.size for x in lying]) == sizes[d]:
+            along[d] = lying
+    return View(view.source, view.offset, tuple(along))
 
 
-def _slice(view: View, slice_: Instruction) -> View:
+def _slice(view: View, slice_: Instruction) -> View | None:
+    """Part of each dimension; one of several runs has to stay whole."""
     how = slice_.attributes_as(Slice)
-    offset = sum([x * step for x, step in zip(how.starts, view.steps, strict=True)])
-    steps = tuple([x * step for x, step in zip(how.strides, view.steps, strict=True)])
-    return View(view.source, view.offset + offset, slice_.shape.dimensions, steps)
+    offset, along = view.offset, list[Runs]()
+    sizes = slice_.shape.dimensions
+    for lying, start, stride, size in zip(view.along, how.starts, how.strides, sizes, strict=True):
+        if len(lying) > 1:
+            if size != prod([x.size for x in lying]):
+                return None
+            along.append(lying)
+            continue
+        step = lying[0].step if lying else 0
+        offset += start * step
+        along.append(runs((size,), (step * stride,)))
+    return View(view.source, offset, tuple(along))
 
 
 def _reshape(view: View, reshape: Instruction) -> View | None:
-    sizes = reshape.shape.dimensions
-    steps = _reshaped(view, sizes, reshape)
-    return None if steps is None else View(view.source, view.offset, sizes, steps)
+    along = _reshaped(view.runs(range(len(view.along))), reshape.shape.dimensions, reshape)
+    return None if along is None else View(view.source, view.offset, along)
 
 
-def _reshaped(view: View, sizes: Sizes, reshape: Instruction) -> Sizes | None:
-    """The dimensions as they lie, taken apart again from the last one on: the new steps."""
+def _reshaped(lying: Runs, sizes: Sizes, reshape: Instruction) -> tuple[Runs, ...] | None:
+    """The elements as they lie, taken apart again from the last dimension on."""
     if reshape.shape.element_type is not reshape.operands[0].shape.element_type or 0 in sizes:
         return None
-    left = list(runs(view.sizes, view.steps))
-    steps = []
-    rest = left.pop() if left else StridedRun(1, 1)
+    left = list(lying)
+    found: list[Runs] = []
     for size in reversed(sizes):
-        if size == 1:
-            steps.append(1)
-            continue
-        if rest.size == 1 and left:
-            rest = left.pop()
-        if rest.size % size:
-            return None
-        steps.append(rest.step)
-        rest = StridedRun(rest.size // size, rest.step * size)
-    return tuple(reversed(steps))
+        own: list[StridedRun] = []
+        while size > 1:
+            run = left.pop()
+            taken = min(size, run.size)
+            if size % taken or run.size % taken:
+                return None
+            own.append(StridedRun(taken, run.step))
+            size //= taken
+            if taken < run.size:
+                left.append(StridedRun(run.size // taken, run.step * taken))
+        found.append(tuple(reversed(own)))
+    return tuple(reversed(found))
 
 
 def _bitcast(view: View, bitcast: Instruction) -> View | None:
     """A reshape of the dimensions in the order in which they lie."""
     before = bitcast.operands[0].shape.physical_order
     after = bitcast.shape.physical_order
-    lying = View(
-        view.source,
-        view.offset,
-        tuple([view.sizes[d] for d in before]),
-        tuple([view.steps[d] for d in before]),
-    )
     sizes = bitcast.shape.dimensions
-    found = _reshaped(lying, tuple([sizes[d] for d in after]), bitcast)
+    found = _reshaped(view.runs(before), tuple([sizes[d] for d in after]), bitcast)
     if found is None:
         return None
-    steps = dict(zip(after, found, strict=True))
-    return View(view.source, view.offset, sizes, tuple([steps[d] for d in range(len(sizes))]))
+    along = dict(zip(after, found, strict=True))
+    return View(view.source, view.offset, tuple([along[d] for d in range(len(sizes))]))
 
 
 _RULES: Final[dict[Opcode, Callable[[View, Instruction], View | None]]] = {

@@ -19,6 +19,12 @@ from lowtide.ir.attributes import Dimensions, DotDimensions
 from lowtide.ir.element_type import ElementType
 
 _MOST_ROWS: Final = 8
+
+_MOST_OF_LARGE: Final = 24
+"""Places for filters of so many elements that each run fetches them from memory."""
+
+_LARGE: Final = 1 << 20
+
 _LEAST_FILTERS: Final = 1 << 12
 """Elements of all filters for which it is worth it."""
 
@@ -29,7 +35,8 @@ def is_product_of_rows(x: Op, kernel: Op, shape: WindowShape) -> bool:
         return False
     if x.dimensions[1] != kernel.dimensions[1] or kernel.shape.element_count < _LEAST_FILTERS:
         return False
-    return 0 < x.dimensions[0] * prod(_places(x, shape)) <= _MOST_ROWS
+    most = _MOST_OF_LARGE if kernel.shape.element_count >= _LARGE else _MOST_ROWS
+    return 0 < x.dimensions[0] * prod(_places(x, shape)) <= most
 
 
 def product_of_rows(b: Builder, x: Op, kernel: Op, shape: WindowShape) -> Op:
