@@ -28,7 +28,10 @@ def _elementwise_access(cluster: Cluster) -> Access:
     """How a kernel reads what its result may lie over; None where it may lie over nothing."""
     if cluster.kind is KernelKind.CONTRACTION:
         return cluster.root_access
-    return identity(cluster.space) if cluster.kind is KernelKind.LOOP else None
+    space = identity(cluster.space)
+    if cluster.kind is KernelKind.ROWS and cluster.root_access != space:
+        return None
+    return space if cluster.kind in (KernelKind.LOOP, KernelKind.ROWS) else None
 
 
 @dataclass(frozen=True, slots=True)
