@@ -28,10 +28,7 @@ def _elementwise_access(cluster: Cluster) -> Access:
     """How a kernel reads what its result may lie over; None where it may lie over nothing."""
     if cluster.kind is KernelKind.CONTRACTION:
         return cluster.root_access
-    space = identity(cluster.space)
-    if cluster.kind is KernelKind.ROWS and cluster.root_access != space:
-        return None
-    return space if cluster.kind in (KernelKind.LOOP, KernelKind.ROWS) else None
+    return identity(cluster.space) if cluster.kind is KernelKind.LOOP else None
 
 
 @dataclass(frozen=True, slots=True)
