@@ -85,7 +85,7 @@ def _element(at: Rewriter, vector: Op, i: int, count: int) -> Op:
 
 @arrays(Opcode.GATHER)
 def gather_of_elementwise(gather: Instruction, at: Rewriter) -> Made:
-    """gather(f(x), i) => f(gather(x, i)), where all that is read of f is parts, or this is little"""
+    """gather(f(x), i) => f(gather(x, i)), where all readers of f need parts, or this one little"""
     inner, indices = gather.operands
     if inner.opcode not in _ELEMENTWISE or not are_plain(*inner.operands):
         return None
