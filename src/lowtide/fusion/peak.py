@@ -87,6 +87,10 @@ class PeakView:
         """Whether the node of a value runs at the peak at the latest."""
         return self.position_of(value) <= self.at
 
+    def is_taken_over(self, buffer: int | None, position: int) -> bool:
+        """Whether what is made at a position may take the place of a buffer."""
+        return buffer in self._taken_over.get(position, ())
+
     def late_readers(self, value: Instruction) -> list[Cluster]:
         """Return the clusters that read a value after the peak."""
         owner = self.graph.owner

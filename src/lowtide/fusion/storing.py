@@ -22,9 +22,11 @@ class _Storing:
     def __init__(self, graph: ClusterGraph, estimate: Estimate) -> None:
         self.graph = graph
         self.view = PeakView(graph, estimate)
+        self.ready: dict[Instruction, int] = {}
+        """When all is there that a value is computed of, by position."""
 
     def run(self, at: int) -> int:
-        """Take the values that save most first."""
+        """Take the values that save most first, of those that can be made in time."""
         self.view.at = at
         gains: dict[Instruction, dict[Instruction, None]] = {}
         for value in self._kept_by_clusters():
@@ -35,8 +37,19 @@ class _Storing:
             stored += self._store(member, values)
         return stored
 
-    def _most_first(self, item: tuple[Instruction, dict[Instruction, None]]) -> tuple[int, int]:
-        return -self._gain(*item), self.graph.order[item[0]]
+    def _most_first(
+        self, item: tuple[Instruction, dict[Instruction, None]]
+    ) -> tuple[bool, int, int]:
+        member, values = item
+        is_late = self.ready[member] >= min([self._end(x) for x in values])
+        return is_late, -self._gain(member, values), self.graph.order[member]
+
+    def _end(self, value: Instruction) -> int:
+        """The position from which on a value is gone where no cluster behind it reads it."""
+        view, buffer = self.view, self.view.memory.buffers.of(value)
+        readers = self.graph.readers.get(value, ())
+        taken = [p for p in map(view.position_of, readers) if view.is_taken_over(buffer, p)]
+        return max([p for p in taken if p < view.at], default=view.at)
 
     def _gain(self, member: Instruction, values: Iterable[Instruction]) -> int:
         return sum([x.shape.nbytes for x in values]) - member.shape.nbytes
@@ -70,9 +83,14 @@ class _Storing:
         if not readers:
             return []
         first = readers[0]
-        reached = {value}
+        reached, ready = {value}, self.ready
         found = []
         for member in sorted(first.members, key=self.graph.order.__getitem__):
+            made = [
+                ready[x] if x in first.members else self.view.position_of(x)
+                for x in member.operands
+            ]
+            ready[member] = max(made, default=-1)
             if reached.isdisjoint(member.operands):
                 continue
             reached.add(member)

@@ -785,3 +785,60 @@ def test_loops_that_share_a_body_with_an_effect_stay() -> None:
     assert not run_pipeline(module, parse_passes("while-simplifier"))
     once = loop_text("s32[]; f32[4]", step, "next, y", X, "zero, x", LAST, below(1))
     assert run_pipeline(lowtide.parse_hlo(once), parse_passes("while-simplifier"))
+
+
+CAST = """
+HloModule m
+condition {
+  c = (s32[], f32[4], bf16[3,4]) parameter(0)
+  i = s32[] get-tuple-element(c), index=0
+  n = s32[] constant(3)
+  ROOT more = pred[] compare(i, n), direction=LT
+}
+body {
+  b = (s32[], f32[4], bf16[3,4]) parameter(0)
+  i = s32[] get-tuple-element(b), index=0
+  x = f32[4] get-tuple-element(b), index=1
+  w = bf16[3,4] get-tuple-element(b), index=2
+  zero = s32[] constant(0)
+  row = bf16[1,4] dynamic-slice(w, PLACE, zero), dynamic_slice_sizes={1,4}
+  flat = bf16[4] reshape(row)
+  wide = f32[4] convert(flat)
+  y = f32[4] multiply(x, wide)
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  ROOT r = (s32[], f32[4], bf16[3,4]) tuple(next, y, w)
+}
+ENTRY main {
+  x = f32[4] parameter(0)
+  stacked = f32[3,4] parameter(1)
+  small = bf16[3,4] convert(MADE)
+  start = s32[] constant(0)
+  init = (s32[], f32[4], bf16[3,4]) tuple(start, x, small)
+  loop = (s32[], f32[4], bf16[3,4]) while(init), condition=condition, body=body
+  ROOT out = f32[4] get-tuple-element(loop), index=1
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "steps", "sinks"),
+    [
+        ("stacked", 3, True),
+        ("stacked", 9, False),  # each row is read several times
+        ("turned", 3, False),  # what is cast need not live otherwise
+    ],
+)
+def test_narrowing_casts_of_arguments_are_done_on_slices(
+    made: str, steps: int, sinks: bool
+) -> None:
+    text = CAST.replace("PLACE", "i").replace("MADE", made).replace("(3)", f"({steps})")
+    text = text.replace("  small", "  turned = f32[3,4] sine(stacked)\n  small")
+    module = lowtide.parse_hlo(text)
+    before = clone_module(module)
+    run_pipeline(module, parse_passes("while-relayout-sinking,dce"))
+    verify(module)
+    assert_same_values(before, module, seeds=1)
+    body = module.computations["body"].instructions.values()
+    casts = [x for x in body if x.opcode is Opcode.CONVERT and x.shape.rank == 2]
+    assert len(casts) == sinks

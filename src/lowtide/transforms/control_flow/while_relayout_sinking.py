@@ -1,10 +1,11 @@
-"""Relayouts and up-casts of arrays that a loop takes slices of, done on the slices."""
+"""Relayouts and casts of arrays that a loop takes slices of, done on the slices."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
+from lowtide.analysis.loop_trip_count import trip_count
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.passes.editing import make, settle
 from lowtide.passes.interface import Pass
@@ -12,12 +13,13 @@ from lowtide.transforms.control_flow.loops import WhileLoop, add_invariants, loo
 
 
 def sink_relayouts(module: Module) -> int:
-    """Carry an array as it was before a transpose or widening convert; return how many did.
+    """Carry an array as it was before a transpose or a convert; return how many did.
 
     That is done where each step only takes slices of what the loop passes on: the operation then
     works on a slice, and no second copy of the whole, such as the stacked weights of all layers,
-    lives beside the loop. The element that is carried no longer has readers:
-    `while-dead-carries` removes it.
+    lives beside the loop. A convert that makes less of what it reads goes inside where that is an
+    argument of the program, which is there anyway, and the steps together read it about once.
+    The element that is carried no longer has readers: `while-dead-carries` removes it.
     """
     return settle(lambda module: sum([_sink(loop) for loop in loops_of(module)]), module)
 
@@ -26,7 +28,12 @@ def _sink(loop: WhileLoop) -> int:
     starts = loop.starts
     worth_it = [i for i in loop.invariants() if _is_worth_it(starts.known(i))]
     read_inside = loop.all_read_inside() if worth_it else {}
-    chosen = [i for i in worth_it if _is_sliced(loop, i, read_inside.get(i, []))]
+    chosen = [
+        i
+        for i in worth_it
+        if _is_sliced(loop, i, read_inside.get(i, []))
+        and (not _makes_less(starts.known(i)) or _is_read_once(loop, read_inside[i]))
+    ]
     if not chosen:
         return 0
     before = [starts.known(i) for i in chosen]
@@ -67,10 +74,38 @@ def _is_sliced(loop: WhileLoop, index: int, reads: Sequence[Instruction]) -> boo
 def _is_worth_it(start: Instruction | None) -> bool:
     if start is None or start.has_control_edges or not start.operands:
         return False
-    source = start.operands[0]
-    if start.opcode is Opcode.CONVERT:
-        return source.shape.nbytes < start.shape.nbytes
-    return start.opcode is Opcode.TRANSPOSE
+    if start.opcode is not Opcode.CONVERT:
+        return start.opcode is Opcode.TRANSPOSE
+    if start.operands[0].shape.nbytes < start.shape.nbytes:
+        return True
+    return _makes_less(start) and _is_only_carried(start)
+
+
+def _makes_less(start: Instruction | None) -> bool:
+    """Whether an array is smaller than what it is made of."""
+    return start is not None and start.operands[0].shape.nbytes > start.shape.nbytes
+
+
+def _is_only_carried(cast: Instruction) -> bool:
+    """Whether nothing but loops of the program itself reads the cast of an argument of it."""
+    source = cast.operands[0]
+    if source.opcode is not Opcode.PARAMETER or not source.parent.is_entry:
+        return False
+    return all(x.opcode is Opcode.TUPLE and not x.is_root for x in cast.users)
+
+
+_MOST_READS: Final = 2
+"""An array may be read so often in all steps: casting it once reads it, writes, and reads again."""
+
+
+def _is_read_once(loop: WhileLoop, reads: Sequence[Instruction]) -> bool:
+    """Whether the slices that all steps take are of about as many elements as the array."""
+    found = trip_count(loop.instruction)
+    if found is None:
+        return False
+    slices = [x for read in reads for x in read.users if x.opcode in _SLICING]
+    taken = found.count * sum([x.shape.element_count for x in slices])
+    return taken <= _MOST_READS * reads[0].shape.element_count
 
 
 PASSES: Final = (

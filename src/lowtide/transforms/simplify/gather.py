@@ -9,12 +9,12 @@ from lowtide.builder.values import Op, SubComputation
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Constant, Gather
 from lowtide.ops.reducers import reducer_opcode
-from lowtide.passes.matching import are_plain, is_all
+from lowtide.passes.matching import are_plain, dimensions, is_all
 from lowtide.passes.rewriting import Rewriter, rule
 from lowtide.transforms.simplify.broadcast import ELEMENTWISE
 from lowtide.transforms.simplify.conversion import holds_all
 from lowtide.transforms.simplify.shapes import is_scalar_broadcast
-from lowtide.transforms.simplify.slice import ranges_of, reads_less, sliced
+from lowtide.transforms.simplify.slice import bits_read, ranges_of, reads_less, sliced
 from lowtide.transforms.simplify.support import INTEGERS, Made, again, arrays, scalar, spread
 
 _ELEMENTWISE: Final = frozenset(ELEMENTWISE)
@@ -85,17 +85,132 @@ def _element(at: Rewriter, vector: Op, i: int, count: int) -> Op:
 
 @arrays(Opcode.GATHER)
 def gather_of_elementwise(gather: Instruction, at: Rewriter) -> Made:
-    """gather(f(x), i) => f(gather(x, i)), where all readers of f need only parts of it"""
+    """gather(f(x), i) => f(gather(x, i)), where all readers of f need parts, or this one little"""
     inner, indices = gather.operands
     if inner.opcode not in _ELEMENTWISE or not are_plain(*inner.operands):
         return None
-    for y in inner.operands:
-        if not y.shape.rank or (y.opcode is Opcode.BROADCAST and not is_scalar_broadcast(y)):
-            return None
-    if not reads_less(inner):
+    if not all(_is_gathered_of_less(y, gather) for y in inner.operands):
+        return None
+    if not (reads_less(inner) or _reads_little(inner, gather)):
         return None
     parts = [at.build.gather(at(y), at(indices), _numbers(gather)) for y in inner.operands]
     return again(at, inner, *parts, shape=gather.shape)
+
+
+_LITTLE: Final = 16
+"""A gather of one in so many elements takes no time to speak of, whatever it is made of."""
+
+_MOST_MAKERS: Final = 64
+"""Instructions that are looked at of those that indices are made of."""
+
+
+def _reads_little(producer: Instruction, gather: Instruction) -> bool:
+    """Whether a gather takes few elements, at places that are known before these are made.
+
+    The operand of the producer can be gathered from then before it is overwritten, and what the
+    producer makes need not be stored for the gather.
+    """
+    if gather.shape.element_count * _LITTLE > producer.shape.element_count:
+        return False
+    return bits_read(producer) > 0 and not _may_be_made_of(gather.operands[1], producer)
+
+
+def _may_be_made_of(x: Instruction, other: Instruction) -> bool:
+    """Whether an instruction is made of another, which is said, too, of what has many makers."""
+    waiting, seen = [x], {x}
+    while waiting and len(seen) <= _MOST_MAKERS:
+        new = [y for y in dict.fromkeys(waiting.pop().operands) if y not in seen]
+        seen.update(new)
+        waiting += new
+    return bool(waiting) or other in seen
+
+
+def _is_gathered_of_less(x: Instruction, gather: Instruction) -> bool:
+    """Whether x is an array, and if it is a broadcast, its operand can be gathered instead."""
+    if x.opcode is not Opcode.BROADCAST or is_scalar_broadcast(x):
+        return bool(x.shape.rank)
+    return are_plain(*x.operands) and _below_broadcast(x, gather) is not None
+
+
+@arrays(Opcode.GATHER)
+def gather_of_broadcast(gather: Instruction, at: Rewriter) -> Made:
+    """gather(broadcast(x), i) => broadcast(gather(x, i)), or broadcast(x) where i is not along x"""
+    inner, indices = gather.operands
+    if inner.opcode is not Opcode.BROADCAST or not are_plain(*inner.operands):
+        return None
+    found = _below_broadcast(inner, gather)
+    if found is None:
+        return None
+    numbers, places = found
+    part = at(inner.operands[0])
+    if numbers is not None:
+        part = at.build.gather(part, at(indices), numbers)
+    if len(places) == gather.shape.rank:
+        return part
+    return at.build.broadcast(part, gather.shape.dimensions, places)
+
+
+def _below_broadcast(
+    broadcast: Instruction, gather: Instruction
+) -> tuple[Gather | None, tuple[int, ...]] | None:
+    """Return how to gather what is broadcast, None for all of it, and where its dimensions lie.
+
+    These are places in the result of the gather. Without such a way None is returned.
+    """
+    numbers, kept = _numbers(gather), dimensions(broadcast)
+    if not kept or list(kept) != sorted(kept) or not broadcast.shape.element_count:
+        return None
+    along = [d in kept for d in numbers.start_index_map]
+    if not any(along):
+        places = _places_of_all(numbers, gather, broadcast.shape.dimensions)
+        found = [places.get(d, -1) for d in kept]
+        return (None, tuple(found)) if found == sorted(found) and found[0] >= 0 else None
+    return _part_of_gather(numbers, gather, kept) if all(along) else None
+
+
+def _windows(numbers: Gather) -> list[int]:
+    """Return the dimensions of the operand that slices have in the result, in their order."""
+    left_out = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
+    return [d for d in range(len(numbers.slice_sizes)) if d not in left_out]
+
+
+def _batch(numbers: Gather, gather: Instruction) -> list[int]:
+    """Return the dimensions of the result that are those of the indices, in their order."""
+    return [d for d in range(gather.shape.rank) if d not in numbers.offset_dims]
+
+
+def _places_of_all(numbers: Gather, gather: Instruction, sizes: tuple[int, ...]) -> dict[int, int]:
+    """Return, for dimensions of which the result has all, from first to last, where they are."""
+    windows = zip(_windows(numbers), numbers.offset_dims, strict=True)
+    places = {d: place for d, place in windows if numbers.slice_sizes[d] == sizes[d]}
+    batch = _batch(numbers, gather)
+    pairs = zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
+    return places | {d: batch[i - (i > numbers.index_vector_dim)] for d, i in pairs}
+
+
+def _part_of_gather(
+    numbers: Gather, gather: Instruction, kept: tuple[int, ...]
+) -> tuple[Gather, tuple[int, ...]]:
+    """Return the gather of an operand with the dimensions that are kept, and where its are."""
+    number = {d: i for i, d in enumerate(kept)}
+    windows = zip(_windows(numbers), numbers.offset_dims, strict=True)
+    offsets = [place for d, place in windows if d in number]
+    places = sorted([*_batch(numbers, gather), *offsets])
+    pairs = zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
+    batching = [(number[d], i) for d, i in pairs if d in number]
+    part = Gather(
+        offset_dims=tuple([places.index(x) for x in offsets]),
+        collapsed_slice_dims=tuple(
+            [number[d] for d in numbers.collapsed_slice_dims if d in number]
+        ),
+        start_index_map=tuple([number[d] for d in numbers.start_index_map]),
+        index_vector_dim=numbers.index_vector_dim,
+        slice_sizes=tuple([numbers.slice_sizes[d] for d in kept]),
+        operand_batching_dims=tuple([d for d, _ in batching]),
+        start_indices_batching_dims=tuple([i for _, i in batching]),
+        indices_are_sorted=numbers.indices_are_sorted,
+    )
+    return part, tuple(places)
 
 
 @arrays(Opcode.GATHER)
@@ -190,6 +305,7 @@ RULES: Final = (
     gather_everything,
     gather_one_slice,
     gather_of_elementwise,
+    gather_of_broadcast,
     gather_at_widened,
     slice_of_gather,
     scatter_nothing,

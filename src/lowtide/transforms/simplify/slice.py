@@ -270,16 +270,19 @@ def reads_less(producer: Instruction) -> bool:
         if user.opcode not in _PARTS or producer in user.operands[1:]:
             return False
         elements += user.shape.element_count
+    made = producer.shape.element_count
+    own = producer.shape.element_type.bits
+    return elements < made and 0 < elements * bits_read(producer) <= made * own
+
+
+def bits_read(producer: Instruction) -> int:
+    """Return the bits of an element of the one operand that is not made anywhere; 0 if not one."""
     widths = [
         y.shape.element_type.bits
         for y in dict.fromkeys(producer.operands)
         if y.shape.rank and y.opcode not in _MADE_ANYWHERE
     ]
-    if len(widths) != 1:
-        return False
-    made = producer.shape.element_count
-    own = producer.shape.element_type.bits
-    return elements < made and elements * widths[0] <= made * own
+    return widths[0] if len(widths) == 1 else 0
 
 
 @arrays(Opcode.SLICE)

@@ -6,6 +6,10 @@ ROWS = (
     "offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, "
     "slice_sizes={1,4}"
 )
+PICKED = (
+    "offset_dims={}, collapsed_slice_dims={1}, start_index_map={1}, operand_batching_dims={0}, "
+    "start_indices_batching_dims={0}, index_vector_dim=2, slice_sizes={1,1}"
+)
 ADD = (
     "update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
     "index_vector_dim=1"
@@ -54,6 +58,60 @@ CASES: list[Case] = [
         "gather-of-elementwise",
         f"x: bf16[9,4]; i: s32[20]; b = f32[9,4] convert(x); a = f32[20,4] gather(b, i), {ROWS}",
         None,  # more than there is
+    ),
+    (
+        "gather-of-elementwise",
+        "x: f32[5,9]; y: f32[5]; i: s32[5,1,1]; z = f32[5,9] broadcast(y), dimensions={0}; "
+        f"b = f32[5,9] subtract(x, z); a = f32[5,1] gather(b, i), {PICKED}",
+        "x: f32[5,9]; y: f32[5]; i: s32[5,1,1]; z = f32[5,9] broadcast(y), dimensions={0}; "
+        f"p = f32[5,1] gather(x, i), {PICKED}; q = f32[5,1] gather(z, i), {PICKED}; "
+        "a = f32[5,1] subtract(p, q)",
+    ),
+    (
+        "gather-of-elementwise",
+        "x: f32[6,8]; y: f32[6]; i: s32[4,2]; z = f32[6,8] broadcast(y), dimensions={0}; "
+        "b = f32[6,8] subtract(x, z); a = f32[4] gather(b, i), offset_dims={}, "
+        "collapsed_slice_dims={0,1}, start_index_map={0,1}, index_vector_dim=1, slice_sizes={1,1}",
+        None,  # only one of the two indices is along y
+    ),
+    (
+        "gather-of-broadcast",
+        "y: f32[5]; i: s32[5,1,1]; z = f32[5,9] broadcast(y), dimensions={0}; "
+        f"a = f32[5,1] gather(z, i), {PICKED}",
+        "y: f32[5]; i: s32[5,1,1]; a = f32[5,1] broadcast(y), dimensions={0}",
+    ),
+    (
+        "gather-of-broadcast",
+        "y: f32[2,5]; i: s32[3]; z = f32[2,9,5] broadcast(y), dimensions={0,2}; "
+        "a = f32[3,2,5] gather(z, i), offset_dims={1,2}, collapsed_slice_dims={1}, "
+        "start_index_map={1}, index_vector_dim=1, slice_sizes={2,1,5}",
+        "y: f32[2,5]; i: s32[3]; a = f32[3,2,5] broadcast(y), dimensions={1,2}",
+    ),
+    (
+        "gather-of-broadcast",
+        "y: f32[2,5]; i: s32[3]; z = f32[2,9,5] broadcast(y), dimensions={0,2}; "
+        "a = f32[3,2,4] gather(z, i), offset_dims={1,2}, collapsed_slice_dims={1}, "
+        "start_index_map={1}, index_vector_dim=1, slice_sizes={2,1,4}",
+        None,  # a part of y
+    ),
+    (
+        "gather-of-broadcast",
+        "y: f32[9,3]; i: s32[4,1]; z = f32[9,6,3] broadcast(y), dimensions={0,2}; "
+        "a = f32[6,4,3] gather(z, i), offset_dims={0,2}, collapsed_slice_dims={0}, "
+        "start_index_map={0}, index_vector_dim=1, slice_sizes={1,6,3}",
+        "y: f32[9,3]; i: s32[4,1]; b = f32[4,3] gather(y, i), offset_dims={1}, "
+        "collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,3}; "
+        "a = f32[6,4,3] broadcast(b), dimensions={1,2}",
+    ),
+    (
+        "gather-of-broadcast",
+        "y: f32[5,9]; i: s32[2,5,7]; z = f32[5,9,2] broadcast(y), dimensions={0,1}; "
+        "a = f32[2,5,7] gather(z, i), offset_dims={}, collapsed_slice_dims={1}, "
+        "start_index_map={1}, operand_batching_dims={0,2}, start_indices_batching_dims={1,0}, "
+        "index_vector_dim=3, slice_sizes={1,1,1}",
+        "y: f32[5,9]; i: s32[2,5,7]; a = f32[2,5,7] gather(y, i), offset_dims={}, "
+        "collapsed_slice_dims={1}, start_index_map={1}, operand_batching_dims={0}, "
+        "start_indices_batching_dims={1}, index_vector_dim=3, slice_sizes={1,1}",
     ),
     (
         "gather-at-widened",
