@@ -149,3 +149,19 @@ ENTRY e {{
     kernel = check(text, target=TARGETS[target], factor=2)
     products = next(x for x in kernel.plan.emit().functions if x.name == "products")
     assert ("llvm.prefetch" in products.text()) == (n == 520)
+
+
+@pytest.mark.parametrize("target", sorted(TARGETS))
+def test_lines_of_a_far_result_are_asked_for_before_they_are_stored(target: str) -> None:
+    """A tile's rows are far apart: without it each store of a short product waits for memory."""
+    for n, is_far in ((200, False), (700, True)):
+        kernel = check(
+            "HloModule m\n\nENTRY e {\n  x = f32[256,100] parameter(0)\n"
+            f"  y = f32[100,{n}] parameter(1)\n  ROOT d = f32[256,{n}] dot(x, y), "
+            "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n",
+            target=TARGETS[target],
+            factor=2,
+        )
+        tiles = [x for x in kernel.plan.emit().functions if x.name.startswith("tile_")]
+        assert tiles
+        assert all(("llvm.prefetch" in x.text()) == is_far for x in tiles)
