@@ -165,3 +165,22 @@ def test_lines_of_a_far_result_are_asked_for_before_they_are_stored(target: str)
         tiles = [x for x in kernel.plan.emit().functions if x.name.startswith("tile_")]
         assert tiles
         assert all(("llvm.prefetch" in x.text()) == is_far for x in tiles)
+
+
+def test_rows_that_are_computed_are_divided_along_k_rather_than_columns_packed_again() -> None:
+    """Few rows and columns, many steps: a share of the steps packs nothing that another packs."""
+    shape = geometry_of(product(256, 8000, 128).entry.root)
+    found = scheme_of(
+        shape,
+        FLOATS,
+        RegisterTile(6, 2, 8),
+        RowUnits.ALONG_K,
+        ColumnUnits.ALONG_K,
+        False,
+        ComputingCycles(row=1.25),
+    )
+    assert found.units >= wanted_units(shape, FLOATS, 8)
+    assert found.column_blocks.parts == 1
+    assert found.shares.parts > found.row_blocks.parts
+    sums = found.shares.parts * shape.m * shape.n
+    assert scheme.SHARED_PART * sums <= (shape.m + shape.n) * shape.k
