@@ -302,7 +302,8 @@ def test_chained_operands_are_packed_several_vectors_at_a_time(
                 a = f32[{x}] parameter(0)
                 b = f32[{other}] parameter(1)
                 p = f32[{x}] tanh(a)
-                ROOT d = f32[{result}] dot({names}), lhs_contracting_dims={{{sides[0]}}}, rhs_contracting_dims={{{sides[1]}}}
+                ROOT d = f32[{result}] dot({names}), lhs_contracting_dims={{{sides[0]}}},
+                  rhs_contracting_dims={{{sides[1]}}}
                 """
             ),
             target=TARGETS[target],
