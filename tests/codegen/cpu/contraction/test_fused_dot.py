@@ -315,3 +315,40 @@ def test_what_is_no_epilogue_is_left_to_others(last: str) -> None:
     fusion = parse_hlo(fused(body)).entry.root
     assert fusion.opcode is Opcode.FUSION
     assert plan_fused_dot(fusion, host_target()) is None
+
+
+@pytest.mark.parametrize("target", sorted(TARGETS))
+@pytest.mark.parametrize(
+    ("computed", "other", "inner"),
+    [
+        ("250,{m}", "250,40", (0, 0)),
+        ("{m},250", "250,40", (1, 0)),
+        ("{m},250", "40,250", (1, 1)),
+        ("5,50,{m}", "5,50,40", ("0,1", "0,1")),
+        ("{m},5,50", "40,5,50", ("1,2", "1,2")),
+    ],
+)
+@pytest.mark.parametrize("is_right", [False, True])
+def test_chained_operands_are_packed_several_vectors_at_a_time(
+    computed: str, other: str, inner: tuple[int | str, int | str], is_right: bool, target: str
+) -> None:
+    """Each is a chain of instructions; rows and steps end within vectors, tiles and panels."""
+    for m in (83, 320):
+        x = computed.format(m=m)
+        names, sides = ("p,b", inner) if not is_right else ("b,p", inner[::-1])
+        result = f"{m},40" if not is_right else f"40,{m}"
+        kernel = check(
+            fused(
+                f"""
+                a = f32[{x}] parameter(0)
+                b = f32[{other}] parameter(1)
+                p = f32[{x}] tanh(a)
+                ROOT d = f32[{result}] dot({names}), lhs_contracting_dims={{{sides[0]}}},
+                  rhs_contracting_dims={{{sides[1]}}}
+                """
+            ),
+            target=TARGETS[target],
+            factor=4,
+        )
+        if x.startswith("250") and not is_right:
+            assert "<32 x float>" in kernel.text

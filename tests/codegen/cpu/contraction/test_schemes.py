@@ -149,3 +149,38 @@ ENTRY e {{
     kernel = check(text, target=TARGETS[target], factor=2)
     products = next(x for x in kernel.plan.emit().functions if x.name == "products")
     assert ("llvm.prefetch" in products.text()) == (n == 520)
+
+
+@pytest.mark.parametrize("target", sorted(TARGETS))
+def test_lines_of_a_far_result_are_asked_for_before_they_are_stored(target: str) -> None:
+    """A tile's rows are far apart: without it each store of a short product waits for memory."""
+    for n, is_far in ((200, False), (700, True)):
+        kernel = check(
+            "HloModule m\n\nENTRY e {\n  x = f32[256,100] parameter(0)\n"
+            f"  y = f32[100,{n}] parameter(1)\n  ROOT d = f32[256,{n}] dot(x, y), "
+            "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n",
+            target=TARGETS[target],
+            factor=2,
+        )
+        tiles = [x for x in kernel.plan.emit().functions if x.name.startswith("tile_")]
+        assert tiles
+        assert all(("llvm.prefetch" in x.text()) == is_far for x in tiles)
+
+
+def test_rows_that_are_computed_are_divided_along_k_rather_than_columns_packed_again() -> None:
+    """Few rows and columns, many steps: a share of the steps packs nothing that another packs."""
+    shape = geometry_of(product(256, 8000, 128).entry.root)
+    found = scheme_of(
+        shape,
+        FLOATS,
+        RegisterTile(6, 2, 8),
+        RowUnits.ALONG_K,
+        ColumnUnits.ALONG_K,
+        False,
+        ComputingCycles(row=1.25),
+    )
+    assert found.units >= wanted_units(shape, FLOATS, 8)
+    assert found.column_blocks.parts == 1
+    assert found.shares.parts > found.row_blocks.parts
+    sums = found.shares.parts * shape.m * shape.n
+    assert scheme.SHARED_PART * sums <= (shape.m + shape.n) * shape.k

@@ -35,8 +35,9 @@ def packs_columns(gemm: Gemm, columns: int) -> Function:
     scheme = gemm.scheme
 
     def write(name: str) -> Function:
-        pack = gemm.packer(name, gemm.columns, scheme.geometry.n)
-        how = pack_panel if scheme.columns is ColumnUnits.ALONG_COLUMNS else pack_transposed
+        is_along = scheme.columns is ColumnUnits.ALONG_COLUMNS
+        how, most = (pack_panel, columns) if is_along else (pack_transposed, 0)
+        pack = gemm.packer(name, gemm.columns, scheme.geometry.n, most)
         return gemm.noted(how(pack, columns, scheme.tile.columns), pack.elements)
 
     return gemm.needed(f"pack_{columns}_columns", write)

@@ -9,7 +9,7 @@ from lowtide.codegen import elementwise
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
 from lowtide.codegen.cpu.contraction.geometry import Roles, placed
 from lowtide.codegen.cpu.contraction.views import View
-from lowtide.codegen.cpu.cost import vector_cycles
+from lowtide.codegen.cpu.cost import vector_cycles, vectors_abreast
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import bind
 from lowtide.codegen.elements.values import CallFrame, Mask
@@ -116,6 +116,12 @@ class OperandSide:
             return 0.0
         lanes = max(1, target.vector_bytes // self.type.nbytes)
         return vector_cycles(reached([self.instruction])) / lanes
+
+    def vectors_abreast(self, target: Target) -> int:
+        """Return how many vectors are to be computed side by side; 1 of one that lies so."""
+        if self.view is not None:
+            return 1
+        return vectors_abreast(target, reached([self.instruction]))
 
     @property
     def panel(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
 from lowtide.codegen.cpu.contraction.operands import LanePosition, OperandReader, OperandSide
@@ -36,7 +37,12 @@ PARAMETERS = parameters(
 
 @dataclass(eq=False, slots=True)
 class Packer:
-    """What a packing function is written with."""
+    """What a packing function is written with.
+
+    `lanes` are the units of a vector in which blocks of k are counted; elements are computed
+    `width` at a time. `wide` does the same with several vectors side by side, where each is a long
+    chain of instructions.
+    """
 
     fn: Function
     target: Target
@@ -47,17 +53,52 @@ class Packer:
     batch: Affine
     k: int
     count: int
+    lanes: int
+    wide: Packer | None = None
 
     @property
-    def lanes(self) -> int:
-        """Units in a vector."""
+    def width(self) -> int:
+        """Elements that are computed at a time."""
         return self.elements.lanes
 
     def lane(self) -> Affine:
         """Return the number of the lane."""
-        return self.elements.indices.variable(0, self.lanes, is_lane=True)
+        return self.elements.indices.variable(0, self.width, is_lane=True)
 
-    def inside(self, index: Affine, end: int) -> Mask | None:
+    def along(self, dimensions: tuple[int, ...]) -> Packer:
+        """Return what packs vectors along dimensions: several side by side along one alone.
+
+        The places of others change within vectors that begin anywhere.
+        """
+        is_one = sum([size != 1 for size in self.side.sizes(dimensions)]) <= 1
+        return self if is_one else replace(self, wide=None)
+
+    @contextmanager
+    def inside(self, start: Integer, stop: Integer) -> Iterator[Integer]:
+        """Write a loop, in which `wide` may have loops of its own; yield its index."""
+        with self.elements.scopes.loop(start, stop) as loop:
+            if self.wide is None:
+                yield loop.index
+                return
+            with self.wide.elements.scopes.inside():
+                yield loop.index
+
+    def vectors(self, first: Integer, stop: Integer) -> Iterator[tuple[Packer, Integer]]:
+        """Write loops over vectors: several at a time, then the others one by one.
+
+        Each comes with what computes its elements, and the number of the first vector.
+        """
+        edge = first
+        if self.wide is not None:
+            step = self.wide.width // self.width
+            count = self.fn.div(self.fn.sub(stop, first), step)
+            edge = self.fn.add(first, self.fn.mul(count, step))
+            with self.wide.elements.scopes.loop(first, edge, step) as loop:
+                yield self.wide, loop.index
+        with self.elements.scopes.loop(edge, stop) as loop:
+            yield self, loop.index
+
+    def below(self, index: Affine, end: int) -> Mask | None:
         """Return the mask of indices below an end, None where all of them are."""
         found = within(self.elements, index, 0, end)
         if found is False:
@@ -84,13 +125,28 @@ def packer(
     batch: int,
     count: int,
     k: int,
+    most: int = 0,
 ) -> Packer:
-    """Begin a packing function for an operand with `count` rows or columns in all."""
+    """Begin a packing function for an operand with `count` rows or columns in all.
+
+    At most `most` elements are computed at a time, if that is not 0.
+    """
     fn = Function(name, PARAMETERS, linkage="internal")
-    elements = vector_elements(fn, target, lanes)
-    reader = side.reader(elements, how)
-    index = elements.indices.variable("%batch", batch)
-    return Packer(fn, target, how, side, elements, reader, index, k, count)
+
+    def of_width(width: int) -> Packer:
+        elements = vector_elements(fn, target, width)
+        index = elements.indices.variable("%batch", batch)
+        reader = side.reader(elements, how)
+        return Packer(fn, target, how, side, elements, reader, index, k, count, lanes)
+
+    found, abreast = of_width(lanes), side.vectors_abreast(target)
+    while most and abreast * lanes > most and abreast > 1:
+        abreast //= 2
+    if abreast == 1 or how.group > 1 or how.planes > 1:
+        return found
+    wide = of_width(abreast * lanes)
+    wide.elements.globals = found.elements.globals
+    return replace(found, wide=wide)
 
 
 def stored(packer: Packer, value: Value, to: str, unit: Integer) -> None:
@@ -108,24 +164,29 @@ def unit_address(packer: Packer, to: str, unit: Integer) -> str:
 
 def pack_rows(pack: Packer, row_step: int) -> Function:
     """Write the packing of rows one by one, `row_step` units apart, each along k."""
-    fn, elements, how = pack.fn, pack.elements, pack.how
-    width = how.group * pack.lanes
+    fn, pack = pack.fn, pack.along(pack.side.roles.inner)
     end = fn.add("%start", "%count")
-    vectors = -(-pack.k // width)
     last = fn.add("%first", fn.div(fn.add("%steps", pack.lanes - 1), pack.lanes))
-    with elements.scopes.loop("%start", end) as row_loop:
-        row = LanePosition(elements.indices.variable(row_loop.index, pack.count))
-        to = unit_address(pack, "%to", fn.mul(fn.sub(row_loop.index, "%start"), row_step))
-        with elements.scopes.loop("%first", last) as loop:
-            chunk = elements.indices.variable(loop.index, vectors)
-            there = unit_address(pack, to, fn.mul(fn.sub(loop.index, "%first"), pack.lanes))
-            for part in range(how.group):
-                start = chunk * width + part * pack.lanes
-                inner = LanePosition(start, pack.lane(), is_aligned=True)
-                value = pack.value(row, inner, pack.inside(inner.index, pack.k))
-                size = memory.element_bytes(how.element) * how.planes
-                memory.store(fn, pack.target, value, fn.gep(there, part * pack.lanes * size))
+    with pack.inside("%start", end) as row:
+        to = unit_address(pack, "%to", fn.mul(fn.sub(row, "%start"), row_step))
+        for part, vector in pack.vectors("%first", last):
+            there = unit_address(pack, to, fn.mul(fn.sub(vector, "%first"), pack.lanes))
+            _store_along(part, row, vector, there)
     return fn
+
+
+def _store_along(pack: Packer, row: Integer, vector: Integer, to: str) -> None:
+    """Store the units of a row or column from a vector of units of k on."""
+    how, variable = pack.how, pack.elements.indices.variable
+    free = LanePosition(variable(row, pack.count))
+    abreast = pack.width // pack.lanes
+    chunk = variable(vector, max(1, -(-pack.k // (how.group * pack.lanes)) - abreast + 1))
+    for part in range(how.group):
+        start = (chunk * how.group + part) * pack.lanes
+        inner = LanePosition(start, pack.lane(), is_aligned=abreast == 1)
+        value = pack.value(free, inner, pack.below(inner.index, pack.k))
+        size = memory.element_bytes(how.element) * how.planes
+        memory.store(pack.fn, pack.target, value, pack.fn.gep(to, part * pack.lanes * size))
 
 
 # -- [k][column] --------------------------------------------------------------------------
@@ -136,36 +197,45 @@ def pack_panel(pack: Packer, columns: int, step: int) -> Function:
 
     Steps lie `step` units apart. A last vector that is not full is filled up with zeros.
     """
-    masks = [tail_mask(pack.lanes, columns - j) for j in range(0, columns, pack.lanes)]
-    fn, elements = pack.fn, pack.elements
-    start = elements.indices.variable("%start", pack.count)
+    fn, pack = pack.fn, pack.along(pack.side.roles.free)
     first = fn.mul("%first", pack.lanes * pack.how.group)
-    ask = ahead_of(elements, pack.side, "%start", first, columns)
-    with _steps(pack) as (k, number):
+    ask = ahead_of(pack.elements, pack.side, "%start", first, columns)
+    stop: Integer = "%steps"
+    if pack.how.is_tiled:
+        vectors = fn.div(fn.add("%steps", pack.lanes - 1), pack.lanes)
+        stop = fn.mul(vectors, pack.lanes)
+    with pack.inside(0, stop) as number:
         for part in range(pack.how.group):
             ask(fn.add(fn.mul(number, pack.how.group), part))
         there = unit_address(pack, "%to", fn.mul(number, step))
-        for j, mask in enumerate(masks):
-            free = LanePosition(start + j * pack.lanes, pack.lane(), is_aligned=True)
-            _store_units(pack, free, k, mask, there, j * pack.lanes)
+        for some, j in _parts_of_panel(pack, columns):
+            start = some.elements.indices.variable("%start", pack.count)
+            free = LanePosition(start + j, some.lane(), is_aligned=some is pack)
+            mask = tail_mask(some.width, columns - j)
+            _store_units(some, free, _step(some, number), mask, there, j)
     return fn
 
 
-@contextmanager
-def _steps(pack: Packer) -> Iterator[tuple[Affine, Integer]]:
-    """Write the loop over the steps of a block: the first element of a unit, and the step."""
-    elements, group = pack.elements, pack.how.group
-    count = max(1, -(-pack.k // group))
-    stop: Integer = "%steps"
+def _parts_of_panel(pack: Packer, columns: int) -> Iterator[tuple[Packer, int]]:
+    """Yield what computes some columns of a panel, and the first of them."""
+    first = 0
+    for some in (pack.wide, pack):
+        while some is not None and first < columns:
+            if some is not pack and columns - first < some.width:
+                break
+            yield some, first
+            first += some.width
+
+
+def _step(pack: Packer, number: Integer) -> Affine:
+    """Return the first element along k of a unit, by its number in the block."""
+    group, count = pack.how.group, max(1, -(-pack.k // pack.how.group))
     if pack.how.is_tiled:
         count = -(-count // pack.lanes) * pack.lanes
-        vectors = pack.fn.div(pack.fn.add("%steps", pack.lanes - 1), pack.lanes)
-        stop = pack.fn.mul(vectors, pack.lanes)
-    with elements.scopes.loop(0, stop) as loop:
-        first = elements.indices.variable("%first", -(-count // pack.lanes))
-        number = elements.indices.variable(loop.index, count)
-        k = (first * pack.lanes + number) * group
-        yield k.within(0, (count - 1) * group), loop.index
+    variable = pack.elements.indices.variable
+    first = variable("%first", -(-count // pack.lanes))
+    k = (first * pack.lanes + variable(number, count)) * group
+    return k.within(0, (count - 1) * group)
 
 
 def _store_units(
@@ -176,7 +246,7 @@ def _store_units(
     values = []
     for part in range(how.group):
         inner = k + part
-        inside = pack.inside(inner, pack.k)
+        inside = pack.below(inner, pack.k)
         values.append(pack.value(free, LanePosition(inner), elements.vectors.both(mask, inside)))
     if how.group == 1:
         stored(pack, values[0], to, unit)
@@ -229,29 +299,26 @@ def pack_transposed(pack: Packer, columns: int, step: int) -> Function:
     A square of units is read column by column into a buffer on the stack, and transposed in
     registers. Columns beyond the last one repeat it.
     """
-    fn, elements, how, lanes = pack.fn, pack.elements, pack.how, pack.lanes
-    square = fn.stack("i8", lanes * lanes * how.unit_bytes)
-    width = how.group * lanes
-    vectors = -(-pack.k // width)
+    fn, pack = pack.fn, pack.along(pack.side.roles.inner)
+    lanes, size = pack.lanes, pack.how.unit_bytes
+    most = pack.width if pack.wide is None else pack.wide.width
+    square = fn.stack("i8", lanes * most * size)
     last = fn.add("%first", fn.div(fn.add("%steps", lanes - 1), lanes))
-    ask = lines_ahead(elements, pack.side)
-    with elements.scopes.loop("%first", last) as loop:
-        chunk = elements.indices.variable(loop.index, vectors)
-        at = fn.mul(fn.mul(fn.sub(loop.index, "%first"), lanes), step)
-        with elements.scopes.loop(0, columns, lanes) as across:
+    ask = lines_ahead(pack.elements, pack.side)
+    for some, vector in pack.vectors("%first", last):
+        at = fn.mul(fn.mul(fn.sub(vector, "%first"), lanes), step)
+        with some.elements.scopes.loop(0, columns, lanes) as across:
             start = fn.add("%start", across.index)
-            with elements.scopes.loop(0, lanes) as inside:
-                number = fn.min(fn.add(start, inside.index), pack.count - 1)
-                column = LanePosition(elements.indices.variable(number, pack.count))
-                ask(number, fn.mul(loop.index, width))
-                row = fn.gep(square, fn.mul(inside.index, lanes * how.unit_bytes))
-                for part in range(how.group):
-                    inner = LanePosition(chunk * width + part * lanes, pack.lane(), is_aligned=True)
-                    value = pack.value(column, inner, pack.inside(inner.index, pack.k))
-                    size = memory.element_bytes(how.element) * how.planes
-                    memory.store(fn, pack.target, value, fn.gep(row, part * lanes * size))
+            with some.elements.scopes.loop(0, lanes) as inside:
+                column = fn.min(fn.add(start, inside.index), pack.count - 1)
+                ask(column, fn.mul(vector, pack.how.group * lanes))
+                row = fn.gep(square, fn.mul(inside.index, some.width * size))
+                _store_along(some, column, vector, row)
             there = unit_address(pack, "%to", fn.add(at, across.index))
-            _store_square(pack, square, there, step)
+            for first in range(0, some.width, lanes):
+                part = fn.gep(square, first * size)
+                to = unit_address(pack, there, first * step)
+                _store_square(pack, part, to, step, some.width)
     return fn
 
 
@@ -273,13 +340,12 @@ def pack_rows_across(pack: Packer, row_step: int) -> Function:
             free = LanePosition(
                 start + elements.indices.variable(down.index, pack.count), pack.lane()
             )
-            mask = pack.inside(free.index, pack.count)
+            mask = pack.below(free.index, pack.count)
             with elements.scopes.loop(0, lanes) as inside:
                 k = (chunk * lanes + elements.indices.variable(inside.index, lanes)) * how.group
                 _store_units(pack, free, k, mask, square, fn.mul(inside.index, lanes))
-            _store_square(
-                pack, square, unit_address(pack, to, fn.mul(down.index, row_step)), row_step
-            )
+            there = unit_address(pack, to, fn.mul(down.index, row_step))
+            _store_square(pack, square, there, row_step, lanes)
     return fn
 
 
@@ -289,55 +355,64 @@ def pack_tiles(pack: Packer, row_step: int, tiles: EvenParts) -> Function:
     The rows of a tile lie side by side for each step. A tile begins `row_step` units behind the one
     before for each row of that. Where several tiles fill a vector, it is read once for all of them.
     """
-    fn, lanes = pack.fn, pack.lanes
+    fn, pack = pack.fn, pack.along(pack.side.roles.free)
     end = fn.add("%start", "%count")
     edge = tiles.longer * tiles.longest
-    ask = tiles_ahead(pack.elements, pack.side, fn.mul("%first", lanes))
+    ask = tiles_ahead(pack.elements, pack.side, fn.mul("%first", pack.lanes))
     parts = [(fn.max("%start", edge) if edge else "%start", end, tiles.short)]
     if edge:
         parts.insert(0, ("%start", fn.min(end, edge), tiles.longest))
-    with _steps(pack) as (k, number):
+    with pack.inside(0, "%steps") as number:
         for first, last, height in parts:
-            alone = first
-            if height < lanes and lanes % height == 0:
-                rows = fn.max(0, fn.sub(last, first))
-                alone = fn.add(first, fn.mul(fn.div(rows, lanes), lanes))
-                with pack.elements.scopes.loop(first, alone, lanes) as down:
-                    ask(number, down.index, lanes)
-                    _store_tiles(pack, down.index, k, number, row_step, height)
-            with pack.elements.scopes.loop(alone, last, height) as down:
-                ask(number, down.index, height)
-                _store_tile(pack, down.index, k, number, row_step, height)
+            for part, count, start, stop in _runs_of_tiles(pack, first, last, height):
+                with part.elements.scopes.loop(start, stop, count * height) as down:
+                    ask(number, down.index, count * height)
+                    _store_tiles(part, down.index, number, row_step, (count, height))
     return fn
 
 
-def _store_tiles(
-    pack: Packer, first: Integer, k: Affine, number: Integer, row_step: int, height: int
-) -> None:
-    """Store a step of a vector of rows, which several tiles of a height share."""
+def _runs_of_tiles(
+    pack: Packer, first: Integer, last: Integer, height: int
+) -> Iterator[tuple[Packer, int, Integer, Integer]]:
+    """Yield what packs how many tiles at a time, from which row on, to which: ever fewer tiles."""
     fn = pack.fn
-    row = pack.elements.indices.variable(first, pack.count)
-    value = pack.value(LanePosition(row, pack.lane()), LanePosition(k), None)
-    for start in range(0, pack.lanes, height):
-        lanes = range(start, start + height)
-        names = [fn.shuffle(value.llvm_type, x, "poison", lanes) for x in value.names]
-        part = Value(tuple(names), value.type, height)
-        stored(pack, part, _tile_place(pack, fn.add(first, start), number, row_step, height), 0)
+    ways = [] if pack.wide is None else [(pack.wide, pack.wide.width // height)]
+    if pack.lanes % height == 0:
+        ways.append((pack, pack.lanes // height))
+    for part, count in ways:
+        if count > 1:
+            rows = fn.max(0, fn.sub(last, first))
+            stop = fn.add(first, fn.mul(fn.div(rows, count * height), count * height))
+            yield part, count, first, stop
+            first = stop
+    yield pack, 1, first, last
 
 
-def _store_tile(
-    pack: Packer, first: Integer, k: Affine, number: Integer, row_step: int, height: int
+def _store_tiles(
+    pack: Packer, first: Integer, number: Integer, row_step: int, size: tuple[int, int]
 ) -> None:
-    """Store a step of a tile.
+    """Store a step of some tiles of a height, whose rows are computed at once.
 
-    Its last vector reaches into the next step, which is written later, or behind the tile.
+    The last vector of a tile reaches into the next step, which is written later, or behind it.
     """
-    row = pack.elements.indices.variable(first, pack.count)
-    to = _tile_place(pack, first, number, row_step, height)
-    for j in range(0, height, pack.lanes):
-        mask = tail_mask(pack.lanes, height - j)
-        value = pack.value(LanePosition(row + j, pack.lane()), LanePosition(k), mask)
-        stored(pack, value, to, j)
+    fn, (count, height) = pack.fn, size
+    inner = LanePosition(_step(pack, number))
+    for j in range(0, count * height, pack.width):
+        row = pack.elements.indices.variable(first, pack.count) + j
+        mask = tail_mask(pack.width, count * height - j)
+        value = pack.value(LanePosition(row, pack.lane()), inner, mask)
+        for start in range(0, count * height, height):
+            there = _tile_place(pack, fn.add(first, start), number, row_step, height)
+            part = value if count == 1 else _lanes_from(pack, value, start, height)
+            stored(pack, part, there, j)
+
+
+def _lanes_from(pack: Packer, value: Value, start: int, count: int) -> Value:
+    """Return `count` lanes of a value from one on, filled up to whole vectors with any others."""
+    size = count if pack.lanes % count == 0 else -(-count // pack.lanes) * pack.lanes
+    taken = [x if x < value.lanes else -1 for x in range(start, start + size)]
+    names = [pack.fn.shuffle(value.llvm_type, x, "poison", taken) for x in value.names]
+    return Value(tuple(names), value.type, size)
 
 
 def _tile_place(pack: Packer, first: Integer, number: Integer, row_step: int, height: int) -> str:
@@ -347,7 +422,8 @@ def _tile_place(pack: Packer, first: Integer, number: Integer, row_step: int, he
     return unit_address(pack, "%to", fn.add(tile, fn.mul(number, height)))
 
 
-def _store_square(pack: Packer, square: str, to: str, step: int) -> None:
+def _store_square(pack: Packer, square: str, to: str, step: int, between: int) -> None:
+    """Store a square of units transposed, whose rows have `between` units between them."""
     fn, how, lanes = pack.fn, pack.how, pack.lanes
     size = how.unit_bytes
     if how.planes == 2:
@@ -358,7 +434,7 @@ def _store_square(pack: Packer, square: str, to: str, step: int) -> None:
     with fn.loop(0, lanes, side) as loop:
         start = fn.gep(square, fn.mul(loop.index, size))
         pieces = [
-            fn.load(f"<{side} x {element}>", fn.gep(start, i * lanes * size), size)
+            fn.load(f"<{side} x {element}>", fn.gep(start, i * between * size), size)
             for i in range(lanes)
         ]
         there = fn.gep(to, fn.mul(loop.index, step * size))

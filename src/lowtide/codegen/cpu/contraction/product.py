@@ -98,10 +98,13 @@ class ContractionProduct(Generic[S]):
         self.globals.update(elements.globals)
         return function
 
-    def packer(self, name: str, side: OperandSide, count: int) -> Packer:
-        """Return what writes a function that packs an operand with so many rows or columns."""
+    def packer(self, name: str, side: OperandSide, count: int, most: int = 0) -> Packer:
+        """Return what writes a function that packs an operand with so many rows or columns.
+
+        At most `most` elements are computed at a time, if that is not 0.
+        """
         how, shape = self.scheme.how, self.scheme.geometry
-        return packer(name, self.target, how, self.lanes, side, shape.batch, count, shape.k)
+        return packer(name, self.target, how, self.lanes, side, shape.batch, count, shape.k, most)
 
     def finishing(
         self, name: str, columns: int, sums: Sums, *, is_aligned: bool = True

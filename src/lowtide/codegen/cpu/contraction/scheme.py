@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from enum import Enum, auto
 from typing import Final
@@ -49,6 +50,9 @@ COLUMN_PACKING: Final = 1.5
 
 PLAIN_PACKING: Final = 0.125
 """Cycles in which an element of a row is packed that is not computed meanwhile."""
+
+SHARED_CYCLES: Final = 0.5
+"""Cycles in which a sum of a share is stored, and added to those of the other shares."""
 
 STACK_BYTES: Final = 4 << 10
 """Packed panels of so many bytes lie on the stack, as the sums of a tile do."""
@@ -230,6 +234,13 @@ class ContractionScheme:
             each = COLUMN_PACKING * PLAIN_PACKING + self.computing.column
             found += each * shape.n * self.row_blocks.parts
         return found
+
+    @property
+    def extra_cycles(self) -> float:
+        """Cycles of all packing, and of adding up the sums of shares."""
+        shape, parts = self.geometry, self.shares.parts
+        sums = SHARED_CYCLES * shape.m * shape.n * parts if parts > 1 else 0.0
+        return self.packing_cycles * self.steps + sums
 
     @property
     def _filled_share(self) -> float:
@@ -429,15 +440,32 @@ def _finer(scheme: ContractionScheme) -> ContractionScheme:
 
 
 def _finer_blocks(scheme: ContractionScheme, wanted: int) -> ContractionScheme:
-    """Return a scheme with as many pieces, each of which packs its rows, that packs least."""
+    """Return a scheme with as many pieces, each of which packs its rows, that packs least.
+
+    A piece of fewer steps of k packs nothing again, but its sums are added up later.
+    """
+    found: list[ContractionScheme] = []
+    for parts in range(1, _most_shares(scheme, wanted) + 1):
+        shares = EvenParts(scheme.blocks.parts, parts)
+        found += _finer_parts(replace(scheme, shares=shares), wanted)
+    return min(found, key=lambda x: (max(0, wanted - x.units), x.extra_cycles))
+
+
+def _most_shares(scheme: ContractionScheme, wanted: int) -> int:
+    """The most parts of k that may be added up by themselves; one where sums wait in scratch."""
+    if scheme.keeps_sums:
+        return 1
+    return min(scheme.blocks.parts, share_count(scheme.geometry, scheme.steps, wanted))
+
+
+def _finer_parts(scheme: ContractionScheme, wanted: int) -> Iterator[ContractionScheme]:
+    """Yield schemes of about as many pieces: few blocks of columns with many of rows, and so on."""
     missing = -(-wanted // (scheme.geometry.batch * scheme.shares.parts))
     rows, columns = scheme.row_blocks, scheme.column_blocks
-    found = []
     for across in range(columns.parts, min(columns.size, max(columns.parts, missing)) + 1):
         parts = min(rows.size, max(rows.parts, -(-missing // across)))
         down, cut_columns = EvenParts(rows.size, parts), EvenParts(columns.size, across)
-        found.append(replace(scheme, row_blocks=down, column_blocks=cut_columns))
-    return min(found, key=lambda x: (max(0, wanted - x.units), x.packing_cycles))
+        yield replace(scheme, row_blocks=down, column_blocks=cut_columns)
 
 
 def _finer_columns(scheme: ContractionScheme, factor: int) -> ContractionScheme:

@@ -36,7 +36,7 @@ LEAST_SECONDS: Final = 400e-6
 """How long a product takes for which that is worth its code."""
 
 FAR_BYTES: Final = 512 << 10
-"""Bytes of panels that come from beyond a second cache."""
+"""Bytes of panels, or of a result, that lie beyond a second cache."""
 
 AHEAD_BYTES: Final = 2048
 """How far ahead of what it reads a tile asks for a panel that lies so."""
@@ -71,7 +71,7 @@ def tile_function(gemm: Gemm, name: str, rows: int, columns: int) -> Function:
     elements = vector_elements(fn, gemm.target, lanes)
     kept = _Kept(gemm, fn, rows, columns)
     start = zeros(scheme.how, rows, kept.vectors, lanes)
-    if scheme.shares.longest > 1:
+    if scheme.shares.longest > 1 or _is_stored_far(gemm):
         kept.ask()
     steps: Integer = scheme.steps if scheme.blocks.parts == 1 else "%steps"
     operands = TileOperands(
@@ -86,6 +86,16 @@ def tile_function(gemm: Gemm, name: str, rows: int, columns: int) -> Function:
         sums = kept.added_where_more(sums)
     kept.store(sums)
     return gemm.noted(fn, elements)
+
+
+def _is_stored_far(gemm: Gemm) -> bool:
+    """Whether tiles store sums into a result that lies beyond a second cache.
+
+    Its rows are so far apart that no line is asked for before the store that waits for it.
+    """
+    scheme, shape = gemm.scheme, gemm.scheme.geometry
+    nbytes = shape.batch * shape.m * shape.n * scheme.how.unit_bytes
+    return not scheme.has_finish and nbytes >= FAR_BYTES
 
 
 def _unroll(gemm: Gemm, rows: int, vectors: int) -> int:
