@@ -14,6 +14,7 @@ class Conditioner(nn.Module):
 
     @nn.compact
     def __call__(self, x):
+        """Return what the splines are made of, (..., 2, 3 * BINS + 1)."""
         for width in (64, 64):
             x = nn.relu(nn.Dense(width)(x))
         x = nn.Dense(2 * (3 * BINS + 1), kernel_init=nn.initializers.zeros)(x)

@@ -15,7 +15,8 @@ XML = """
       <geom type="box" size=".2 .1 .1" mass="1" contype="0" conaffinity="0"/>
       <body name="pole">
         <joint name="hinge" type="hinge" axis="0 1 0" damping=".05"/>
-        <geom type="capsule" fromto="0 0 0 0 0 .6" size=".05" mass=".2" contype="0" conaffinity="0"/>
+        <geom type="capsule" fromto="0 0 0 0 0 .6" size=".05" mass=".2"
+          contype="0" conaffinity="0"/>
       </body>
     </body>
     <body name="ball" pos="1 0 .2">

@@ -1,5 +1,7 @@
 """Contractions of a tensor network and its gradient: a matrix product state of TensorNetwork."""
 
+from itertools import pairwise
+
 import jax
 import jax.numpy as jnp
 import tensornetwork as tn
@@ -12,7 +14,7 @@ def step(tensors, observed):
     def amplitude(tensors, row):
         nodes = [tn.Node(x, backend="jax") for x in tensors]
         ends = [tn.Node(x, backend="jax") for x in row]
-        for left, right in zip(nodes, nodes[1:], strict=False):
+        for left, right in pairwise(nodes):
             left[2] ^ right[0]
         for node, end in zip(nodes, ends, strict=True):
             node[1] ^ end[0]
