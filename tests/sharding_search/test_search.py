@@ -244,17 +244,26 @@ x = np.arange(32, dtype=np.float32).reshape(4, 8) / 32
 results = [NamedSharding(mesh, spec) for spec in result_specs]
 divided = jax.jit(
     step,
-    in_shardings=(shardings("params", params), shardings("x", x)),
+    in_shardings=GIVEN,
     out_shardings=jax.tree.unflatten(jax.tree.structure(params), results),
 )
 for one, other in zip(jax.tree.leaves(divided(params, x)), jax.tree.leaves(step(params, x))):
     np.testing.assert_allclose(one, other, 1e-5, 1e-5)
     assert len(one.sharding.device_set) == 4
-print("specs", len(specs))
+given = divided.lower(params, x).compile().input_shardings[0][0]["a"]
+print("specs", len(specs), "split", not given.is_fully_replicated)
 """
 
 
-def test_the_lines_for_a_script_divide_it_in_jax():
+@pytest.mark.parametrize(
+    ("is_text", "name", "given"),
+    [
+        (False, "params['a']", '(shardings("params", params), shardings("x", x))'),
+        (True, "params__a__.1", "shardings(params, x)"),
+    ],
+)
+def test_the_lines_for_a_script_divide_it_in_jax(is_text, name, given):
+    """Text of HLO has names of instructions alone, which no path of a pytree is equal to."""
     jax = pytest.importorskip("jax")
     jnp = jax.numpy
 
@@ -267,13 +276,15 @@ def test_the_lines_for_a_script_divide_it_in_jax():
     params = {"a": jax.ShapeDtypeStruct((8, 16), "float32")}
     params["b"] = jax.ShapeDtypeStruct((16, 8), "float32")
     x = jax.ShapeDtypeStruct((4, 8), "float32")
-    report = lowtide.explain(step, params, x, devices=4)
-    smallest = report.choices[-1]
-    assert any(smallest.arguments["params['a']"])
-    text = SCRIPT.replace("LINES", "\n".join(smallest.python_lines()))
+    text = jax.jit(step).lower(params, x).compiler_ir("hlo").as_hlo_text()
+    given_by = (parse_hlo(text),) if is_text else (step, params, x)
+    smallest = lowtide.explain(*given_by, devices=4).choices[-1]
+    assert any(smallest.arguments[name])
+    text = SCRIPT.replace("LINES", "\n".join(smallest.python_lines())).replace("GIVEN", given)
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("specs ")
+    assert done.stdout.rstrip().endswith(f"split {any(smallest.arguments[name])}")
 
 
 def test_a_dimension_can_be_given_back_on_all_axes_at_once():

@@ -34,7 +34,8 @@ class ShardingChoice:
 
     `mesh` has the names and sizes of axes, major first. `results` are in the order of the leaves of
     the result. `peak_bytes` are those of one device, arguments and all; `wire_bytes` those that it
-    sends in a step, `seconds` the simulated time of one.
+    sends in a step, `seconds` the simulated time of one. `has_paths` says whether arrays have the
+    names that they have in the program's pytree, and not those of instructions.
     """
 
     mesh: Mapping[str, int]
@@ -43,6 +44,7 @@ class ShardingChoice:
     peak_bytes: int
     wire_bytes: int
     seconds: float
+    has_paths: bool = True
 
     def to_json(self) -> Json:
         """Return the entry of the schema's `choices`."""
@@ -58,16 +60,25 @@ class ShardingChoice:
     def python_lines(self) -> list[str]:
         """Return lines of a JAX script with the mesh and the shardings.
 
-        Its function `shardings` returns those of an argument, given the name of that.
+        Its function `shardings` returns those of an argument, given the name of that; where names
+        are those of instructions, those of all arguments, which it is given in their order.
         """
         names = ", ".join([_quoted(name) for name in self.mesh])
         sizes = ", ".join(map(str, self.mesh.values()))
         comma = "," if len(self.mesh) == 1 else ""
-        split = {name: own for name, own in self.arguments.items() if any(own)}
         return [
             "import jax",
             "from jax.sharding import NamedSharding, PartitionSpec as P",
             f"mesh = jax.make_mesh(({sizes}{comma}), ({names}{comma}))",
+            *(self._lines_by_name() if self.has_paths else self._lines_in_order()),
+            "result_specs = [  # in the order of jax.tree.leaves",
+            *[f"    {row}" for row in _runs(self.results)],
+            "]",
+        ]
+
+    def _lines_by_name(self) -> list[str]:
+        split = {name: own for name, own in self.arguments.items() if any(own)}
+        return [
             "specs = {  # of arrays by name; P() of all others",
             *[f"    {_quoted(name)}: {spec_text(own)}," for name, own in split.items()],
             "}",
@@ -75,9 +86,16 @@ class ShardingChoice:
             "    key = lambda path: name + jax.tree_util.keystr(path)",
             "    put = lambda path, x: NamedSharding(mesh, specs.get(key(path), P()))",
             "    return jax.tree_util.tree_map_with_path(put, argument)",
-            "result_specs = [  # in the order of jax.tree.leaves",
-            *[f"    {row}" for row in _runs(self.results)],
+        ]
+
+    def _lines_in_order(self) -> list[str]:
+        return [
+            "specs = [  # of all arrays that the program uses, in the order of jax.tree.leaves",
+            *[f"    {row}" for row in _runs(tuple(self.arguments.values()))],
             "]",
+            "def shardings(*arguments):",
+            "    put = [NamedSharding(mesh, spec) for spec in specs]",
+            "    return jax.tree.unflatten(jax.tree.structure(arguments), put)",
         ]
 
 

@@ -83,6 +83,7 @@ def choice_of(program: ShardableProgram, planned: PlannedDivision) -> ShardingCh
         planned.peak_bytes,
         planned.wire_bytes,
         planned.seconds,
+        program.has_paths,
     )
 
 

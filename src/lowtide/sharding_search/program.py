@@ -75,6 +75,16 @@ class ShardableProgram:
         return tuple([leaf.sizes for leaf in self.leaves])
 
     @property
+    def has_paths(self) -> bool:
+        """Whether arrays have the names that they have in the program's pytree.
+
+        Those are in the metadata; names of instructions have other characters and numbers.
+        """
+        parameters = self.module.entry.parameters
+        names = [x.metadata.op_name if x.shape.is_array else "" for x in parameters]
+        return all(names) and len(set(names)) == len(names)
+
+    @property
     def whole(self) -> Division:
         """The division in which each device has all arguments."""
         return Division(tuple([((),) * len(leaf.sizes) for leaf in self.leaves]))

@@ -74,7 +74,7 @@ def _half(base: Baseline, resizable: ResizableModule) -> ProgramChange:
         partial(_resized, resizable=resizable),
         runs=2,
         weight=Weight.PASSES,
-        remark="two runs of half the batch",
+        remark="two calls with half the batch",
         is_about=False,
     )
 
