@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,4 +30,25 @@ def tensor(value: Value, what: str) -> Array:
     """Return a value that has to be an array; raises TypeError, which names `what`."""
     if not isinstance(value, np.ndarray):
         raise TypeError(f"{what} has to be an array, found {type(value).__name__}")
+    return value
+
+
+def read_only(array: Array) -> Array:
+    """Return a view for callers to whom the same array is given in each run."""
+    view = array.view()
+    view.setflags(write=False)
+    return view
+
+
+def apart(results: Sequence[Value], feeds: Mapping[str, Value]) -> list[Value]:
+    """Return results that are not in the memory of what is fed: copies of those that are."""
+    fed = [x for x in feeds.values() if isinstance(x, np.ndarray)]
+    return [_apart(x, fed) for x in results]
+
+
+def _apart(value: Value, fed: Sequence[Array]) -> Value:
+    if isinstance(value, list):
+        return [_apart(x, fed) for x in value]
+    if isinstance(value, np.ndarray) and any(np.may_share_memory(value, x) for x in fed):
+        return value.copy()
     return value
