@@ -90,8 +90,10 @@ class KnownProgram:
             made = {**self._same, **feeds, **made}
             self._ending(made)
             return apart([made[x] for x in self._outputs], feeds)
-        sources = (made, self._same, feeds)
-        return apart([next(y[x] for y in sources if x in y) for x in self._outputs], feeds)
+        sources = (made, self._same)
+        found = [next((y[x] for y in sources if x in y), None) for x in self._outputs]
+        pairs = zip(self._outputs, found, strict=True)
+        return [feeds[x].copy() if y is None else y for x, y in pairs]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import is_ as _is
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -49,6 +50,7 @@ def apart(results: Sequence[Value], feeds: Mapping[str, Value]) -> list[Value]:
 def _apart(value: Value, fed: Sequence[Array]) -> Value:
     if isinstance(value, list):
         return [_apart(x, fed) for x in value]
-    if isinstance(value, np.ndarray) and any(np.may_share_memory(value, x) for x in fed):
-        return value.copy()
-    return value
+    if not isinstance(value, np.ndarray):
+        return value
+    is_in = _is if value.base is None else np.may_share_memory
+    return value.copy() if any(is_in(value, x) for x in fed) else value
