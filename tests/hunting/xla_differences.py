@@ -205,9 +205,9 @@ _FAR_FROM_ZERO: Final = frozenset(
 )
 
 
-def _has_no_code_in_fusions(x: Instruction) -> bool:
-    """Whether XLA writes no such function of complex numbers, which may end the process."""
-    return x.opcode in _OF_REAL_NUMBERS and x.shape.element_type.is_complex and not _is_in_entry(x)
+def _has_no_code(x: Instruction) -> bool:
+    """Whether XLA writes no such function of complex numbers: in a fusion it ends the process."""
+    return x.opcode in _OF_REAL_NUMBERS and x.shape.element_type.is_complex
 
 
 _OF_REAL_NUMBERS: Final = frozenset(
@@ -249,7 +249,7 @@ _DIFFERENCES: Final[tuple[tuple[Callable[[Instruction], bool], str], ...]] = (
     (_forgets_the_sign, "takes negative numbers that became unsigned for negative ones"),
     (_saturates_a_nan, "converts a NaN of 8 bits to unsigned numbers as the number that it was"),
     (_solves_many_small_systems, "divides by 0 while it compiles more than 8 small systems"),
-    (_has_no_code_in_fusions, "has no code for such a complex function in a fusion"),
+    (_has_no_code, "has no code for such a complex function"),
     (_is_product_of_nothing, "does not write a product over no elements that is added to"),
 )
 

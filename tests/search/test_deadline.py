@@ -115,3 +115,13 @@ def test_a_part_counts_the_time_of_the_processor_that_the_whole_has(monkeypatch)
     part = whole.part(0.25)
     now[0] += 2
     assert part.passed and not whole.passed
+
+
+def test_an_interrupt_of_a_part_ends_the_whole() -> None:
+    deadline = Deadline()
+    part = deadline.part()
+    with deadline.held():
+        part.part().interrupt()
+    assert part.passed and deadline.passed and deadline.was_interrupted and part.was_interrupted
+    with pytest.raises(KeyboardInterrupt):
+        part.interrupt()

@@ -63,8 +63,9 @@ def _check(value: Value, expected: ValueType) -> None:
             f"input {expected.name!r} has to be an array, found {type(value).__name__}"
         )
     if wanted is not None and value.dtype != wanted:
+        order = "" if value.dtype.isnative else " in the other order of bytes"
         raise InputError(
-            f"Unexpected input data type for {expected.name!r}. Actual: {value.dtype.name}, "
+            f"Unexpected input data type for {expected.name!r}. Actual: {value.dtype.name}{order}, "
             f"expected: {wanted.name}"
         )
     if expected.sizes is None or value.shape == expected.sizes:

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 import numpy as np
@@ -25,7 +24,8 @@ from lowtide.frontend.onnx.interface import ModelInterface
 from lowtide.ir.literal import Array
 from lowtide.onnx.kept_arrays import can_be_kept, read, written
 from lowtide.onnx.known_models import KIND
-from lowtide.onnx.values import Value, is_tensor
+from lowtide.onnx.recent import Recent
+from lowtide.onnx.values import Value, apart, is_tensor, read_only
 from lowtide.options import Options
 from lowtide.records import dataclass
 
@@ -74,11 +74,11 @@ class KnownProgram:
         read = [*outputs, *[x for node in step.endings for x in node.inputs]]
         self._same = {x: weights[x] for x in read if x in weights and x not in fed}
         self._same.update(step.constants)
-        self._same = {x: _read_only(y) for x, y in self._same.items()}
+        self._same = {x: read_only(y) for x, y in self._same.items()}
         self._is_in_order = self._ending is None and tuple(step.results) == self._outputs
 
     def __call__(self, feeds: Mapping[str, Value]) -> list[Value]:
-        """Return the outputs of the model."""
+        """Return the outputs of the model, none of which lies in what is fed."""
         arguments: list[Any] = self._arguments.copy()
         for place, name in self._fed:
             arguments[place] = feeds[name]
@@ -89,9 +89,11 @@ class KnownProgram:
         if self._ending is not None:
             made = {**self._same, **feeds, **made}
             self._ending(made)
-            return [made[x] for x in self._outputs]
-        sources = (made, self._same, feeds)
-        return [next(y[x] for y in sources if x in y) for x in self._outputs]
+            return apart([made[x] for x in self._outputs], feeds)
+        sources = (made, self._same)
+        found = [next((y[x] for y in sources if x in y), None) for x in self._outputs]
+        pairs = zip(self._outputs, found, strict=True)
+        return [feeds[x].copy() if y is None else y for x, y in pairs]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -155,32 +157,25 @@ class KnownSteps:
         self._outputs = [x.name for x in shown.outputs]
         self._most = most
         self._digest = digest
-        self._fixed: OrderedDict[Signature, tuple[str, ...] | None] = OrderedDict()
-        self._programs: OrderedDict[tuple[Any, ...], KnownProgram | None] = OrderedDict()
+        self._fixed: Recent[Signature, tuple[str, ...] | None] = Recent()
+        self._programs: Recent[tuple[Any, ...], KnownProgram | None] = Recent()
 
     def program(self, feeds: Mapping[str, Value]) -> KnownProgram | None:
         """Return the program for feeds, None where none was kept when they were first asked for."""
         if not all(map(is_tensor, feeds.values())):
             return None
         signature = _signature(feeds)
-        if signature not in self._fixed:
-            _add(self._fixed, signature, self._kept_names(signature), self._most)
-        fixed = self._fixed[signature]
+        names = partial(self._kept_names, signature)
+        fixed = self._fixed.found(signature, names, self._most)
         if fixed is None:
             return None
         key = (signature, *[feeds[x].tobytes() for x in fixed])
-        if key not in self._programs:
-            step = self._kept_step(key, fixed)
-            made = step and KnownProgram(step, list(feeds), self._outputs, self._weights)
-            _add(self._programs, key, made, self._most)
-        self._programs.move_to_end(key)
-        return self._programs[key]
+        kept_program = partial(self._kept_program, key, fixed, list(feeds))
+        return self._programs.found(key, kept_program, self._most)
 
     def touch(self, program: KnownProgram) -> None:
         """Count a program as the one used last, if it is one of these."""
-        key = next((x for x, y in self._programs.items() if y is program), None)
-        if key is not None:
-            self._programs.move_to_end(key)
+        self._programs.use(lambda x: x is program)
 
     def steps(self) -> list[WholeStep]:
         """Return the steps in memory."""
@@ -218,6 +213,12 @@ class KnownSteps:
         data = kept(KIND, self._options).get(self._key(_VALUES, signature))
         return None if data is None else tuple(json.loads(data))
 
+    def _kept_program(
+        self, key: tuple[Any, ...], fixed: tuple[str, ...], fed: Sequence[str]
+    ) -> KnownProgram | None:
+        step = self._kept_step(key, fixed)
+        return None if step is None else KnownProgram(step, fed, self._outputs, self._weights)
+
     def _kept_step(self, key: tuple[Any, ...], fixed: tuple[str, ...]) -> WholeStep | None:
         data = kept(KIND, self._options).mapped(self._key(_STEP, key))
         if data is None:
@@ -231,13 +232,6 @@ class KnownSteps:
 
     def _key(self, kind: str, of: tuple[Any, ...]) -> str:
         return hashlib.sha256(f"{kind} {self._decides}{of}".encode()).hexdigest()[:40]
-
-
-def _read_only(array: Array) -> Array:
-    """The array for callers, to whom it is given in each run."""
-    view = array.view()
-    view.setflags(write=False)
-    return view
 
 
 def _ending(step: WholeStep) -> EndingRun | None:
@@ -267,10 +261,3 @@ def _read(written: Sequence[Any]) -> Endings:
 
 def _signature(feeds: Mapping[str, Array]) -> Signature:
     return tuple([(name, x.dtype, x.shape) for name, x in feeds.items()])
-
-
-def _add(found: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:
-    """Note what there is for a key, and let go of what was used least where there is more."""
-    found[key] = value
-    while len(found) > most:
-        found.popitem(last=False)

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, final
 
+import numpy as np
+
 from lowtide.frontend.onnx.interface import ModelInterface
 from lowtide.frontend.onnx.model import OnnxModel, load_model
 from lowtide.frontend.onnx.tensors import RawPlace
@@ -49,6 +51,9 @@ class LoadedModel:
         model = with_matrices_in_panels(with_recurrent_weights_prepared(moved))
         self._raw = _raw_places(found, model)
         same = {name: weights.get(name, x) for name, x in model.initializers.items()}
+        for x in same.values():
+            if isinstance(x, np.ndarray):
+                x.setflags(write=False)  # Callers may be given it in each run.
         self.model = replace(model, initializers=same)
         self.shown = interface_of(self.model)
         self.runner = GraphRunner(model.graph, compile_, same, most)

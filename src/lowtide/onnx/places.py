@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
 from typing import Any, TypeAlias
 
 from lowtide.frontend.graphs.graph import GraphNode
 from lowtide.frontend.onnx.stretch import Stretch, reads_of
+from lowtide.onnx.recent import Recent
 from lowtide.onnx.values import is_tensor
 from lowtide.records import dataclass
 
@@ -62,7 +62,7 @@ class Place:
     fixed: set[str] = field(default_factory=set)
     cases: dict[str, set[bytes]] = field(default_factory=dict)
     free: set[str] = field(default_factory=set)
-    steps: OrderedDict[tuple[Any, ...], PlannedStep] = field(default_factory=OrderedDict)
+    steps: Recent[tuple[Any, ...], PlannedStep] = field(default_factory=Recent)
     after_host: dict[tuple[str, ...], Place] = field(default_factory=dict)
     host_runs: dict[tuple[Any, ...], HostRun] = field(default_factory=dict)
 
@@ -74,12 +74,6 @@ class Place:
             if node.name not in gone
         ]
         return _made(rest, self.same)
-
-    def keep(self, key: tuple[Any, ...], step: PlannedStep, most: int) -> None:
-        """Keep a step, and let go of the one that was not used for longest where there are more."""
-        self.steps[key] = step
-        while len(self.steps) > most:
-            self.steps.popitem(last=False)
 
 
 def place_of(nodes: Sequence[GraphNode], same: Collection[str]) -> Place:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from threading import Lock
 from typing import Any, Final, TypeAlias, final
 
 import numpy as np
@@ -36,7 +38,7 @@ from lowtide.onnx.places import (
     kinds_of,
     place_of,
 )
-from lowtide.onnx.values import Value, is_tensor
+from lowtide.onnx.values import Value, is_tensor, read_only
 from lowtide.records import dataclass
 
 Compile: TypeAlias = Callable[[Module], Program]
@@ -83,11 +85,15 @@ class GraphRunner:
         self._on_host = {x.name for x in graph.nodes if x.op in self._host and x.op not in native}
         self._no_tensors = {x for x, y in self._constants.items() if not is_tensor(y)}
         self._host_nodes: dict[str, HostNode] = {}
+        self._lock = Lock()
         self.made = 0
         """How many steps were made so far."""
 
     def run(self, given: Mapping[str, Value]) -> list[Value]:
-        """Return the outputs of the graph; raises LowtideError, which names the node."""
+        """Return the outputs of the graph; raises LowtideError, which names the node.
+
+        Several threads may run it at once, and one of them makes a step that is new.
+        """
         values: dict[str, Value] = {**self._constants, **given}
         place = self._first(tuple(given))
         while True:
@@ -109,8 +115,8 @@ class GraphRunner:
                 if step.program is not None:
                     yield step.stretch, step.program
                 waiting.append(step.following)
-            waiting += place.after_host.values()
-        for inner in self._inner.values():
+            waiting += [*place.after_host.values()]
+        for inner in [*self._inner.values()]:
             yield from inner.runner.programs()
 
     def whole_step(
@@ -129,7 +135,7 @@ class GraphRunner:
             or not all(map(is_tensor, given.values()))
         ):
             return None
-        step = place.steps.get(self._key(place, {**self._constants, **given}))
+        step = place.steps.find(self._key(place, {**self._constants, **given}))
         endings = None if step is None else _endings(step.following)
         if step is None or endings is None:
             return None
@@ -140,10 +146,9 @@ class GraphRunner:
 
         `names` are what was given.
         """
-        steps = self._start[names].steps if names in self._start else {}
-        key = next((x for x, y in steps.items() if y.stretch.parameters is parameters), None)
-        if key is not None:
-            self._start[names].steps.move_to_end(key)
+        place = self._start.get(names)
+        if place is not None:
+            place.steps.use(lambda x: x.stretch.parameters is parameters)
 
     def forget(self) -> None:
         """Let go of all that is compiled."""
@@ -151,11 +156,12 @@ class GraphRunner:
         self._inner.clear()
 
     def _first(self, names: tuple[str, ...]) -> Place:
-        if names not in self._start:
+        found = self._start.get(names)
+        if found is None:
             order = execution_order(self._graph, {*names, *self._constants})
             same = frozenset(self._constants).difference(names)
-            self._start[names] = place_of(order, same)
-        return self._start[names]
+            found = self._start.setdefault(names, place_of(order, same))
+        return found
 
     def _output(self, name: str, values: Mapping[str, Value]) -> Value:
         if name not in values:
@@ -177,9 +183,9 @@ class GraphRunner:
         found = self._run_ready(place, values, done)
         steps = [(self._host_node(x), x.outputs, kinds_of(x.outputs, values)) for x in found]
         key = tuple([x.name for x in found])
-        if key and key not in place.after_host:
-            place.after_host[key] = place.without(frozenset(key))
-        following = place.after_host[key] if key else place
+        following = place.after_host.get(key) if key else place
+        if following is None:
+            following = place.after_host.setdefault(key, place.without(frozenset(key)))
         place.host_runs[case] = HostRun(found, tuple(steps), following)
         return following
 
@@ -229,10 +235,10 @@ class GraphRunner:
     ) -> list[Value]:
         graph = node.attributes[attribute]
         key = (node.name, attribute)
-        if key not in self._inner:
+        inner = self._inner.get(key)
+        if inner is None:
             runner = GraphRunner(graph, self._compile, most=self._most)
-            self._inner[key] = _Inner(runner, tuple(free_values(graph)))
-        inner = self._inner[key]
+            inner = self._inner.setdefault(key, _Inner(runner, tuple(free_values(graph))))
         if len(arguments) != len(graph.inputs):
             message = f"graph {graph.name!r} takes {len(graph.inputs)} values, not {len(arguments)}"
             raise GraphError(message, node=node.name, op=node.op)
@@ -243,11 +249,17 @@ class GraphRunner:
     # -- compiled stretches ------------------------------------------------------------------------
 
     def _step(self, place: Place, values: Mapping[str, Value]) -> PlannedStep:
+        found = place.steps.find(self._key(place, values))
+        if found is not None:
+            return found
+        with self._lock:  # What is known of the place does not change while a step is made.
+            return self._made_step(place, values)
+
+    def _made_step(self, place: Place, values: Mapping[str, Value]) -> PlannedStep:
         while True:
             key = self._key(place, values)
-            found = place.steps.get(key)
+            found = place.steps.find(key)
             if found is not None:
-                place.steps.move_to_end(key)
                 return found
             if _has_too_many_cases(place, values):
                 continue
@@ -264,8 +276,9 @@ class GraphRunner:
             done = frozenset([x.name for x in place.nodes]).difference(
                 [x.name for x in stretch.postponed]
             )
-            place.keep(key, PlannedStep(stretch, program, place.without(done)), self._most)
+            step = PlannedStep(_kept(stretch), program, place.without(done))
             self.made += 1
+            return place.steps.add(key, step, self._most)
 
     def _stretch(self, place: Place, values: Mapping[str, Value]) -> Stretch:
         return make_stretch(
@@ -309,7 +322,9 @@ class GraphRunner:
             if not is_tensor(value):
                 continue
             is_fixed = name in place.fixed or name in place.cases
-            if is_fixed or (name in place.same and value.nbytes <= _SMALL_BYTES):
+            if is_fixed:
+                found[name] = value.copy()  # The caller may write to it before a later run.
+            elif name in place.same and value.nbytes <= _SMALL_BYTES:
                 found[name] = value
             else:
                 found[name] = array_shape(ELEMENT_TYPES[value.dtype], value.shape)
@@ -322,6 +337,11 @@ class GraphRunner:
         results = step.program(*[values[x] for x in step.stretch.parameters])
         pairs = zip(step.stretch.results, results, strict=True)
         values.update({name: np.asarray(result) for name, result in pairs})
+
+
+def _kept(stretch: Stretch) -> Stretch:
+    """A stretch whose constants, which are given in each run, cannot be written to."""
+    return replace(stretch, constants={x: read_only(y) for x, y in stretch.constants.items()})
 
 
 def _endings(place: Place) -> Endings | None:

@@ -32,7 +32,7 @@ from lowtide.onnx.known_steps import (
 )
 from lowtide.onnx.model_bytes import ModelBytes
 from lowtide.onnx.progress import shown_on_terminal
-from lowtide.onnx.values import Value
+from lowtide.onnx.values import Value, apart
 from lowtide.options import Options, options_with
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class InferenceSession:
         runner = self._loaded.runner
         made = runner.made
         try:
-            results = runner.run(values)
+            results = apart(runner.run(values), values)
         except Exception:
             self._repeat(None)  # Some of its programs may have been made.
             raise

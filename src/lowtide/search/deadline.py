@@ -95,9 +95,13 @@ class Deadline:
         return [ended_by(CTRL_C if self.was_interrupted else "a deadline")]
 
     def interrupt(self) -> None:
-        """End the search; raises KeyboardInterrupt, too, but not where that would lose a plan."""
-        self._was_interrupted = True
-        if not self._is_held:
+        """End the search; raises KeyboardInterrupt, too, but not where that would lose a plan.
+
+        Of a part it ends the whole.
+        """
+        whole = self._whole or self
+        whole._was_interrupted = True
+        if not whole._is_held:
             raise KeyboardInterrupt
 
     @contextmanager
