@@ -21,7 +21,7 @@ from lowtide.llvm.callee import (
 )
 from lowtide.llvm.direct_addresses import buffer_loads
 from lowtide.llvm.loops import OPEN, Integer, Loop, phi, phis, trips
-from lowtide.llvm.strength import Counting, Sums, reduced
+from lowtide.llvm.strength import Sums, reduced
 
 _CONSTANTS: Final[dict[Integer, str]] = {"true": "i1", "false": "i1", "null": "ptr"}
 """The types of constants that have one."""
@@ -345,23 +345,35 @@ class Function:
         loops = self._loops
         yield loop
         latch = self.block
-        multiples: dict[str, tuple[Integer, Integer]] = {}
-        if loops == self._loops and self.linkage != "ptx_kernel":
-            found = reduced(self, loop, self.lines, Counting(start, step))
-            self.lines, multiples = found.body, found.carried
-        carried = []
-        for name, (first, more) in {str(loop.index): (start, step), **multiples}.items():
-            following = self.op(f"add nsw i64 {name}, {more}{OPEN}")
-            carried.append((name, first, following))
+        multiples = self._multiples(loop, start, step) if loops == self._loops else {}
+        counted = {str(loop.index): (start, step), **multiples}
+        following = [self.op(f"add nsw i64 {x}, {y}{OPEN}") for x, (_, y) in counted.items()]
         if count is None:
             self.do(f"br label %{head}")
             loop.results = list(loop.values)
         else:
-            again = self.compare("slt", carried[0][2], stop)
+            again = self.compare("slt", following[0], stop)
             self.do(f"br i1 {again}, label %{head}, label %{done}")
             loop.results = list(loop.next)
-        own = [phi("i64", name, x, loop.entry, y, latch) for name, x, y in carried]
+        own = [
+            phi("i64", name, first, loop.entry, after, latch)
+            for (name, (first, _)), after in zip(counted.items(), following, strict=True)
+        ]
         self._close(loop, head, done, [*own, *phis(loop, carry, latch)], outside)
+
+    def _multiples(
+        self, loop: Loop, start: Integer, step: Integer
+    ) -> dict[str, tuple[Integer, Integer]]:
+        """Write the addresses of an innermost loop anew; return what it carries for them.
+
+        That is the start and the step of each multiple of the counter, by name. Kernels of GPUs
+        stay as they are: registers are what counts there.
+        """
+        if self.linkage == "ptx_kernel":
+            return {}
+        found = reduced(self, loop, self.lines, start, step)
+        self.lines = found.body
+        return found.carried
 
     @contextmanager
     def repeat(self, carry: Sequence[tuple[str, str]] = ()) -> Iterator[Loop]:

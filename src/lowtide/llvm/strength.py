@@ -29,8 +29,15 @@ MOST_FIXED: Final = 10
 """Fixed parts of addresses for which a loop has registers."""
 
 _SIZES: Final = {
-    **{"i8": 1, "i16": 2, "half": 2, "bfloat": 2, "i32": 4, "float": 4},
-    **{"i64": 8, "double": 8, "ptr": 8},
+    "i8": 1,
+    "i16": 2,
+    "half": 2,
+    "bfloat": 2,
+    "i32": 4,
+    "float": 4,
+    "i64": 8,
+    "double": 8,
+    "ptr": 8,
 }
 """Bytes of the types of which addresses are taken apart."""
 
@@ -91,14 +98,6 @@ def _sum(terms: Terms, more: Terms, factor: int) -> Terms:
     return {x: n for x, n in found.items() if n}
 
 
-@dataclass(frozen=True, slots=True)
-class Counting:
-    """What a loop counts: from `start` on, `step` at a time."""
-
-    start: Integer
-    step: Integer
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class _Address:
     """An address in a loop: `fixed` ahead of it, `multiple` of the counter, bytes `behind` both."""
@@ -110,39 +109,41 @@ class _Address:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Reduced:
-    """The lines of a loop: its body, and what it carries, from names to steps."""
+    """The lines of a loop's body, and what it carries: the start and the step of each name."""
 
     body: list[str]
     carried: dict[str, tuple[Integer, Integer]]
-    is_counter_used: bool
 
 
-def reduced(fn: Function, loop: Loop, body: list[str], counting: Counting) -> Reduced:
-    """Return an innermost loop with addresses written anew; writes their fixed parts ahead of it."""
+def reduced(fn: Function, loop: Loop, body: list[str], start: Integer, step: Integer) -> Reduced:
+    """Return an innermost loop with its addresses written anew; fixed parts are written ahead."""
     index = str(loop.index)
     found = _addresses(fn.sums, loop, index, body)
     carried, values = _multiples(fn, index, {x.multiple for x in found.values()})
     pointers = _fixed(fn, loop, found.values())
     lines: list[str] = []
     for line in body:
-        address = found.get(line[2:].partition(" = ")[0])
+        name = _defined(line)
+        address = found.get(name)
         if address is None:
             lines.append(line)
         else:
-            name = line[2:].partition(" = ")[0]
             lines += _written(fn, name, pointers[address.fixed], values, address)
-    lines, uses = _without_dead(fn.sums, loop, lines)
     with fn.before(loop):
         steps = {
-            name: (fn.mul(counting.start, factor), fn.mul(counting.step, factor))
-            for factor, name in carried.items()
+            name: (fn.mul(start, factor), fn.mul(step, factor)) for factor, name in carried.items()
         }
-    return Reduced(lines, steps, bool(uses[index]))
+    return Reduced(_without_dead(fn.sums, loop, lines), steps)
+
+
+def _defined(line: str) -> str:
+    """The name of the value that a line gives, or the line."""
+    return line[2:].partition(" = ")[0]
 
 
 def _addresses(sums: Sums, loop: Loop, index: str, body: list[str]) -> dict[str, _Address]:
     """The addresses in a body whose parts are known, and are fixed but for the counter."""
-    defined = [line[2:].partition(" = ")[0] for line in body if " = " in line]
+    defined = [_defined(x) for x in body if " = " in x]
     inside = {index, *loop.values, *defined}
     found: dict[str, _Address] = {}
     for name in defined:
@@ -216,8 +217,8 @@ def _written(
     ]
 
 
-def _without_dead(sums: Sums, loop: Loop, lines: list[str]) -> tuple[list[str], Counter[str]]:
-    """Return lines without integers and addresses that nothing uses, and how often names are."""
+def _without_dead(sums: Sums, loop: Loop, lines: list[str]) -> list[str]:
+    """Return lines without integers and addresses that nothing uses."""
     uses = Counter([*_NAME.findall("\n".join(lines)), *loop.next])
     kept: list[str] = []
     for line in reversed(lines):
@@ -227,4 +228,4 @@ def _without_dead(sums: Sums, loop: Loop, lines: list[str]) -> tuple[list[str], 
             uses.subtract(_NAME.findall(what))
             continue
         kept.append(line)
-    return kept[::-1], uses
+    return kept[::-1]
