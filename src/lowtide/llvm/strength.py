@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Terms: TypeAlias = "dict[str, int]"
 """Factors of the names of integers; what they sum up to is a part of an integer or address."""
 
-MOST_TERMS: Final = 4
+MOST_TERMS: Final = 8
 """Names of which a sum is known; one of more names is a name itself."""
 
 MOST_FIXED: Final = 10
@@ -98,12 +98,22 @@ def _sum(terms: Terms, more: Terms, factor: int) -> Terms:
     return {x: n for x, n in found.items() if n}
 
 
+Parts: TypeAlias = "frozenset[tuple[str, int]]"
+"""Names of integers and their factors, of which the sum is taken."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class _Address:
-    """An address in a loop: `fixed` ahead of it, `multiple` of the counter, bytes `behind` both."""
+    """An address in a loop, the sum of what this says, in bytes.
 
-    fixed: tuple[str, frozenset[tuple[str, int]]]
+    `root` and the sum of `fixed` do not change in the loop; `multiple` is the factor of its
+    counter; `varying` is what else it computes; `behind` is a number.
+    """
+
+    root: str
+    fixed: Parts
     multiple: int
+    varying: Parts
     behind: int
 
 
@@ -117,22 +127,24 @@ class Reduced:
 
 def reduced(fn: Function, loop: Loop, body: list[str], start: Integer, step: Integer) -> Reduced:
     """Return an innermost loop with its addresses written anew; fixed parts are written ahead."""
-    index = str(loop.index)
-    found = _addresses(fn.sums, loop, index, body)
-    carried, values = _multiples(fn, index, {x.multiple for x in found.values()})
-    pointers = _fixed(fn, loop, found.values())
+    found = _addresses(fn.sums, loop, body)
+    writer = _Writer(fn, str(loop.index))
+    with fn.before(loop):
+        writer.write_fixed(found.values())
+        writer.choose_multiples(found.values())
+        steps = {
+            name: (fn.mul(start, factor), fn.mul(step, factor))
+            for factor, name in writer.carried.items()
+        }
     lines: list[str] = []
     for line in body:
         name = _defined(line)
-        address = found.get(name)
-        if address is None:
-            lines.append(line)
-        else:
-            lines += _written(fn, name, pointers[address.fixed], values, address)
-    with fn.before(loop):
-        steps = {
-            name: (fn.mul(start, factor), fn.mul(step, factor)) for factor, name in carried.items()
-        }
+        if name in found:
+            lines += writer.lines(name, found[name])
+            continue
+        lines.append(line)
+        if not line.startswith(" "):
+            writer.begin_block()
     return Reduced(_without_dead(fn.sums, loop, lines), steps)
 
 
@@ -141,8 +153,9 @@ def _defined(line: str) -> str:
     return line[2:].partition(" = ")[0]
 
 
-def _addresses(sums: Sums, loop: Loop, index: str, body: list[str]) -> dict[str, _Address]:
-    """The addresses in a body whose parts are known, and are fixed but for the counter."""
+def _addresses(sums: Sums, loop: Loop, body: list[str]) -> dict[str, _Address]:
+    """The addresses in a body that have something to take out of it, by name."""
+    index = str(loop.index)
     defined = [_defined(x) for x in body if " = " in x]
     inside = {index, *loop.values, *defined}
     found: dict[str, _Address] = {}
@@ -150,71 +163,88 @@ def _addresses(sums: Sums, loop: Loop, index: str, body: list[str]) -> dict[str,
         if name not in sums.addresses:
             continue
         root, terms, behind = sums.addresses[name]
-        rest = {x: n for x, n in terms.items() if x != index}
-        if root in inside or not inside.isdisjoint(rest) or abs(behind) >= 1 << 31:
-            continue
-        found[name] = _Address((root, frozenset(rest.items())), terms.get(index, 0), behind)
-    fixed = {x.fixed for x in found.values()}
-    if len(fixed) > MOST_FIXED:
-        found = {name: x for name, x in found.items() if not x.fixed[1]}
+        rest = [(x, n) for x, n in terms.items() if x != index]
+        fixed = frozenset([x for x in rest if x[0] not in inside])
+        varying = frozenset([x for x in rest if x[0] in inside])
+        multiple = terms.get(index, 0)
+        if root not in inside and (fixed or multiple) and abs(behind) < 1 << 31:
+            found[name] = _Address(root, fixed, multiple, varying, behind)
+    if len({(x.root, x.fixed) for x in found.values()}) > MOST_FIXED:
+        return {name: x for name, x in found.items() if not x.fixed}
     return found
 
 
-def _multiples(
-    fn: Function, index: str, wanted: set[int]
-) -> tuple[dict[int, str], dict[int, tuple[str, str]]]:
-    """Return what is carried, by factor, and the value and type of a scale of each multiple."""
-    carried: dict[int, str] = {}
-    values: dict[int, tuple[str, str]] = {}
-    for factor in sorted(wanted - {0}, key=lambda x: (abs(x), x)):
-        if factor in _SCALES:
-            values[factor] = index, _SCALES[factor]
-            continue
-        for scale, type_ in _SCALES.items():
-            known = carried.get(factor // scale) if factor % scale == 0 else None
-            if known is not None:
-                values[factor] = known, type_
-                break
-        else:
-            carried[factor] = fn.fresh("m")
-            values[factor] = carried[factor], "i8"
-    return carried, values
+class _Writer:
+    """What writes the addresses of a loop."""
 
+    def __init__(self, fn: Function, index: str) -> None:
+        self.fn = fn
+        self.carried: dict[int, str] = {}
+        """The names of carried multiples of the counter, in bytes, by factor."""
+        self._index = index
+        self._values: dict[int, tuple[str, str]] = {}
+        self._fixed: dict[tuple[str, Parts], str] = {}
+        self._known: dict[tuple[str, ...], str] = {}
 
-def _fixed(
-    fn: Function, loop: Loop, addresses: Iterable[_Address]
-) -> dict[tuple[str, frozenset[tuple[str, int]]], str]:
-    """Write the fixed parts of addresses ahead of a loop; return their names."""
-    names: dict[tuple[str, frozenset[tuple[str, int]]], str] = {}
-    for address in addresses:
-        if address.fixed in names:
-            continue
-        root, terms = address.fixed
-        if not terms:
-            names[address.fixed] = root
-            continue
-        with fn.before(loop):
+    def write_fixed(self, addresses: Iterable[_Address]) -> None:
+        """Write the fixed parts of addresses."""
+        fn = self.fn
+        for address in addresses:
+            key = address.root, address.fixed
+            if key in self._fixed:
+                continue
             total: Integer = 0
-            for name, factor in sorted(terms):
+            for name, factor in sorted(address.fixed):
                 total = fn.add(total, fn.mul(name, factor))
-            names[address.fixed] = fn.op(f"getelementptr i8, ptr {root}, i64 {total}")
-    return names
+            place = address.root
+            if address.fixed:
+                place = fn.op(f"getelementptr i8, ptr {place}, i64 {total}")
+            self._fixed[key] = place
 
+    def choose_multiples(self, addresses: Iterable[_Address]) -> None:
+        """Choose the value of each multiple, and the type of which the processor scales it."""
+        wanted = {(x.multiple, not x.varying) for x in addresses if x.multiple}
+        for factor, _ in sorted(wanted, key=lambda x: (x[1], abs(x[0]), x[0])):
+            if factor in self._values:
+                continue
+            if factor in _SCALES and (factor, False) not in wanted:
+                self._values[factor] = self._index, _SCALES[factor]
+                continue
+            for scale, type_ in _SCALES.items():
+                known = self.carried.get(factor // scale) if factor % scale == 0 else None
+                if known is not None and (factor, False) not in wanted:
+                    self._values[factor] = known, type_
+                    break
+            else:
+                self.carried[factor] = self.fn.fresh("m")
+                self._values[factor] = self.carried[factor], "i8"
 
-def _written(
-    fn: Function, name: str, pointer: str, values: dict[int, tuple[str, str]], address: _Address
-) -> list[str]:
-    """The lines of an address."""
-    if not address.multiple:
-        return [f"  {name} = getelementptr i8, ptr {pointer}, i64 {address.behind}"]
-    value, type_ = values[address.multiple]
-    if not address.behind:
-        return [f"  {name} = getelementptr {type_}, ptr {pointer}, i64 {value}"]
-    near = fn.fresh("v")
-    return [
-        f"  {near} = getelementptr {type_}, ptr {pointer}, i64 {value}",
-        f"  {name} = getelementptr i8, ptr {near}, i64 {address.behind}",
-    ]
+    def begin_block(self) -> None:
+        """Forget what the block before has computed."""
+        self._known.clear()
+
+    def lines(self, name: str, address: _Address) -> list[str]:
+        """Return the lines that compute an address, so far as the block has not done so."""
+        lines: list[str] = []
+        place = self._fixed[address.root, address.fixed]
+        value, type_ = self._values.get(address.multiple, ("", "i8"))
+        for part, factor in sorted(address.varying):
+            bytes_ = self._once(lines, "mul i64", part, str(factor)) if factor != 1 else part
+            value = self._once(lines, "add i64", value, bytes_) if value else bytes_
+        if value and address.behind:
+            place = self._once(lines, f"getelementptr {type_}, ptr", place, f"i64 {value}")
+        elif value:
+            return [*lines, f"  {name} = getelementptr {type_}, ptr {place}, i64 {value}"]
+        return [*lines, f"  {name} = getelementptr i8, ptr {place}, i64 {address.behind}"]
+
+    def _once(self, lines: list[str], *words: str) -> str:
+        """Return the name of an instruction's value; write it where the block has none."""
+        known = self._known.get(words)
+        if known is None:
+            known = self._known[words] = self.fn.fresh()
+            operation, first, second = words
+            lines.append(f"  {known} = {operation} {first}, {second}")
+        return known
 
 
 def _without_dead(sums: Sums, loop: Loop, lines: list[str]) -> list[str]:
