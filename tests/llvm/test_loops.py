@@ -88,9 +88,9 @@ def test_open_counters_count_as_closed_ones_do(write):
         np.testing.assert_array_equal(filled(compiler._compiled(each, 1)), expected.ravel())
 
 
-def test_each_loop_is_open_and_what_it_carries_of_addresses():
+def test_each_loop_is_open():
     text = module(nested)
-    assert text.count(OPEN) == 3  # Both counters, and 128 * STEPS bytes a step of the inner one.
+    assert text.count(OPEN) == 2
 
 
 def compiled(monkeypatch: pytest.MonkeyPatch, processor: str, text: str, *, whole: bool) -> str:

@@ -39,9 +39,8 @@ It makes no vectors of loops: they are written where they pay."""
 CODE_LEVEL: Final = 1
 """How hard LLVM's code generator tries, 0 to 3. Beyond 1 code was not faster."""
 
-COUNTERS: Final = "open where loops call"
-"""Which counters are no longer seen as such, on x86-64 only (`open_counters.py`); it is part of
-the keys of objects."""
+COUNTERS: Final = "open"
+"""How counters of loops are seen, on x86-64 (`loops.py`); it is part of the keys of objects."""
 
 RUNTIME_LEVEL: Final = 0
 """The same for code of lowtide's own, which each process needs first: level 1 takes LLVM six times

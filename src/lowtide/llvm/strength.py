@@ -126,8 +126,17 @@ class Reduced:
 
 
 def reduced(fn: Function, loop: Loop, body: list[str], start: Integer, step: Integer) -> Reduced:
-    """Return an innermost loop with its addresses written anew; fixed parts are written ahead."""
-    found = _addresses(fn.sums, loop, body)
+    """Return an innermost loop with its addresses written anew; fixed parts are written ahead.
+
+    One that calls functions stays as it is: an address is little beside a call, and would have to
+    be kept through it.
+    """
+    if any(_calls(line) for line in body):
+        return Reduced(body, {})
+    names = [line[2:].partition(" = ")[0] for line in body]
+    found = _addresses(fn.sums, loop, names)
+    if not found:
+        return Reduced(body, {})
     writer = _Writer(fn, str(loop.index))
     with fn.before(loop):
         writer.write_fixed(found.values())
@@ -137,8 +146,7 @@ def reduced(fn: Function, loop: Loop, body: list[str], start: Integer, step: Int
             for factor, name in writer.carried.items()
         }
     lines: list[str] = []
-    for line in body:
-        name = _defined(line)
+    for name, line in zip(names, body, strict=True):
         if name in found:
             lines += writer.lines(name, found[name])
             continue
@@ -148,21 +156,21 @@ def reduced(fn: Function, loop: Loop, body: list[str], start: Integer, step: Int
     return Reduced(_without_dead(fn.sums, loop, lines), steps)
 
 
-def _defined(line: str) -> str:
-    """The name of the value that a line gives, or the line."""
-    return line[2:].partition(" = ")[0]
+def _calls(line: str) -> bool:
+    """Whether a line calls a function of the module."""
+    return line.startswith("  call void @") and not line.startswith("  call void @llvm.")
 
 
-def _addresses(sums: Sums, loop: Loop, body: list[str]) -> dict[str, _Address]:
-    """The addresses in a body that have something to take out of it, by name."""
+def _addresses(sums: Sums, loop: Loop, names: list[str]) -> dict[str, _Address]:
+    """The addresses among what a loop computes that have something to take out of it, by name."""
     index = str(loop.index)
-    defined = [_defined(x) for x in body if " = " in x]
-    inside = {index, *loop.values, *defined}
+    inside = {index, *loop.values, *names}
     found: dict[str, _Address] = {}
-    for name in defined:
-        if name not in sums.addresses:
+    for name in names:
+        known = sums.addresses.get(name)
+        if known is None:
             continue
-        root, terms, behind = sums.addresses[name]
+        root, terms, behind = known
         rest = [(x, n) for x, n in terms.items() if x != index]
         fixed = frozenset([x for x in rest if x[0] not in inside])
         varying = frozenset([x for x in rest if x[0] in inside])
