@@ -12,6 +12,7 @@ import pytest
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.library import Library
+from lowtide.llvm.loops import OPEN
 from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.strength import MOST_FIXED, MOST_TERMS
 from lowtide.llvm.target import host_target
@@ -20,6 +21,9 @@ SIZE = 4096
 """Numbers that a function reads and writes."""
 
 MIDDLE = SIZE // 2
+
+START = np.arange(SIZE, dtype=np.int64) % 61
+"""Those numbers as they are given."""
 
 
 def added(f: Function, place: str, value: str | int) -> None:
@@ -109,7 +113,7 @@ def text_of(write: Callable[[Function], None], linkage: str = "") -> str:
 def numbers(text: str) -> np.ndarray:
     """Return what a function makes of numbers, from 2 to 11."""
     library = Library([KernelCompiler(host_target()).object_code(text)], ["f"], host_target())
-    found = np.arange(SIZE, dtype=np.int64) % 61
+    found = START.copy()
     at = found.ctypes.data
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
     call(library["f"])(at, at + MIDDLE * 8, 2, 11)
@@ -123,7 +127,7 @@ def test_addresses_are_those_of_the_loop_as_it_was_given(write):
     written = text_of(write)
     found = numbers(written)
     np.testing.assert_array_equal(found, numbers(as_given))
-    assert np.count_nonzero(found != np.arange(SIZE) % 61)
+    assert np.count_nonzero(found != START)
 
 
 def body_of(write: Callable[[Function], None]) -> str:
@@ -151,3 +155,15 @@ def test_no_register_is_taken_for_more_fixed_parts_than_there_are():
 
 def test_kernels_of_gpus_stay_as_they_are():
     assert " mul " in text_of(apart, "ptx_kernel")
+
+
+def test_loops_with_narrower_integers_are_left_to_llvm():
+    def narrower(f: Function) -> None:
+        with f.loop(0, 9) as loop:
+            low = f.op(f"trunc i64 {f.mul(loop.index, 3)} to i32")
+            added(f, f.gep("%to", f.op(f"zext i32 {low} to i64"), "i64"), 1)
+
+    assert OPEN not in text_of(narrower)
+    np.testing.assert_array_equal(
+        np.flatnonzero(numbers(text_of(narrower)) - START), 3 * np.arange(9)
+    )

@@ -345,9 +345,15 @@ class Function:
         loops = self._loops
         yield loop
         latch = self.block
-        multiples = self._multiples(loop, start, step) if loops == self._loops else {}
+        multiples: dict[str, tuple[Integer, Integer]] = {}
+        mark = OPEN
+        if loops == self._loops:
+            if any(" = trunc i64 " in x for x in self.lines):
+                mark = ""  # LLVM counts in narrower integers where addresses come from such.
+            else:
+                multiples = self._multiples(loop, start, step)
         counted = {str(loop.index): (start, step), **multiples}
-        following = [self.op(f"add nsw i64 {x}, {y}{OPEN}") for x, (_, y) in counted.items()]
+        following = [self.op(f"add nsw i64 {x}, {y}{mark}") for x, (_, y) in counted.items()]
         if count is None:
             self.do(f"br label %{head}")
             loop.results = list(loop.values)

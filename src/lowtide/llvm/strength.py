@@ -175,7 +175,8 @@ def _addresses(sums: Sums, loop: Loop, names: list[str]) -> dict[str, _Address]:
         fixed = frozenset([x for x in rest if x[0] not in inside])
         varying = frozenset([x for x in rest if x[0] in inside])
         multiple = terms.get(index, 0)
-        if root not in inside and (fixed or multiple) and abs(behind) < 1 << 31:
+        has_parts = multiple or (fixed and not varying)
+        if root not in inside and has_parts and abs(behind) < 1 << 31:
             found[name] = _Address(root, fixed, multiple, varying, behind)
     if len({(x.root, x.fixed) for x in found.values()}) > MOST_FIXED:
         return {name: x for name, x in found.items() if not x.fixed}
