@@ -20,7 +20,8 @@ from lowtide.llvm.callee import (
     intrinsic,
 )
 from lowtide.llvm.direct_addresses import buffer_loads
-from lowtide.llvm.loops import OPEN, Integer, Loop, phi, phis, trips
+from lowtide.llvm.loops import OPEN, Loop, phi, phis, trips
+from lowtide.llvm.loops import Integer as Integer  # Files that write functions take it from here.
 from lowtide.llvm.strength import Sums, reduced
 
 _CONSTANTS: Final[dict[Integer, str]] = {"true": "i1", "false": "i1", "null": "ptr"}
@@ -345,8 +346,7 @@ class Function:
         loops = self._loops
         yield loop
         latch = self.block
-        multiples: dict[str, tuple[Integer, Integer]] = {}
-        mark = OPEN
+        multiples, mark = dict[str, tuple[Integer, Integer]](), OPEN
         if loops == self._loops:
             if any(" = trunc i64 " in x for x in self.lines):
                 mark = ""  # LLVM counts in narrower integers where addresses come from such.
