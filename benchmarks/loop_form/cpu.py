@@ -39,7 +39,8 @@ from lowtide.codegen.space import decomposed, lane_variable
 from lowtide.codegen.value import Value
 from lowtide.ir import Instruction
 from lowtide.ir.thunk import Phase
-from lowtide.llvm.function import Function, Integer, Loop
+from lowtide.llvm.function import Function
+from lowtide.llvm.loops import Integer, Loop
 from lowtide.llvm.target import Target
 from lowtide.ops.in_place import ONE_PASS
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import field
-from typing import Final, TypeAlias
+from typing import Final
 
 from lowtide.llvm.callee import (
     Callee,
@@ -21,29 +20,9 @@ from lowtide.llvm.callee import (
     intrinsic,
 )
 from lowtide.llvm.direct_addresses import buffer_loads
-from lowtide.records import dataclass
-
-Integer: TypeAlias = "str | int"
-"""A 64-bit integer: the name of a value, or a number known while compiling."""
-
-
-@dataclass(eq=False, slots=True)
-class Loop:
-    """One loop while its body is written.
-
-    `index` is the counter, `values` what is carried into an iteration; the body sets `next`, and
-    after the loop `results` are the values at its end. What `Function.before(loop)` writes stands
-    ahead of the loop. The body of one that repeats sets `again`, an i1.
-    """
-
-    index: Integer
-    values: list[str]
-    next: list[str]
-    results: list[str]
-    ahead: list[str] = field(default_factory=list)
-    entry: str = ""
-    again: str = "false"
-
+from lowtide.llvm.loops import OPEN, Loop, phi, phis, trips
+from lowtide.llvm.loops import Integer as Integer  # Files that write functions take it from here.
+from lowtide.llvm.strength import Sums, reduced
 
 _CONSTANTS: Final[dict[Integer, str]] = {"true": "i1", "false": "i1", "null": "ptr"}
 """The types of constants that have one."""
@@ -86,7 +65,9 @@ class Function:
         self.block = "entry"
         self.allocas: list[str] = []
         self.buffers: dict[int, str] = {}  # Addresses by number, loaded where used at all.
+        self.sums = Sums()
         self._hidden: dict[int, str] = {}
+        self._loops = 0  # That are written.
         self._count = 0
         self._closed = False
         self._known = _CONSTANTS.copy()
@@ -203,13 +184,19 @@ class Function:
             return a + b
         if a == 0 or b == 0:
             return b if a == 0 else a
-        return self.op(f"add nsw i64 {a}, {b}")
+        name = self.op(f"add nsw i64 {a}, {b}")
+        self.sums.add(name, a, b)
+        return name
 
     def sub(self, a: Integer, b: Integer) -> Integer:
         """Return a - b."""
         if isinstance(a, int) and isinstance(b, int):
             return a - b
-        return a if b == 0 else self.op(f"sub nsw i64 {a}, {b}")
+        if b == 0:
+            return a
+        name = self.op(f"sub nsw i64 {a}, {b}")
+        self.sums.add(name, a, b, -1)
+        return name
 
     def mul(self, a: Integer, b: Integer) -> Integer:
         """Return a * b."""
@@ -219,7 +206,9 @@ class Function:
             return 0
         if a == 1 or b == 1:
             return b if a == 1 else a
-        return self.op(f"mul nsw i64 {a}, {b}")
+        name = self.op(f"mul nsw i64 {a}, {b}")
+        self.sums.multiply(name, a, b)
+        return name
 
     def div(self, a: Integer, b: int) -> Integer:
         """Return a // b for a >= 0, b > 0."""
@@ -261,6 +250,7 @@ class Function:
             return base
         name = self.op(f"getelementptr inbounds {element}, ptr {base}, i64 {index}")
         self._known[name] = "ptr"
+        self.sums.place(name, base, index, element)
         return name
 
     def load(self, type_: str, pointer: str, align: int) -> str:
@@ -336,10 +326,10 @@ class Function:
 
         A loop known to run once is no loop. One known never to run is not written.
         """
-        trips = _trips(start, stop, step)
+        count = trips(start, stop, step)
         values = [value for _, value in carry]
-        if trips is not None and trips <= 1:
-            with self._straight(start, values, trips) as loop:
+        if count is not None and count <= 1:
+            with self._straight(start, values, count) as loop:
                 yield loop
             return
         head, done = self.fresh_label("head"), self.fresh_label("done")
@@ -348,23 +338,48 @@ class Function:
         loop.entry = self.block
         outside, self.lines = self.lines, []
         self.label(head)
-        if trips is None:
+        if count is None:
             body = self.fresh_label("body")
             test = self.compare("slt", loop.index, stop)
             self.do(f"br i1 {test}, label %{body}, label %{done}")
             self.label(body)
+        loops = self._loops
         yield loop
-        following = self.op(f"add nsw i64 {loop.index}, {step}")
         latch = self.block
-        if trips is None:
+        multiples, mark = dict[str, tuple[Integer, Integer]](), OPEN
+        if loops == self._loops:
+            if any(" = trunc i64 " in x for x in self.lines):
+                mark = ""  # LLVM counts in narrower integers where addresses come from such.
+            else:
+                multiples = self._multiples(loop, start, step)
+        counted = {str(loop.index): (start, step), **multiples}
+        following = [self.op(f"add nsw i64 {x}, {y}{mark}") for x, (_, y) in counted.items()]
+        if count is None:
             self.do(f"br label %{head}")
             loop.results = list(loop.values)
         else:
-            again = self.compare("slt", following, stop)
+            again = self.compare("slt", following[0], stop)
             self.do(f"br i1 {again}, label %{head}, label %{done}")
             loop.results = list(loop.next)
-        index = f"  {loop.index} = phi i64 [ {start}, %{loop.entry} ], [ {following}, %{latch} ]"
-        self._close(loop, head, done, [index, *_phis(loop, carry, latch)], outside)
+        own = [
+            phi("i64", name, first, loop.entry, after, latch)
+            for (name, (first, _)), after in zip(counted.items(), following, strict=True)
+        ]
+        self._close(loop, head, done, [*own, *phis(loop, carry, latch)], outside)
+
+    def _multiples(
+        self, loop: Loop, start: Integer, step: Integer
+    ) -> dict[str, tuple[Integer, Integer]]:
+        """Write the addresses of an innermost loop anew; return what it carries for them.
+
+        That is the start and the step of each multiple of the counter, by name. Kernels of GPUs
+        stay as they are: registers are what counts there.
+        """
+        if self.linkage == "ptx_kernel":
+            return {}
+        found = reduced(self, loop, self.lines, start, step)
+        self.lines = found.body
+        return found.carried
 
     @contextmanager
     def repeat(self, carry: Sequence[tuple[str, str]] = ()) -> Iterator[Loop]:
@@ -377,10 +392,11 @@ class Function:
         yield loop
         loop.results, latch = list(loop.next), self.block
         self.do(f"br i1 {loop.again}, label %{head}, label %{done}")
-        self._close(loop, head, done, _phis(loop, carry, latch), outside)
+        self._close(loop, head, done, phis(loop, carry, latch), outside)
 
     def _close(self, loop: Loop, head: str, done: str, phis: list[str], outside: list[str]) -> None:
         """Put what stands ahead of a loop, and then the loop, behind what is outside of it."""
+        self._loops += 1
         written, self.lines = self.lines, outside
         self.lines += [*loop.ahead, f"  br label %{head}", written[0], *phis, *written[1:]]
         self.label(done)
@@ -465,21 +481,6 @@ def _lanes_of_bytes(type_: str) -> int:
     """The number of lanes of a vector of bytes, 0 for other types."""
     size, _, element = type_.strip("<>").partition(" x ")
     return int(size) if element == "i8" else 0
-
-
-def _phis(loop: Loop, carry: Sequence[tuple[str, str]], latch: str) -> list[str]:
-    """What a loop carries, at its head; `latch` is where an iteration ends."""
-    return [
-        f"  {name} = phi {type_} [ {first}, %{loop.entry} ], [ {after}, %{latch} ]"
-        for (type_, first), name, after in zip(carry, loop.values, loop.next, strict=True)
-    ]
-
-
-def _trips(start: Integer, stop: Integer, step: Integer) -> int | None:
-    """The number of iterations, None where it is not known."""
-    if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
-        return len(range(start, stop, step))
-    return None
 
 
 def module_text(functions: Iterable[Function], constants: str = "") -> str:

@@ -13,6 +13,7 @@ from functools import cache, partial
 from typing import Any, Final
 
 from lowtide.llvm.file_pages import forget_llvm_pages
+from lowtide.llvm.loops import with_open_counters
 from lowtide.llvm.target import Target
 
 PASSES: Final = ("global_dead_code_eliminate", "simplify_cfg", "instruction_combine")
@@ -38,9 +39,8 @@ It makes no vectors of loops: they are written where they pay."""
 CODE_LEVEL: Final = 1
 """How hard LLVM's code generator tries, 0 to 3. Beyond 1 code was not faster."""
 
-COUNTERS: Final = "open where loops call"
-"""Which counters are no longer seen as such, on x86-64 only (`open_counters.py`); it is part of
-the keys of objects."""
+COUNTERS: Final = "open"
+"""How counters of loops are seen, on x86-64 (`loops.py`); it is part of the keys of objects."""
 
 RUNTIME_LEVEL: Final = 0
 """The same for code of lowtide's own, which each process needs first: level 1 takes LLVM six times
@@ -83,9 +83,7 @@ class KernelCompiler:
         """
         if whole:
             return self._compiled(text, is_object=1, optimize=self._simplify)
-        if self._opens_counters and "\n  call void @" in text:
-            from lowtide.llvm.open_counters import with_open_counters  # Others load nothing.
-
+        if self._opens_counters:
             text = with_open_counters(text)
         return self._compiled(text, is_object=1)
 

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import field
 from typing import Any
 
-from lowtide.llvm.function import Function, Integer, Loop
+from lowtide.llvm.function import Function
+from lowtide.llvm.loops import Integer, Loop
 from lowtide.records import dataclass
 
 

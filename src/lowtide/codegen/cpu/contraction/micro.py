@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
 from lowtide.codegen.value import vector_type
-from lowtide.llvm.function import Function, Integer, Loop
+from lowtide.llvm.function import Function
+from lowtide.llvm.loops import Integer, Loop
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
 
