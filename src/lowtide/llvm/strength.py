@@ -47,7 +47,7 @@ _SCALES: Final = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
 _NAME: Final = re.compile(r"%[\w.]+")
 
 
-class Sums:
+class KnownSums:
     """What is known of the integers and addresses of a function: sums of multiples of names."""
 
     def __init__(self) -> None:
@@ -118,25 +118,27 @@ class _Address:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Reduced:
+class ReducedLoop:
     """The lines of a loop's body, and what it carries: the start and the step of each name."""
 
     body: list[str]
     carried: dict[str, tuple[Integer, Integer]]
 
 
-def reduced(fn: Function, loop: Loop, body: list[str], start: Integer, step: Integer) -> Reduced:
+def reduced(
+    fn: Function, loop: Loop, body: list[str], start: Integer, step: Integer
+) -> ReducedLoop:
     """Return an innermost loop with its addresses written anew; fixed parts are written ahead.
 
     One that calls functions stays as it is: an address is little beside a call, and would have to
     be kept through it.
     """
     if any(_calls(line) for line in body):
-        return Reduced(body, {})
+        return ReducedLoop(body, {})
     names = [line[2:].partition(" = ")[0] for line in body]
     found = _addresses(fn.sums, loop, names)
     if not found:
-        return Reduced(body, {})
+        return ReducedLoop(body, {})
     writer = _Writer(fn, str(loop.index))
     with fn.before(loop):
         writer.write_fixed(found.values())
@@ -153,7 +155,7 @@ def reduced(fn: Function, loop: Loop, body: list[str], start: Integer, step: Int
         lines.append(line)
         if not line.startswith(" "):
             writer.begin_block()
-    return Reduced(_without_dead(fn.sums, loop, lines), steps)
+    return ReducedLoop(_without_dead(fn.sums, loop, lines), steps)
 
 
 def _calls(line: str) -> bool:
@@ -161,7 +163,7 @@ def _calls(line: str) -> bool:
     return line.startswith("  call void @") and not line.startswith("  call void @llvm.")
 
 
-def _addresses(sums: Sums, loop: Loop, names: list[str]) -> dict[str, _Address]:
+def _addresses(sums: KnownSums, loop: Loop, names: list[str]) -> dict[str, _Address]:
     """The addresses among what a loop computes that have something to take out of it, by name."""
     index = str(loop.index)
     inside = {index, *loop.values, *names}
@@ -256,7 +258,7 @@ class _Writer:
         return known
 
 
-def _without_dead(sums: Sums, loop: Loop, lines: list[str]) -> list[str]:
+def _without_dead(sums: KnownSums, loop: Loop, lines: list[str]) -> list[str]:
     """Return lines without integers and addresses that nothing uses."""
     uses = Counter([*_NAME.findall("\n".join(lines)), *loop.next])
     kept: list[str] = []
