@@ -13,7 +13,6 @@ from functools import cache, partial
 from typing import Any, Final
 
 from lowtide.llvm.file_pages import forget_llvm_pages
-from lowtide.llvm.loops import with_open_counters
 from lowtide.llvm.target import Target
 
 PASSES: Final = ("global_dead_code_eliminate", "simplify_cfg", "instruction_combine")
@@ -84,6 +83,8 @@ class KernelCompiler:
         if whole:
             return self._compiled(text, is_object=1, optimize=self._simplify)
         if self._opens_counters:
+            from lowtide.llvm.loops import with_open_counters  # Not for code that is kept.
+
             text = with_open_counters(text)
         return self._compiled(text, is_object=1)
 
