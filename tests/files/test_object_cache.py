@@ -201,3 +201,13 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
     assert cache.get(KEY) is None
+
+
+def test_a_pipe_is_no_file(tmp_path: Path) -> None:
+    """Nothing waits for what nobody writes."""
+    cache = ObjectCache(tmp_path / "kind")
+    cache.put(KEY, b"code")
+    (path,) = files(tmp_path)
+    path.unlink()
+    os.mkfifo(path, 0o600)
+    assert cache.get(KEY) is None and cache.mapped(KEY) is None

@@ -192,15 +192,17 @@ def functions(*names: str) -> str:
     return "module {\n" + "".join([FUNCTION.replace("@NAME", x) for x in names]) + "}\n"
 
 
-def test_the_only_public_function_is_where_a_module_begins(tmp_path: Path) -> None:
-    text = functions("@forward", "private @other")
+@pytest.mark.parametrize("first", ["@forward", "public @forward"])
+def test_the_only_public_function_is_where_a_module_begins(tmp_path: Path, first: str) -> None:
+    text = functions(first, "private @other")
     module = lowtide.read(written(tmp_path, "m.mlir", text))
     x = np.linspace(-1, 1, 4, dtype=np.float32)
     np.testing.assert_allclose(lowtide.compile(module)(x), np.tanh(x), rtol=1e-6)
 
 
-def test_of_several_functions_one_is_called_main(tmp_path: Path) -> None:
-    path = written(tmp_path, "m.mlir", functions("@forward", "@backward"))
+@pytest.mark.parametrize("first", ["@forward", "public @forward"])
+def test_of_several_functions_one_is_called_main(tmp_path: Path, first: str) -> None:
+    path = written(tmp_path, "m.mlir", functions(first, "@backward"))
     with pytest.raises(InputError, match="one public function, found @forward, @backward"):
         lowtide.read(path)
 

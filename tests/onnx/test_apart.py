@@ -148,6 +148,42 @@ def test_threads_run_a_session_that_keeps_fewer_programs_than_there_are(cache):
     assert found == [True] * 240
 
 
+def test_a_node_that_another_thread_gave_the_host_is_run():
+    """A run of other sizes comes to its step behind that, as the lock lets it in."""
+    session = session_of(*grown(), cache=False)
+    runner, feeds = session._runner, {"m": np.array(2)}
+    make, found = runner._step, []
+
+    def other():
+        found.append(session.run(None, {"x": np.ones((2, 3), np.float32), **feeds})[0].shape)
+
+    def behind_another(*given):
+        runner._step = make
+        thread = Thread(target=other)
+        thread.start()
+        thread.join()
+        return make(*given)
+
+    runner._step = behind_another
+    assert session.run(None, {"x": np.ones((1, 3), np.float32), **feeds})[0].shape == (4, 3)
+    assert found == [(8, 3)]
+
+
+def test_what_decides_about_a_step_is_read_with_it():
+    """No other thread finds a deciding value to have too many cases in between."""
+    session = session_of(*grown(), cache=False)
+    runner, held = session._runner, []
+    read = runner._whole_step
+
+    def watched(given):
+        held.append(runner._lock.locked())
+        return read(given)
+
+    runner._whole_step = watched
+    session.run(None, {"x": np.ones((1, 3), np.float32), "m": np.array(2)})
+    assert held == [True]
+
+
 def test_values_used_last_stay():
     recent = Recent()
     assert recent.found("a", lambda: 1, 2) == 1 and recent.found("a", lambda: 9, 2) == 1

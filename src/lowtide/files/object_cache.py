@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -26,6 +27,9 @@ FORM: Final = 2
 
 ALIGNMENT: Final = 64
 """The bytes of a key begin at a multiple of it, within its file."""
+
+_TO_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+"""How files are opened: what is a pipe ends at once, and is refused then."""
 
 SWEEP_EVERY: Final = 64
 """After so many new files the size of the folder is looked at."""
@@ -74,8 +78,9 @@ class ObjectCache:
         if not self._is_ours(place):
             return None
         path = _file_in(place, key)
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
-            if not self._is_private(path, os.fstat(file.fileno())):
+        with os.fdopen(os.open(path, _TO_READ), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or not self._is_private(path, status):
                 return None
             os.utime(file.fileno())
             return read(file)

@@ -33,6 +33,9 @@ _COUNTS: Final = {"mhlo.num_replicas": "replica_count", "mhlo.num_partitions": "
 
 _MAIN: Final = "main"
 
+_HIDDEN: Final = ("private", "nested")
+"""How MLIR says that a symbol is not for those who use a module."""
+
 _HOST: Final = "cpu"
 """JAX's name of the platform whose code is read where a function was exported for several."""
 
@@ -236,17 +239,22 @@ def _main_of(module: Any, languages: Any) -> Any:
     """
     found = {}
     for x in module.body.operations:
-        if x.operation.name == "func.func":
-            attributes = x.operation.attributes
-            name = languages.StringAttr(attributes["sym_name"]).value
-            if name == _MAIN:
-                return x.operation
-            if "sym_visibility" not in attributes:
-                found[name] = x.operation
+        if x.operation.name != "func.func" or _is_hidden(x.operation.attributes, languages):
+            continue
+        name = languages.StringAttr(x.operation.attributes["sym_name"]).value
+        if name == _MAIN:
+            return x.operation
+        found[name] = x.operation
     if len(found) != 1:
         listed = ", ".join([f"@{name}" for name in found]) or "none"
         raise ValueError(f"expected a function @{_MAIN} or one public function, found {listed}")
     return next(iter(found.values()))
+
+
+def _is_hidden(attributes: Any, languages: Any) -> bool:
+    """Whether a function is one for others of its module only."""
+    key = "sym_visibility"
+    return key in attributes and languages.StringAttr(attributes[key]).value in _HIDDEN
 
 
 def _rename(function: Any, languages: Any) -> bool:

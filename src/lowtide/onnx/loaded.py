@@ -19,7 +19,6 @@ from lowtide.onnx.integer_weights import with_integer_weights_prepared
 from lowtide.onnx.known_models import keep_interface
 from lowtide.onnx.matrix_weights import with_matrices_in_panels
 from lowtide.onnx.model_bytes import ModelBytes
-from lowtide.onnx.pointwise_weights import with_pointwise_kernels_in_panels
 from lowtide.onnx.recurrent_weights import with_recurrent_weights_prepared
 from lowtide.onnx.runner import Compile, GraphRunner
 from lowtide.onnx.weights import with_weights_prepared
@@ -46,8 +45,7 @@ class LoadedModel:
     ) -> None:
         found = load_model(source)
         moved = with_weights_prepared(with_functions_computed(found))
-        moved = with_pointwise_kernels_in_panels(with_integer_weights_prepared(moved))
-        moved = with_kernels_prepared(moved)
+        moved = with_kernels_prepared(with_integer_weights_prepared(moved))
         model = with_matrices_in_panels(with_recurrent_weights_prepared(moved))
         self._raw = _raw_places(found, model)
         same = {name: weights.get(name, x) for name, x in model.initializers.items()}

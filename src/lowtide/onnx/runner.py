@@ -97,10 +97,11 @@ class GraphRunner:
         values: dict[str, Value] = {**self._constants, **given}
         place = self._first(tuple(given))
         while True:
+            seen = len(self._on_host)
             place = self._run_host(place, values)
             if not place.nodes:
                 return [self._output(x, values) for x in self._graph.outputs]
-            step = self._step(place, values)
+            step = self._step(place, values, seen)
             self._run_step(step, values)
             place = step.following
             if place.nodes:
@@ -127,6 +128,12 @@ class GraphRunner:
         None where there was more or less. Before it stand those of the given values that decided
         about it, sorted.
         """
+        with self._lock:  # What decides about a step is read with it.
+            return self._whole_step(given)
+
+    def _whole_step(
+        self, given: Mapping[str, Value]
+    ) -> tuple[tuple[str, ...], PlannedStep, Endings] | None:
         place = self._start.get(tuple(given))
         if (
             place is None
@@ -248,14 +255,15 @@ class GraphRunner:
 
     # -- compiled stretches ------------------------------------------------------------------------
 
-    def _step(self, place: Place, values: Mapping[str, Value]) -> PlannedStep:
+    def _step(self, place: Place, values: Mapping[str, Value], seen: int) -> PlannedStep:
+        """The step of a place; `seen` nodes were the host's when it ran what it could."""
         found = place.steps.find(self._key(place, values))
         if found is not None:
             return found
         with self._lock:  # What is known of the place does not change while a step is made.
-            return self._made_step(place, values)
+            return self._made_step(place, values, seen)
 
-    def _made_step(self, place: Place, values: Mapping[str, Value]) -> PlannedStep:
+    def _made_step(self, place: Place, values: Mapping[str, Value], seen: int) -> PlannedStep:
         while True:
             key = self._key(place, values)
             found = place.steps.find(key)
@@ -271,7 +279,7 @@ class GraphRunner:
             except MoreConstantsError as error:
                 place.fixed.update(error.names)
                 continue
-            self._check_progress(place, stretch)
+            self._check_progress(place, stretch, seen)
             program = None if stretch.module is None else self._compile(stretch.module)
             done = frozenset([x.name for x in place.nodes]).difference(
                 [x.name for x in stretch.postponed]
@@ -290,11 +298,12 @@ class GraphRunner:
             frozenset(place.free),
         )
 
-    def _check_progress(self, place: Place, stretch: Stretch) -> None:
+    def _check_progress(self, place: Place, stretch: Stretch, seen: int) -> None:
+        """Raise what stops a run, unless the host has more nodes to run than the `seen` ones."""
         by_name = {x.name: x for x in stretch.postponed}
         moved = [x for x in stretch.reasons if stands_in(by_name[x].op)]
         self._on_host.update(moved)
-        if moved or len(stretch.postponed) < len(place.nodes):
+        if moved or len(self._on_host) > seen or len(stretch.postponed) < len(place.nodes):
             return
         check_known(place.nodes, DOMAIN, self._host)
         for error in stretch.reasons.values():

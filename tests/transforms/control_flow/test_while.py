@@ -842,3 +842,18 @@ def test_narrowing_casts_of_arguments_are_done_on_slices(
     body = module.computations["body"].instructions.values()
     casts = [x for x in body if x.opcode is Opcode.CONVERT and x.shape.rank == 2]
     assert len(casts) == sinks
+
+
+@pytest.mark.parametrize(("result", "sinks"), [("", False), (", stacked", True)])
+def test_narrowing_casts_let_go_of_donated_arguments(result: str, sinks: bool) -> None:
+    """Behind the cast the memory of one that nothing else reads is for others."""
+    text = CAST.replace("PLACE", "i").replace("MADE", "stacked")
+    text = text.replace("HloModule m", "HloModule m, buffer_donor={ (1, {}) }")
+    text = text.replace("ROOT out =", "out =")
+    types = "(f32[4], f32[3,4])" if result else "(f32[4])"
+    text = text.rstrip().removesuffix("}") + f"  ROOT all = {types} tuple(out{result})\n}}\n"
+    module = lowtide.parse_hlo(text)
+    run_pipeline(module, parse_passes("while-relayout-sinking,dce"))
+    body = module.computations["body"].instructions.values()
+    casts = [x for x in body if x.opcode is Opcode.CONVERT and x.shape.rank == 2]
+    assert len(casts) == sinks

@@ -21,13 +21,7 @@ from lowtide.frontend.graphs.shared.contraction import WindowShape, same_padding
 from lowtide.frontend.graphs.shared.elementwise import divide_no_nan
 from lowtide.frontend.graphs.shared.reductions import mean, reduce
 from lowtide.frontend.onnx.node_list import DOMAIN
-from lowtide.frontend.onnx.panels import (
-    COLUMNS,
-    CONV_OF_PANELS,
-    OF_PANELS,
-    convolution_of_panels,
-    product_of_panels,
-)
+from lowtide.frontend.onnx.panels import COLUMNS, OF_PANELS, product_of_panels
 from lowtide.frontend.onnx.reductions import axis_of
 
 _SPATIAL: Final = "XYZ"
@@ -116,16 +110,6 @@ def window_of(context: OpKernelContext, image: tuple[int, ...], sizes: list[int]
 def conv(context: OpKernelContext) -> None:
     """Give the convolution, in groups, plus a number for each channel."""
     result = convolved(context, context.input(0), context.input(1))
-    context.set_output(0, _with_bias(context, result))
-
-
-@op(CONV_OF_PANELS, domain=DOMAIN, inputs=(2, 3))
-def conv_of_panels(context: OpKernelContext) -> None:
-    """Give the convolution by a window of one place, whose kernel lies in panels."""
-    x, panels = context.input(0), context.input(1)
-    columns = context.attribute(COLUMNS, integer)
-    strides, _ = _moves(context, len(_letters(context, x.rank)))
-    result = convolution_of_panels(context.builder, x, panels, columns, strides)
     context.set_output(0, _with_bias(context, result))
 
 

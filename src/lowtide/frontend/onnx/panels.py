@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -13,9 +12,6 @@ from lowtide.ir.literal import Array
 
 OF_PANELS: Final = {"MatMul": "lowtide.MatMul", "Gemm": "lowtide.Gemm"}
 """Operators of products, and those of the same products with a factor in panels."""
-
-CONV_OF_PANELS: Final = "lowtide.Conv"
-"""A convolution whose window is one place and whose kernel lies in panels of output features."""
 
 COLUMNS: Final = "columns"
 """The attribute that says how many columns a matrix has: others fill the last panel up."""
@@ -63,13 +59,3 @@ def product_of_panels(b: Builder, x: Op, panels: Op, columns: int) -> Op:
     sizes = [*x.dimensions[:-1], count * width]
     whole = b.reshape(product, sizes)
     return b.slice(whole, [0] * len(sizes), [*sizes[:-1], columns])
-
-
-def convolution_of_panels(
-    b: Builder, x: Op, panels: Op, columns: int, strides: Sequence[int]
-) -> Op:
-    """Return the convolution of [n, c, ...] by a window of one place, [n, columns, ...]."""
-    if max(strides) > 1:
-        x = b.slice(x, [0] * x.rank, [*x.dimensions], [1, 1, *strides])
-    product = product_of_panels(b, b.transpose(x, [0, *range(2, x.rank), 1]), panels, columns)
-    return b.transpose(product, [0, x.rank - 1, *range(1, x.rank - 1)])

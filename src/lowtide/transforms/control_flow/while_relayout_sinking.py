@@ -7,6 +7,7 @@ from typing import Final
 
 from lowtide.analysis.loop_trip_count import trip_count
 from lowtide.ir import Instruction, Module, Opcode
+from lowtide.ir.attributes import Parameter
 from lowtide.passes.editing import make, settle
 from lowtide.passes.interface import Pass
 from lowtide.transforms.control_flow.loops import WhileLoop, add_invariants, loops_of
@@ -87,11 +88,24 @@ def _makes_less(start: Instruction | None) -> bool:
 
 
 def _is_only_carried(cast: Instruction) -> bool:
-    """Whether nothing but loops of the program itself reads the cast of an argument of it."""
+    """Whether nothing but loops of the program itself reads the cast of an argument of it.
+
+    A donated argument that nothing else reads would leave its memory to others once it was cast.
+    """
     source = cast.operands[0]
     if source.opcode is not Opcode.PARAMETER or not source.parent.is_entry:
         return False
+    if len(source.users) == 1 and _is_donated(source):
+        return False
     return all(x.opcode is Opcode.TUPLE and not x.is_root for x in cast.users)
+
+
+def _is_donated(parameter: Instruction) -> bool:
+    """Whether the program may write over a parameter of its entry, or a part of it."""
+    module = parameter.parent.module
+    number = parameter.attributes_as(Parameter).number
+    given = (*module.input_output_aliases, *module.buffer_donors)
+    return any(x.parameter == number for x in given)
 
 
 _MOST_READS: Final = 2

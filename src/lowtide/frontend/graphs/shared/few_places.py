@@ -21,7 +21,9 @@ from lowtide.ir.element_type import ElementType
 _MOST_ROWS: Final = 8
 
 _MOST_OF_LARGE: Final = 24
-"""Places for filters of so many elements that each run fetches them from memory."""
+"""Places for filters of so many elements that each run fetches them from memory.
+
+They make at least as many features as they read: of fewer the rows take longer to gather."""
 
 _LARGE: Final = 1 << 20
 
@@ -35,7 +37,9 @@ def is_product_of_rows(x: Op, kernel: Op, shape: WindowShape) -> bool:
         return False
     if x.dimensions[1] != kernel.dimensions[1] or kernel.shape.element_count < _LEAST_FILTERS:
         return False
-    most = _MOST_OF_LARGE if kernel.shape.element_count >= _LARGE else _MOST_ROWS
+    features, met = kernel.dimensions[:2]
+    is_large = kernel.shape.element_count >= _LARGE and features >= met
+    most = _MOST_OF_LARGE if is_large else _MOST_ROWS
     return 0 < x.dimensions[0] * prod(_places(x, shape)) <= most
 
 
