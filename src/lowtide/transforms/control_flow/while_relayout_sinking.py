@@ -104,8 +104,8 @@ def _is_donated(parameter: Instruction) -> bool:
     """Whether the program may write over a parameter of its entry, or a part of it."""
     module = parameter.parent.module
     number = parameter.attributes_as(Parameter).number
-    given = (*module.input_output_aliases, *module.buffer_donors)
-    return any(x.parameter == number for x in given)
+    aliased = {x.parameter for x in module.input_output_aliases}
+    return number in aliased | {x.parameter for x in module.buffer_donors}
 
 
 _MOST_READS: Final = 2
