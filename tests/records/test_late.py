@@ -7,10 +7,12 @@ import sys
 import threading
 import time
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+import lowtide
 from lowtide.records.late import Late
 
 PACKAGES = ("lowtide.ir", "lowtide.client.executable")
@@ -81,3 +83,15 @@ def test_a_late_value_that_could_not_be_made_is_tried_again():
     with pytest.raises(KeyboardInterrupt):
         late.get()
     assert late.get() == late.get() == 5
+
+
+def test_no_late_name_is_that_of_a_file() -> None:
+    """Importing the file would put it in the place of what the name stands for."""
+    root = Path(lowtide.__file__).parent
+    late = [x for x in root.rglob("__init__.py") if "late_names" in x.read_text()]
+    assert late
+    for init in late:
+        name = ".".join(("lowtide", *init.parent.relative_to(root).parts))
+        package = import_module(name)
+        files = {x.stem for x in init.parent.glob("*.py")}
+        assert files.isdisjoint(package.__all__), name
