@@ -25,7 +25,7 @@ from lowtide.buffers.editor import Editor
 from lowtide.buffers.reader_copies import Reads
 from lowtide.buffers.rotation import copy_rotated_state
 from lowtide.buffers.write_order import arrange_writes
-from lowtide.ir import Computation, Instruction, Module, Opcode
+from lowtide.ir import Computation, Instruction, Module
 from lowtide.ir.shape import index_text
 from lowtide.records import dataclass
 
@@ -78,7 +78,8 @@ class _Insertion:
         editor = Editor(self.module)
         sequences = None if schedule is None else schedule.sequences
         for copy, reason in copy_rotated_state(flows, sequences, editor):
-            self._note({0: copy}, {0: reason})
+            self.copies.append(InsertedCopy(copy, reason))
+            self.copied.add(copy)
         editor.finish()
         for _ in range(_MOST_ROUNDS):
             flows = dataflow(self.module.entry, with_host=True)
@@ -198,9 +199,8 @@ class _Insertion:
 
     def _note(self, made: Mapping[int, Instruction], reasons: Mapping[int, CopyReason]) -> None:
         for leaf, copy in made.items():
+            self.copies.append(InsertedCopy(copy, reasons[leaf]))
             self.copied.add(copy)
-            if copy.opcode is Opcode.COPY:
-                self.copies.append(InsertedCopy(copy, reasons[leaf]))
 
     def _place(
         self, flat: FlatSchedule, refusal: Refusal

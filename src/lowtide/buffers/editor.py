@@ -33,15 +33,8 @@ class Editor:
         self._indices: dict[Shape, list[ShapeIndex]] = {}
 
     def copy(self, source: Instruction, before: Instruction | None) -> Instruction:
-        """Return a new copy of an array, or the array made once more where it is of a number.
-
-        So the array need not wait for what is to overwrite the copy, which reads nothing.
-        """
-        parent = source.parent
-        if source.opcode is Opcode.BROADCAST and not source.operands[0].shape.rank:
-            made = parent.add(source.opcode, source.shape, source.operands, source.attributes)
-        else:
-            made = parent.add(Opcode.COPY, source.shape, (source,))
+        """Return a new copy of an array."""
+        made = source.parent.add(Opcode.COPY, source.shape, (source,))
         made.set_metadata(source.raw_metadata)
         self._place(made, before)
         return made
