@@ -1,6 +1,7 @@
 """What lives at the peak is computed once more behind it, where that is cheap and saves memory."""
 
 from math import inf
+from typing import Any
 
 import pytest
 from tests.random_modules import MEMORY, random_module
@@ -238,7 +239,7 @@ def test_a_loss_reads_logits_before_exponentials_take_their_place() -> None:
     jax = pytest.importorskip("jax")
     numpy = jax.numpy
 
-    def loss(w, x, labels):  # type: ignore[no-untyped-def]
+    def loss(w: Any, x: Any, labels: Any) -> Any:
         likely = jax.nn.log_softmax(numpy.tanh(x) @ w)
         return -numpy.mean(numpy.take_along_axis(likely, labels[:, None], -1))
 

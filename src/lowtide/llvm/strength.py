@@ -28,7 +28,7 @@ MOST_TERMS: Final = 8
 MOST_FIXED: Final = 10
 """Fixed parts of addresses for which a loop has registers."""
 
-_SIZES: Final = {
+TYPE_BYTES: Final = {
     "i8": 1,
     "i16": 2,
     "half": 2,
@@ -39,7 +39,7 @@ _SIZES: Final = {
     "double": 8,
     "ptr": 8,
 }
-"""Bytes of the types of which addresses are taken apart."""
+"""Bytes of LLVM's types in memory, of those that addresses are counted in."""
 
 _SCALES: Final = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
 """Types of as many bytes as an address may have its index times."""
@@ -80,7 +80,7 @@ class KnownSums:
 
     def place(self, name: str, base: str, index: Integer, element: str) -> None:
         """Know `name` as the address of an element behind `base`."""
-        size = _SIZES.get(element)
+        size = TYPE_BYTES.get(element)
         if size is None:
             return
         terms, constant = self.of(index)

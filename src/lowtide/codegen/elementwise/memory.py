@@ -19,6 +19,7 @@ from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import DTYPES
 from lowtide.llvm.callee import external, suffix
 from lowtide.llvm.function import Function, Integer
+from lowtide.llvm.strength import TYPE_BYTES
 from lowtide.llvm.target import Target
 
 STREAMED: Final = "!0 = !{i32 1}"
@@ -32,12 +33,10 @@ _FAST_GATHERS: Final = "serialize"
 Sapphire Rapids and Alder Lake on. AMD's take as long as for single elements, and earlier ones of
 Intel twice that time with what their microcode does for safety."""
 
-_BYTES: Final = {"i8": 1, "i16": 2, "half": 2, "i32": 4, "float": 4, "i64": 8, "double": 8}
-
 
 def element_bytes(type_: ElementType) -> int:
     """Return the bytes of an element in memory; of a complex one, of each part."""
-    return _BYTES[memory_type(type_)]
+    return TYPE_BYTES[memory_type(type_)]
 
 
 # -- contiguous --------------------------------------------------------------------------------
