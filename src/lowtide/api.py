@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from inspect import Parameter, signature
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, overload
 
 from lowtide.ir import Module
 from lowtide.ir.gpu_names import is_gpu_target
+from lowtide.ir.traversal import told_left_out, values_left_out
 from lowtide.options import Options, options_with
 from lowtide.records import dataclass
 from lowtide.verifier import verify
@@ -62,7 +64,7 @@ def compile(
     words what is tried and found. `given` are fields of `Options`, and take the place of what
     `options` has. One with shardings is partitioned: the program takes whole arrays, and runs on
     devices that are threads. With a `target` of `ir/gpu_names.py` the program is one of that
-    device, or of one that is emulated.
+    device, or of one that is emulated. Warns where the text of a module left out values.
 
     Raises InputError for a file that cannot be read, InvalidModuleError for a module that breaks
     the rules of HLO, UnsupportedOpError for an operation without native code (`evaluate` runs it),
@@ -79,6 +81,8 @@ def compile(
         )
     module = _module_in(source)
     verify(module)
+    if left_out := values_left_out(module):
+        warnings.warn(told_left_out(left_out), RuntimeWarning, stacklevel=2)
     if is_gpu_target(chosen.target):
         from lowtide.client.gpu import compile_for_device
 

@@ -266,7 +266,7 @@ def test_elided_constants_are_told(lowtide, small):
         path.read_text().replace("  doubled", "  k = f32[2,3] constant({...})\n  doubled")
     )
     assert lowtide("run", path) == 0
-    assert lowtide.err == "note: the text leaves out the values of 1 constants; XLA's stand in\n"
+    assert lowtide.err.startswith("note: the text leaves out the values of a constant, {...}: ")
 
 
 def test_too_large_arguments_are_refused(lowtide, tmp_path):

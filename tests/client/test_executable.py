@@ -340,3 +340,10 @@ def test_programs_without_work_are_stored_twice_in_equal_bytes() -> None:
     """What kernels without elements cost is a number of seconds, as that of all others."""
     data = compile_module(lowtide.parse_hlo(WITHOUT_WORK), Options(effort="fast")).serialize()
     assert lowtide.deserialize(data).serialize() == data
+
+
+def test_values_that_a_text_leaves_out_are_told():
+    text = """HloModule m
+ENTRY e { x = f32[20] parameter(0)  k = f32[20] constant({...})  ROOT y = f32[20] add(x, k) }"""
+    with pytest.warns(RuntimeWarning, match=r"leaves out the values of a constant, \{\.\.\.\}"):
+        lowtide.compile(lowtide.parse_hlo(text))

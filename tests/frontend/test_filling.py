@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import lowtide
+from lowtide.client.executable import compile_module
 from lowtide.frontend.hlo_proto.reader import read_hlo_proto
 from lowtide.frontend.hlo_proto.writer import write_hlo_proto
 from lowtide.ir import Opcode
@@ -74,7 +75,7 @@ def test_texts_begin_at_zero_and_equal_lines_differ():
     )
     assert [x.tolist() for x in values(module).values()] == [[0, 1], [2, 3], [4, 5]]
     assert np.asarray(lowtide.evaluate(module, [])).tolist() == [4, 6]
-    assert np.asarray(lowtide.compile(module)()).tolist() == [4, 6]
+    assert np.asarray(compile_module(module)()).tolist() == [4, 6]
 
 
 def test_very_large_constants_take_no_memory():

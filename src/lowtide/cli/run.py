@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from lowtide.cli.run_devices import ProgramOnDevices
     from lowtide.cli.runs import Runs
     from lowtide.frontend.files import ModuleInput
-    from lowtide.ir import Module
     from lowtide.options import Options
 
 
@@ -103,6 +102,7 @@ def run(given: _RunArguments) -> None:
     from lowtide.cli import console
     from lowtide.cli.programs import load_program
     from lowtide.cli.run_devices import device_program
+    from lowtide.ir.traversal import told_left_out, values_left_out
     from lowtide.options import started_ranks
 
     _check_together(given)
@@ -126,9 +126,9 @@ def run(given: _RunArguments) -> None:
         )
         return
     program = load_program(given.module, options, trust=given.trust)
-    elided = _elided(program.module)
+    elided = values_left_out(program.module)
     if program.executable is None and elided:
-        console.note(f"note: the text leaves out the values of {elided} constants; XLA's stand in")
+        console.note(f"note: {told_left_out(elided)}")
     _check_executable(
         program,
         given.threads,
@@ -284,18 +284,6 @@ def _check_executable(
         )
 
 
-def _elided(module: Module) -> int:
-    """How many constants have no values."""
-    from lowtide.ir.attributes import Constant
-
-    count = 0
-    for computation in module.computations.values():
-        for instruction in computation.instructions.values():
-            attributes = instruction.attributes
-            count += isinstance(attributes, Constant) and attributes.literal.elided
-    return count
-
-
 def _arguments(found: ModuleInput, inputs: Path | None, seed: int | None) -> tuple[Any, str]:
     """Return the arguments, and in words where they come from."""
     from lowtide.cli.inputs import default_seed, from_npz, generated
@@ -437,13 +425,14 @@ def _on_ranks(
     from lowtide.cli.programs import load_program
     from lowtide.cli.run_devices import device_program, joined_results
     from lowtide.cli.run_ranks import rank_runs, together
+    from lowtide.ir.traversal import values_left_out
 
     with together() as world:
         _refuse_on_devices(wanted, {**others, "--sanitize": wanted.sanitize})
         program = load_program(path, options, trust=False)
         if program.executable is not None:
             raise UsageError("ranks compile the program themselves: give the module")
-        if _elided(program.module):
+        if values_left_out(program.module):
             raise UsageError("the text leaves out the values of constants: give the whole module")
         several = device_program(program)
         if several is None:

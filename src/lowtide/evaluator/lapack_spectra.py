@@ -16,7 +16,7 @@ from lowtide.evaluator.lapack import target_names
 from lowtide.evaluator.values import Value, as_array, as_tuple, zeros
 from lowtide.ir.errors import unsupported
 from lowtide.ir.literal import Array
-from lowtide.ops.custom_call import call_options
+from lowtide.ops.custom_call import call_options, spectrum_triangle
 
 if TYPE_CHECKING:
     from lowtide.evaluator.interpreter import Interpreter
@@ -42,6 +42,19 @@ def syevd(interpreter: Interpreter, instruction: Instruction, operands: Sequence
         except np.linalg.LinAlgError:
             values[batch], vectors[batch], info[batch] = np.nan, np.nan, 1
     return (vectors, values, info)
+
+
+def eigh(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+    """Return (eigenvectors in columns, ascending eigenvalues) of Hermitian matrices: XLA's call."""
+    matrix = as_array(operands[0])
+    triangle = spectrum_triangle(instruction)
+    vectors, values = _results(instruction)
+    for batch in np.ndindex(values.shape[:-1]):
+        try:
+            values[batch], vectors[batch] = np.linalg.eigh(matrix[batch], triangle)
+        except np.linalg.LinAlgError:
+            values[batch], vectors[batch] = np.nan, np.nan
+    return (vectors, values)
 
 
 def gesdd(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:

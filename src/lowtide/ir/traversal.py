@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from lowtide.ir.attributes import Constant
 from lowtide.ir.kept import kept
 from lowtide.ir.opcode import Opcode
 
@@ -245,3 +246,23 @@ def applied_computations(module: Module) -> set[Computation]:
 
 
 _CONTROL_FLOW: Final = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.WHILE})
+
+
+def values_left_out(module: Module) -> int:
+    """Return how many constants of a module had no values in its text, `{...}`."""
+    return sum(
+        [
+            isinstance(x.attributes, Constant) and x.attributes.literal.elided
+            for computation in module.computations.values()
+            for x in computation.instructions.values()
+        ]
+    )
+
+
+def told_left_out(count: int) -> str:
+    """Return what results of a module with such constants are worth, in words."""
+    constants = "a constant" if count == 1 else f"{count} constants"
+    return (
+        f"the text leaves out the values of {constants}, {{...}}: counts stand in, and results are "
+        "not the program's; a protobuf has them, and text that XLA prints with large constants"
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from lowtide.ir.attributes import CustomCall, Domain, Infeed, Outfeed
 from lowtide.ir.errors import ShapeError
@@ -56,6 +56,15 @@ def call_options(instruction: Instruction) -> Mapping[str, str]:
         is_character = text.isdigit() and name not in ("low", "high")
         found[name] = chr(int(text)) if is_character else text
     return found
+
+
+def spectrum_triangle(instruction: Instruction) -> Literal["L", "U"]:
+    """Return which triangle of its matrices XLA's "Eigh" reads: the first of its options says so.
+
+    The others are whether values are sorted (they always are here), steps and tolerance.
+    """
+    lower = instruction.annotations.backend_config.partition(",")[0]
+    return "U" if lower.strip() == "0" else "L"
 
 
 def _verify_custom_call(

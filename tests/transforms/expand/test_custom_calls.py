@@ -151,6 +151,42 @@ def test_layouts_of_calls_are_those_of_copies() -> None:
     assert_close(list(zip(*[leaves(evaluate(x, [a])) for x in (before, after)], strict=True)), "s")
 
 
+@pytest.mark.parametrize("letter", LETTERS)
+def test_what_xla_names_is_what_lapack_does(letter: str) -> None:
+    a = matrices(letter, (2, 5, 3))
+    kind, taus = shape(letter, a.shape), shape(letter, (2, 3))
+    body = f"""a = {kind} parameter(0)
+    y = ({kind}, {taus}) custom-call(a), custom_call_target="Qr"
+    r = {kind} get-tuple-element(y), index=0
+    t = {taus} get-tuple-element(y), index=1
+    q = {kind} custom-call(r, t), custom_call_target="ProductOfElementaryHouseholderReflectors"
+    z = ({kind}, {kind}) tuple(r, q)"""
+    before, after = expanded("expand-custom-calls", body)
+    assert "custom-call" not in opcodes(after)
+    pairs = list(zip(*[leaves(evaluate(x, [a])) for x in (before, after)], strict=True))
+    assert_close(pairs, letter)
+    (_, r), (_, q) = pairs
+    assert_close([(a, q @ np.triu(r[:, :3]))], letter)
+
+
+@pytest.mark.parametrize("letter", LETTERS)
+@pytest.mark.parametrize("lower", [True, False])
+def test_xlas_spectrum_reads_one_triangle(letter: str, lower: bool) -> None:
+    half = matrices(letter, (2, 4, 4))
+    whole = half + np.conj(np.swapaxes(half, -1, -2))
+    a = np.tril(whole) if lower else np.triu(whole)
+    real = "f32" if letter in "sc" else "f64"
+    kind = shape(letter, a.shape)
+    body = f"""a = {kind} parameter(0)
+    y = ({kind}, {real}[2,4]) custom-call(a), custom_call_target="Eigh", """
+    before, after = expanded("expand-custom-calls", f'{body} backend_config="{lower:d},1,9,1e-6"')
+    assert f"lapack_{letter}{'syevd' if letter in 'sd' else 'heevd'}_ffi" in str(after)
+    for module in (before, after):
+        vectors, values = leaves(evaluate(module, [a]))
+        np.testing.assert_allclose(values, np.linalg.eigvalsh(whole), rtol=2e-4, atol=2e-4)
+        np.testing.assert_allclose(whole @ vectors, vectors * values[:, None], rtol=0, atol=2e-4)
+
+
 def test_other_calls_stay() -> None:
     for target, result in (("lapack_sgeev_ffi", "f32[2,2]"), ("TopK", "(f32[2,1], u32[2,1])")):
         module = module_of(
@@ -167,6 +203,10 @@ ODD = (
     ("TopK", ["f32[2,8]"], "f32[2,3]"),
     ("TopK", ["f32[2,8]", "f32[]"], "(f32[2,3], s32[2,3])"),
     ("TopK", ["f32[]"], "(f32[], s32[])"),
+    ("Qr", ["f16[3,2]"], "(f16[3,2], f16[2])"),
+    ("Eigh", ["f32[3,4]"], "(f32[3,4], f32[4])"),
+    ("Eigh", ["c64[3,3]"], "(c64[3,3], c64[3])"),
+    ("Eigh", [], "(f32[3,3], f32[3])"),
     ("lapack_spotrf_ffi", ["f32[3,4]"], "(f32[3,4], s32[])"),
     ("lapack_spotrf_ffi", ["f64[3,3]"], "(f64[3,3], s32[])"),
     ("lapack_spotrf_ffi", [], "(f32[3,3], s32[])"),

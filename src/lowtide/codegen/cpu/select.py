@@ -76,6 +76,7 @@ TEMPLATES: Final[Mapping[Opcode, tuple[Template, ...]]] = {
     Opcode.CONVOLUTION: (LateTemplate("convolution.convolution", "plan_convolution"),),
     Opcode.CUSTOM_CALL: (
         LateTemplate("library.lapack", "plan_lapack"),
+        LateTemplate("library.topk", "plan_topk_call"),
         LateTemplate("library.host_call", "plan_host_call"),
         plan_passing,
     ),

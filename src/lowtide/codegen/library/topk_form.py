@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from lowtide.ir import Instruction
+from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import TopK
 from lowtide.records import dataclass
 
@@ -17,8 +17,10 @@ class TopKForm:
 
     @property
     def numbers(self) -> TopK:
-        """How many elements, and which."""
-        return self.instruction.attributes_as(TopK)
+        """How many elements, and which: the greatest, as many as the result has, of a call."""
+        if self.instruction.opcode is Opcode.TOPK:
+            return self.instruction.attributes_as(TopK)
+        return TopK(self.instruction.shape.tuple_shapes[0].dimensions[-1])
 
     @property
     def dimensions(self) -> tuple[int, ...]:

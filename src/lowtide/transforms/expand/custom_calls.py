@@ -7,9 +7,9 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from lowtide.builder.values import Op
 from lowtide.evaluator.lapack import target_names
-from lowtide.ir import ElementType, Instruction, Module, Opcode, Shape, array_shape
+from lowtide.ir import ElementType, Instruction, Module, Opcode, Shape, array_shape, tuple_shape
 from lowtide.ir.attributes import CustomCall, TriangularSolve
-from lowtide.ops.custom_call import call_options
+from lowtide.ops.custom_call import call_options, spectrum_triangle
 from lowtide.passes.interface import Pass
 from lowtide.passes.matching import is_plain
 from lowtide.passes.rewriting import Rewriter, rule
@@ -37,12 +37,48 @@ def expand_custom_calls(module: Module, target: Libraries | None = None) -> int:
 
     `TopK` becomes topk, `potrf` cholesky, `trsm` triangular-solve. Loops are written for `getrf`
     (LU with pivots), `geqrf`, `orgqr` and `ormqr` (QR by reflectors), and tridiagonal systems.
+    What XLA calls by names of its own, `Qr` and others, gets LAPACK's names first.
     Layouts that a call wants are those of copies then. Other calls stay, those for eigenvalues and
     singular values among them, and so do those whose operands and results are not what their name
     says.
     """
     has_lapack = target is not None and target.has_lapack
-    return expand(module, (_call_of_little, *RULES[1:]) if has_lapack else RULES)
+    return expand(module, (call_by_xlas_name, _call_of_little) if has_lapack else RULES)
+
+
+@rule(Opcode.CUSTOM_CALL, exact=False)
+def call_by_xlas_name(x: Instruction, at: Rewriter) -> Made:
+    """custom-call(x), custom_call_target="Qr" => the same of "lapack_sgeqrf_ffi"
+
+    XLA's library writes these names, for TensorFlow's operations among others; its result for
+    "Eigh" has no `info`.
+    """
+    routine = _XLAS_NAMES.get(x.attributes_as(CustomCall).target)
+    letter = _LETTERS.get(x.operands[0].shape.element_type) if x.operands else None
+    if routine is None or letter is None:
+        return None
+    target = f"lapack_{letter}{routine[letter in 'cz']}_ffi"
+    operands = [at(y) for y in x.operands]
+    if routine is not _SPECTRUM:
+        return at.build.custom_call(target, operands, x.shape)
+    leaves = [library_shapes.leaf(y) for y in x.shape.tuple_shapes if y.is_array]
+    if not library_shapes.eigh(x.operands[0].shape, leaves):
+        return None
+    info = array_shape(ElementType.S32, x.operands[0].shape.dimensions[:-2])
+    config = f"{{mode = {ord('V')} : ui8, uplo = {ord(spectrum_triangle(x))} : ui8}}"
+    shape = tuple_shape([*x.shape.tuple_shapes, info])
+    found = at.build.custom_call(target, operands, shape, backend_config=config)
+    return at.build.tuple([at.build.get_tuple_element(found, i) for i in range(2)])
+
+
+_SPECTRUM: Final = ("syevd", "heevd")
+
+_XLAS_NAMES: Final[Mapping[str, tuple[str, str]]] = {
+    "Eigh": _SPECTRUM,
+    "ProductOfElementaryHouseholderReflectors": ("orgqr", "ungqr"),
+    "Qr": ("geqrf", "geqrf"),
+}
+"""LAPACK's names, for real and for complex matrices, of what XLA calls otherwise."""
 
 
 @rule(Opcode.CUSTOM_CALL, exact=False)
@@ -152,6 +188,9 @@ _KINDS: Final[Mapping[str, ElementType]] = {
 }
 
 
+_LETTERS: Final = {kind: letter for letter, kind in _KINDS.items()}
+
+
 class _Call(NamedTuple):
     """What a call becomes, and for which operands and results; `kind` is the type in its name.
 
@@ -193,7 +232,7 @@ _CALLS: Final[Mapping[str, _Call]] = {
     **_each(ormqr, library_shapes.ormqr, "unmqr", "cz"),
 }
 
-RULES: Final = (call_of_library,)
+RULES: Final = (call_by_xlas_name, call_of_library)
 
 PASSES: Final = (
     Pass(

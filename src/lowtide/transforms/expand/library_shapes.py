@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from lowtide.ir import ElementType, Instruction, Shape
+from lowtide.ops.checks import COMPONENT
 from lowtide.ops.custom_call import call_options
 
 Leaf: TypeAlias = tuple[ElementType, tuple[int, ...]]
@@ -88,6 +89,15 @@ def orgqr(
             same = t is u is kind and batch == others and k <= n <= m
             return same and [*results] == [operands[0]]
     return False
+
+
+def eigh(operand: Shape, results: Sequence[Leaf]) -> bool:
+    """[..., n, n] => (vectors, values [..., n], real)"""
+    if not operand.is_array or operand.rank < 2:
+        return False
+    kind, (*batch, m, n) = operand.element_type, operand.dimensions
+    real = COMPONENT.get(kind, kind)
+    return m == n and [*results] == [leaf(operand), (real, (*batch, n))]
 
 
 def ormqr(

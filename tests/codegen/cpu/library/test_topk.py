@@ -56,6 +56,25 @@ def test_floats(case, target):
             check(text, [rows(kind, shape, np.float32)], target)
 
 
+@pytest.mark.parametrize("k", [3, 100])
+def test_calls_that_xla_left_in_a_schedule(k):
+    text = f"""HloModule m, is_scheduled=true
+
+greater {{
+  a = f32[] parameter(0) b = f32[] parameter(1)
+  i = s32[] parameter(2) j = s32[] parameter(3)
+  ROOT c = pred[] compare(a, b), direction=GT }}
+
+ENTRY main {{
+  x = f32[2,100] parameter(0)
+  ROOT t = (f32[2,{k}], s32[2,{k}]) custom-call(x), custom_call_target="TopK",
+    called_computations={{greater}}
+}}
+"""
+    for kind in ("random", "special"):
+        check(text, [rows(kind, (2, 100), np.float32)])
+
+
 @pytest.mark.parametrize("type_", ["f64", "s32", "u8", "f16", "bf16", "s64"])
 def test_types(type_):
     shape = (2, 300)

@@ -19,7 +19,7 @@ from lowtide.codegen.cpu.library.record_order import (
     ranking_function,
 )
 from lowtide.codegen.cpu.vector_elements import vector_elements
-from lowtide.codegen.elements.operands import bind
+from lowtide.codegen.elements.operands import bind, leaves
 from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.elementwise.memory import element_bytes
 from lowtide.codegen.elementwise.number import Number, any_lane
@@ -29,7 +29,8 @@ from lowtide.codegen.library.order import joined, ordered
 from lowtide.codegen.library.records import Records, records_of
 from lowtide.codegen.library.topk_form import TopKForm
 from lowtide.codegen.space import decomposed
-from lowtide.ir import Instruction
+from lowtide.ir import ElementType, Instruction
+from lowtide.ir.attributes import CustomCall
 from lowtide.ir.thunk import Phase
 from lowtide.llvm.callee import external
 from lowtide.llvm.function import Function, Integer
@@ -88,6 +89,26 @@ def plan_topk(instruction: Instruction, target: Target) -> KernelPlan | None:
     if not form.rows * form.size * form.numbers.k:
         return KernelPlan(lambda: KernelCode((), ()))
     return KernelPlan(lambda: _Writer(form, target).write(), 0, form.thread_bytes)
+
+
+def plan_topk_call(instruction: Instruction, target: Target) -> KernelPlan | None:
+    """Return the plan of a custom call by which XLA asks for the same, None for another call.
+
+    XLA's own passes leave such calls in modules that are scheduled.
+    """
+    if instruction.attributes_as(CustomCall).target != "TopK" or len(instruction.operands) != 1:
+        return None
+    source, shapes = instruction.operands[0].shape, leaves(instruction.shape)
+    if not source.is_array or not source.rank or len(shapes) != 2 or not shapes[0].rank:
+        return None
+    k = shapes[0].dimensions[-1]
+    sizes = (*source.dimensions[:-1], k)
+    kinds = [source.element_type, ElementType.S32]
+    if k > source.dimensions[-1] or [(x.element_type, x.dimensions) for x in shapes] != [
+        (kind, sizes) for kind in kinds
+    ]:
+        return None
+    return plan_topk(instruction, target)
 
 
 _FIRST_SET: Final = external("llvm.cttz.i64", "i64", "i64", "i1")
