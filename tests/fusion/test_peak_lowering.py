@@ -249,3 +249,38 @@ def test_a_loss_reads_logits_before_exponentials_take_their_place() -> None:
     module = parse_hlo(lowered.compiler_ir("hlo").as_hlo_text())
     logits = 512 * 4096 * 4
     assert compiler.plan(module).report.ladder.live_bytes < 1.2 * logits
+
+
+READ_TWICE = """HloModule m
+ENTRY e {
+  x = f32[64,64] parameter(0)
+  w = f32[64,64] parameter(1)
+  d = f32[64,64] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  n = f32[64,64] negate(d)
+  first = f32[64,64] add(n, d)
+  second = f32[64,64] multiply(n, d)
+  ROOT r = (f32[64,64], f32[64,64]) tuple(first, second)
+}"""
+
+
+def test_readers_are_not_made_again_for_what_a_product_cannot_store(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each reads the product besides: to find that by making them would take their square."""
+    module = parse_hlo(READ_TWICE)
+    graph = ClusterGraph(module.entry, CPU_TARGET)
+    product, value = [module.entry.instructions[x] for x in "dn"]
+    joints = joined_by_all(graph.owner[value], graph.reading(value), CPU_TARGET)
+    assert not isinstance(joints, FusionRefusal)
+    graph.absorb(graph.owner[value], joints)
+    made = []
+    rebuilt = ClusterGraph._rebuilt
+
+    def noted(self: ClusterGraph, root: Any, members: Any) -> Any:
+        made.append(root)
+        return rebuilt(self, root, members)
+
+    monkeypatch.setattr(ClusterGraph, "_rebuilt", noted)
+    assert not graph.split(value, graph.reading(product), graph.owner[product])
+    assert made == [value]
+    assert graph.split(value, graph.reading(product))

@@ -131,17 +131,21 @@ class ClusterGraph:
         changes where they cannot.
         """
         stored = self._rebuilt(value, _cone(value, readers[0]))
-        others = [x for x in readers if x.root is not value]
-        left = [self._rebuilt(x.root, _needed(x, value)) for x in others]
-        new = [x for x in left if x is not None]
-        if stored is None or len(new) < len(others):
+        if stored is None:
             return False
+        left = [(x.root, _needed(x, value)) for x in readers if x.root is not value]
         behind: list[tuple[Cluster, Joint]] = []
-        if product is not None:
+        if product is not None:  # Asked first: to make what is left of readers takes longer.
             joint = joined(product, stored, self.target)
-            if not isinstance(joint, Joint) or any(product.root in x.inputs for x in new):
+            if not isinstance(joint, Joint) or any(_reads(x, product.root) for _, x in left):
                 return False
             behind.append((stored, joint))
+        new: list[Cluster] = []
+        for root, members in left:
+            rebuilt = self._rebuilt(root, members)
+            if rebuilt is None:
+                return False
+            new.append(rebuilt)
         for cluster in (stored, *new):
             self._replace(self.owner.get(cluster.root), cluster)
         if product is not None:
@@ -191,6 +195,11 @@ def _cone(value: Instruction, cluster: Cluster) -> dict[Instruction, None]:
 def _needed(cluster: Cluster, value: Instruction) -> dict[Instruction, None]:
     """The members of a cluster that are needed where a value is given."""
     return _reached(cluster.root, cluster, value)
+
+
+def _reads(members: Mapping[Instruction, None], value: Instruction) -> bool:
+    """Whether some instructions read a value."""
+    return any(value in x.operands for x in members)
 
 
 def _reached(
