@@ -14,7 +14,7 @@ from lowtide.evaluator.device_groups import device_number_of
 from lowtide.evaluator.values import Value, as_array, as_tuple, zeros
 from lowtide.ir.attributes import Collective, CollectivePermute
 from lowtide.ir.errors import unsupported
-from lowtide.ir.opcode import Opcode
+from lowtide.ir.opcode import OVER_PARTITIONS, Opcode
 from lowtide.ir.replica_groups import device_count
 
 if TYPE_CHECKING:
@@ -22,11 +22,6 @@ if TYPE_CHECKING:
     from lowtide.evaluator.registry import Handler
     from lowtide.ir.instruction import Instruction
     from lowtide.ir.shape import Shape
-
-_WITHOUT_GLOBAL_IDS: Final = frozenset(
-    {Opcode.ALL_TO_ALL, Opcode.COLLECTIVE_BROADCAST, Opcode.RAGGED_ALL_TO_ALL}
-)
-"""Operations that a channel spreads over partitions only: they have no flag for more."""
 
 
 def group_size(instruction: Instruction) -> int:
@@ -39,7 +34,7 @@ def group_size(instruction: Instruction) -> int:
     replicas, partitions = module.replica_count, module.num_partitions
     if attributes.channel_id is None:
         everyone, each = replicas, 1
-    elif instruction.opcode in _WITHOUT_GLOBAL_IDS:
+    elif instruction.opcode in OVER_PARTITIONS:
         everyone, each = partitions, 1
     elif attributes.use_global_device_ids:
         everyone, each = replicas * partitions, 1

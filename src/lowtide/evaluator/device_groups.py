@@ -14,7 +14,7 @@ from lowtide.evaluator.values import Value, as_array, as_tuple, zeros
 from lowtide.ir.attributes import Collective, CollectivePermute
 from lowtide.ir.errors import unsupported
 from lowtide.ir.literal import Array
-from lowtide.ir.opcode import Opcode
+from lowtide.ir.opcode import OVER_PARTITIONS, Opcode
 from lowtide.ir.replica_groups import device_count
 from lowtide.records import dataclass
 
@@ -90,7 +90,7 @@ class GroupDevice:
     def _group(self, instruction: Instruction) -> tuple[int, ...]:
         attributes = instruction.attributes_as(Collective)
         everyone = range(self.replicas * self.partitions)
-        within = instruction.opcode in _BY_PARTITION
+        within = instruction.opcode in OVER_PARTITIONS
         if attributes.channel_id is None:
             place, count = self.replica, self.replicas
         elif within:
@@ -112,12 +112,6 @@ class GroupDevice:
         if attributes.use_global_device_ids:
             return members
         return tuple([m * self.partitions + p for m in members for p in range(self.partitions)])
-
-
-_BY_PARTITION: Final = frozenset(
-    {Opcode.ALL_TO_ALL, Opcode.COLLECTIVE_BROADCAST, Opcode.RAGGED_ALL_TO_ALL}
-)
-"""Operations that a channel spreads over partitions: they have no flag for global numbers."""
 
 
 # -- what is received --------------------------------------------------------------------------
