@@ -14,7 +14,7 @@ from lowtide.ir.computation import Computation
 from lowtide.ir.errors import InvalidModuleError, ShapeError
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.module import Module
-from lowtide.ir.opcode import Opcode
+from lowtide.ir.opcode import CONTROL_FLOW, Opcode
 from lowtide.ir.shape import ProgramShape, Shape, ShapeIndex
 from lowtide.ir.suggestions import nearest
 from lowtide.ir.traversal import callees
@@ -32,9 +32,6 @@ _DONE_OF: Final = {
 """What the operand of the later half of an asynchronous operation has to be."""
 
 _PARAMETER: Final = Opcode.PARAMETER  # attribute access on an enum is slow in the inner loop
-
-_CONTROL_FLOW: Final = frozenset({Opcode.CALL, Opcode.WHILE, Opcode.CONDITIONAL})
-"""Operations whose callees own buffers, so that their bodies cannot be those of fusions."""
 
 
 def verify(module: Module) -> None:
@@ -314,7 +311,7 @@ def _check_call_graph(module: Module) -> None:
                     _fail(instruction, f"it calls the entry computation {callee.name}")
                 if instruction.opcode is Opcode.FUSION:
                     fused.setdefault(callee, instruction)
-                elif instruction.opcode in _CONTROL_FLOW:
+                elif instruction.opcode in CONTROL_FLOW:
                     executed.setdefault(callee, instruction)
     for callee, instruction in fused.items():
         if callee in executed:
@@ -368,7 +365,7 @@ def _executed(module: Module) -> list[Computation]:
     stack = [module.entry]
     while stack:
         for instruction in stack.pop().instructions.values():
-            if instruction.opcode not in _CONTROL_FLOW:
+            if instruction.opcode not in CONTROL_FLOW:
                 continue
             fresh = [x for x in instruction.called_computations if x not in found]
             found.update(dict.fromkeys(fresh))

@@ -1,10 +1,10 @@
 import pytest
 
 from lowtide.frontend.hlo_text.syntax import SYNTAX
-from lowtide.ir.attributes import Attributes
-from lowtide.ir.opcode import Opcode
+from lowtide.ir.attributes import Attributes, Collective, CollectivePermute
+from lowtide.ir.opcode import COLLECTIVES, ENDS, STARTS, Opcode
 from lowtide.ops.definition import UNLIMITED, arity_text
-from lowtide.ops.table import FAMILIES, TABLE, describe_table
+from lowtide.ops.table import FAMILIES, TABLE, describe_table, family_of
 
 
 def test_every_opcode_has_one_definition_of_itself():
@@ -44,6 +44,18 @@ def test_text_and_table_agree_on_fixed_numbers_of_operands():
 def test_the_commutative_operations():
     names = {opcode.value for opcode, definition in TABLE.items() if definition.commutative}
     assert names == {"add", "multiply", "mulhi", "maximum", "minimum", "and", "or", "xor"}
+
+
+def test_groups_of_opcodes_are_those_of_their_names_and_rows():
+    assert {x for x in Opcode if x.value.endswith("-start")} == STARTS
+    assert {x for x in Opcode if x.value.endswith(("-done", "-update"))} == ENDS
+    kinds = (Collective, CollectivePermute)
+    assert {x for x in Opcode if TABLE[x].attributes in kinds} == COLLECTIVES
+
+
+def test_families_are_named_as_their_files():
+    assert family_of(Opcode.BROADCAST) == "data movement"
+    assert family_of(Opcode.ADD) == "elementwise"
 
 
 def test_roles_of_called_computations():

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -13,9 +14,11 @@ from types import ModuleType
 import pytest
 
 import lowtide
-from lowtide.records.late import Late
+from lowtide.records.late import Late, late_function
 
-PACKAGES = ("lowtide.ir", "lowtide.client.executable")
+PACKAGES = ("lowtide.ir", "lowtide.client.executable", "lowtide.client.jit")
+
+FUNCTIONS: dict[str, Callable[[int], int]] = {}
 
 
 @pytest.mark.parametrize("name", PACKAGES)
@@ -83,6 +86,14 @@ def test_a_late_value_that_could_not_be_made_is_tried_again():
     with pytest.raises(KeyboardInterrupt):
         late.get()
     assert late.get() == late.get() == 5
+
+
+def test_a_late_function_is_found_when_it_is_called() -> None:
+    double, missing = [late_function(__name__, "FUNCTIONS", x) for x in ("double", "triple")]
+    FUNCTIONS["double"] = lambda x: 2 * x
+    assert double(21) == 42
+    with pytest.raises(KeyError, match="triple"):
+        missing(21)
 
 
 def test_no_late_name_is_that_of_a_file() -> None:

@@ -4,9 +4,9 @@ import pytest
 from tests.random_modules import random_module
 from tests.support import CORPUS, needs_shared, read_text
 
-from lowtide.analysis.call_graph import CONTROL_FLOW
 from lowtide.analysis.dataflow import dataflow
 from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.ir.opcode import CALLERS
 from lowtide.transforms.flatten_call_graph import flatten_call_graph
 from lowtide.xla.analysis.hlo_dataflow import hlo_dataflow
 
@@ -430,7 +430,7 @@ def test_both_engines_agree_on_what_is_one_value(seed):
 
 
 def given_twice(value):
-    callers = [use.instruction for use in value.uses if use.instruction.opcode in CONTROL_FLOW]
+    callers = [use.instruction for use in value.uses if use.instruction.opcode in CALLERS]
     return len(set(callers)) < len(callers)
 
 

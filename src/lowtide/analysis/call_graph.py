@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from lowtide.ir import Computation, Instruction, Opcode
+from lowtide.ir.opcode import CALLERS
 
 
 class CallRole(StrEnum):
@@ -22,13 +23,6 @@ class CallRole(StrEnum):
     BODY = "while body"
     BRANCH = "branch"
     ASYNC = "async"
-
-
-CONTROL_FLOW: Final = frozenset({Opcode.CALL, Opcode.WHILE, Opcode.CONDITIONAL, Opcode.ASYNC_START})
-"""The operations that run computations which own buffers.
-
-async-update and async-done name the computation of their async-start again; it runs there.
-"""
 
 
 def while_body(instruction: Instruction) -> Computation:
@@ -44,7 +38,7 @@ def while_condition(instruction: Instruction) -> Computation:
 def executed_callees(instruction: Instruction) -> tuple[tuple[CallRole, Computation], ...]:
     """Return what an instruction runs as control flow, in the order of the flat schedule."""
     opcode = instruction.opcode
-    if opcode not in CONTROL_FLOW:
+    if opcode not in CALLERS:
         return ()
     if opcode is Opcode.WHILE:
         return (

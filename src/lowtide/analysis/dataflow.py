@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from lowtide.analysis.call_graph import CONTROL_FLOW, executed_computations, while_body
+from lowtide.analysis.call_graph import executed_computations, while_body
 from lowtide.analysis.forwarding import NEW, PASSING, LeafCounts, Leaves, forwarded, reads_operands
 from lowtide.analysis.sharing import shared_values
 from lowtide.ir import Computation, Instruction, Opcode, Shape
 from lowtide.ir.kept import kept
+from lowtide.ir.opcode import CALLERS
 from lowtide.ir.shape import HOST_MEMORY
 from lowtide.ir.traversal import all_callees
 from lowtide.ops.in_place import in_place_pairs
@@ -175,7 +176,7 @@ class _Walk:
             return
         first = len(self.value_node)
         known: Sequence[int] | None
-        if instruction.opcode in CONTROL_FLOW:
+        if instruction.opcode in CALLERS:
             known = self._called(instruction, node, operands)
             reads = True
         else:
@@ -289,7 +290,7 @@ class _Walk:
         return tuple([(x, y) for x, y in pairs if y in made and self._fits(x, y)])
 
     def _overwrites(self, instruction: Instruction) -> tuple[Overwrite, ...]:
-        if instruction.opcode in CONTROL_FLOW:
+        if instruction.opcode in CALLERS:
             return ()
         made = self.makes[instruction]
         found = []
@@ -317,7 +318,7 @@ class _Walk:
         return self._equal_place(read, made) and not self.read_only[read]
 
 
-_MAKING = frozenset([x for x in Opcode if x not in CONTROL_FLOW and x not in PASSING])
+_MAKING = frozenset([x for x in Opcode if x not in CALLERS and x not in PASSING])
 """Operations whose result, where it is an array, is a value of its own."""
 
 _KINDS = {Opcode.PARAMETER: ValueKind.PARAMETER, Opcode.CONSTANT: ValueKind.CONSTANT}

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from lowtide.ir import Instruction, Opcode, Shape, ShapeIndex
 from lowtide.ir.attributes import CustomCall, Dimensions, GetTupleElement
+from lowtide.ir.opcode import ENDS
 
 Leaves = tuple[int, ...]
 """The value numbers of the leaves of one shape, depth first."""
@@ -118,22 +119,8 @@ def forwarded(
 
 def reads_operands(instruction: Instruction, leaves: Sequence[int] | None) -> bool:
     """Whether operand values are read, given what `forwarded` says about the result."""
-    return leaves is None or NEW in leaves or instruction.opcode in _WAITS
+    return leaves is None or NEW in leaves or instruction.opcode in ENDS
 
-
-_WAITS: Final = frozenset(
-    {
-        Opcode.ALL_GATHER_DONE,
-        Opcode.ALL_REDUCE_DONE,
-        Opcode.ASYNC_DONE,
-        Opcode.ASYNC_UPDATE,
-        Opcode.COLLECTIVE_PERMUTE_DONE,
-        Opcode.COPY_DONE,
-        Opcode.RECV_DONE,
-        Opcode.SEND_DONE,
-    }
-)
-"""Ends of asynchronous operations, which touch their buffers until then."""
 
 _Rule = Callable[[Instruction], Forwards]
 

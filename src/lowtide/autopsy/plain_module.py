@@ -12,7 +12,7 @@ from lowtide.ir.annotations import NO_ANNOTATIONS, Annotations
 from lowtide.ir.attributes import CustomCall
 from lowtide.ir.traversal import computation_post_order, post_order
 from lowtide.ops.bitcasts import bitcast_steps
-from lowtide.ops.table import TABLE
+from lowtide.ops.table import family_of
 
 _HEADER = (
     "entry_layout",
@@ -102,7 +102,7 @@ class _Writer:
         if self._find(copy) in self.dear:
             copy.set_operands(tuple([self._barrier(operand) for operand in operands]))
             self._tell_apart(copy)
-        if TABLE[x.opcode].family in _DEAR:
+        if family_of(x.opcode) in _DEAR:
             self.dear.add(self.number[copy])
         return copy
 

@@ -16,7 +16,8 @@ from lowtide.codegen.program import NO_CODE, thunks_of
 from lowtide.compiler import ModulePlan
 from lowtide.files.object_cache import ObjectCache
 from lowtide.fusion.target_record import CPU_ALONE, CPU_TARGET, TargetRecord
-from lowtide.ir import Instruction, Opcode
+from lowtide.ir import Instruction
+from lowtide.ir.opcode import CALLERS
 from lowtide.ir.thunk import kernels_of_bundles
 from lowtide.llvm import lapack
 from lowtide.llvm.objects import compile_modules, environment
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
 _SMALL_BYTES: Final = 64
 """Constants of so many bytes are written into the code of bundles."""
-
-_CONTROL = frozenset({Opcode.CALL, Opcode.WHILE, Opcode.CONDITIONAL, Opcode.ASYNC_START})
 
 
 @final
@@ -108,7 +107,7 @@ class CpuKernels:
 
     def scratch_bytes(self, instruction: Instruction) -> int:
         """Return the bytes that an instruction needs while it runs."""
-        if instruction.opcode in NO_CODE or instruction.opcode in _CONTROL:
+        if instruction.opcode in NO_CODE or instruction.opcode in CALLERS:
             return 0
         return self.kernels.scratch_bytes(instruction)
 

@@ -13,12 +13,11 @@ from lowtide.codegen.gpu.select import is_cheap
 from lowtide.codegen.program import NO_CODE, thunks_of
 from lowtide.compiler import ModulePlan
 from lowtide.fusion.target_record import GPU_TARGET, TargetRecord
-from lowtide.ir import Instruction, Opcode
+from lowtide.ir import Instruction
+from lowtide.ir.opcode import CALLERS
 from lowtide.llvm.named_targets import gpu_target
 from lowtide.runtime.cpu.program import interface_of
 from lowtide.runtime.gpu.program import GpuProgram
-
-_CONTROL = frozenset({Opcode.CALL, Opcode.WHILE, Opcode.CONDITIONAL, Opcode.ASYNC_START})
 
 
 @final
@@ -55,7 +54,7 @@ class GpuKernelSet:
 
     def scratch_bytes(self, instruction: Instruction) -> int:
         """Return the bytes that an instruction needs while it runs."""
-        if instruction.opcode in NO_CODE or instruction.opcode in _CONTROL:
+        if instruction.opcode in NO_CODE or instruction.opcode in CALLERS:
             return 0
         return self._kernels.plan(instruction).scratch_bytes
 

@@ -20,9 +20,9 @@ import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.budgeting.graphs import BudgetGraph
-from lowtide.budgeting.once import ENDS
 from lowtide.cost.machine import HostLink
 from lowtide.ir import Opcode
+from lowtide.ir.opcode import ENDS
 from lowtide.remat.levels import LevelSearch
 from lowtide.remat.returns import movable, with_returns, without_needless
 from lowtide.remat.tables import tables_of

@@ -7,6 +7,7 @@ from typing import Final
 from lowtide.host_calls.instructions import is_foreign_call, is_python_call
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.attributes import Collective, CollectivePermute
+from lowtide.ir.opcode import ENDS
 from lowtide.ops.effects import has_side_effect
 
 _GIVEN: Final = frozenset({Opcode.PARAMETER, Opcode.CONSTANT})
@@ -14,20 +15,6 @@ _GIVEN: Final = frozenset({Opcode.PARAMETER, Opcode.CONSTANT})
 
 _INSIDE: Final = frozenset({Opcode.CALL, Opcode.CONDITIONAL})
 """What works on the values of its caller: how long these live is up to what it runs."""
-
-ENDS: Final = frozenset(
-    {
-        Opcode.ALL_GATHER_DONE,
-        Opcode.ALL_REDUCE_DONE,
-        Opcode.ASYNC_DONE,
-        Opcode.ASYNC_UPDATE,
-        Opcode.COLLECTIVE_PERMUTE_DONE,
-        Opcode.COPY_DONE,
-        Opcode.RECV_DONE,
-        Opcode.SEND_DONE,
-    }
-)
-"""Operations that go on with what another one has begun: that has to be their operand."""
 
 _IN_PARTS: Final = ENDS | {Opcode.ASYNC_START, Opcode.COPY_START}
 """Operations that begin in one instruction and end in another one, once each."""

@@ -11,6 +11,7 @@ from lowtide.ir.buffer import NO_BYTES, BufferAssignment, BufferSlice
 from lowtide.ir.collective import DeviceCollective
 from lowtide.ir.errors import unsupported
 from lowtide.ir.loop_counter import LoopCounter
+from lowtide.ir.opcode import COLLECTIVES
 from lowtide.ir.thunk import (
     CollectiveThunk,
     ConditionalThunk,
@@ -44,22 +45,7 @@ NO_CODE: Final = frozenset(
 )
 """Operations that pass on what they are given."""
 
-BETWEEN_DEVICES: Final = frozenset(
-    {
-        Opcode.ALL_GATHER,
-        Opcode.ALL_GATHER_START,
-        Opcode.ALL_REDUCE,
-        Opcode.ALL_REDUCE_START,
-        Opcode.ALL_TO_ALL,
-        Opcode.COLLECTIVE_BROADCAST,
-        Opcode.COLLECTIVE_PERMUTE,
-        Opcode.COLLECTIVE_PERMUTE_START,
-        Opcode.PARTITION_ID,
-        Opcode.RAGGED_ALL_TO_ALL,
-        Opcode.REDUCE_SCATTER,
-        Opcode.REPLICA_ID,
-    }
-)
+BETWEEN_DEVICES: Final = COLLECTIVES | {Opcode.PARTITION_ID, Opcode.REPLICA_ID}
 """Operations by which devices exchange values, or that ask which one runs."""
 
 _MAY_STAY: Final = frozenset({Opcode.COPY, Opcode.RESHAPE, Opcode.TRANSPOSE, Opcode.CUSTOM_CALL})

@@ -13,6 +13,7 @@ from lowtide.analysis.dataflow import ComputationDataflow, Dataflow, dataflow
 from lowtide.cost.kernels import compute_seconds, move_seconds
 from lowtide.cost.machine import Machine
 from lowtide.ir import Computation, Instruction, Opcode
+from lowtide.ir.opcode import CALLERS
 from lowtide.ops.backend_config import known_trip_count
 from lowtide.ops.cost import Memo, cost
 from lowtide.records import dataclass
@@ -144,7 +145,7 @@ class _Work:
     def own(self, instruction: Instruction) -> float:
         """Return the time of an instruction; what control flow runs does not count here."""
         opcode, machine = instruction.opcode, self._machine
-        if opcode in _FREE or opcode in _CONTROL:
+        if opcode in _FREE or opcode in CALLERS:
             return 0.0
         if opcode is Opcode.FUSION:
             computing = self._body_seconds(instruction.called_computations[0])
@@ -180,9 +181,6 @@ class _Work:
                     total += self._computing(x)
         self._seconds[body] = total
         return total
-
-
-_CONTROL: Final = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.WHILE, Opcode.ASYNC_START})
 
 
 # -- what a node runs ----------------------------------------------------------------------------

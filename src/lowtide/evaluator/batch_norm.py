@@ -5,13 +5,12 @@ Narrow floating point types are computed in f32 and rounded once, at the end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from lowtide.evaluator.numeric import widen
-from lowtide.evaluator.values import Value, as_array
+from lowtide.evaluator.values import Value, Values, as_array
 from lowtide.ir.attributes import BatchNorm
 from lowtide.ir.literal import Array
 from lowtide.ir.opcode import Opcode
@@ -22,9 +21,7 @@ if TYPE_CHECKING:
     from lowtide.ir.instruction import Instruction
 
 
-def training(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def training(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return (normalized operand, mean, variance), both over all dimensions but the feature's.
 
     The variance is the biased one: the mean of the squared distances from the mean.
@@ -40,9 +37,7 @@ def training(
     return tuple([_narrow(x, operands[0]) for x in (result, mean, variance)])
 
 
-def inference(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def inference(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return the operand normalized with the given mean and variance."""
     norm = instruction.attributes_as(BatchNorm)
     operand, scale, offset, mean, variance = (widen(as_array(x)) for x in operands)
@@ -51,9 +46,7 @@ def inference(
     return _narrow(result, operands[0])
 
 
-def gradient(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def gradient(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return the gradients with respect to operand, scale and offset of `training`."""
     norm = instruction.attributes_as(BatchNorm)
     operand, scale, mean, variance, grad_output = (widen(as_array(x)) for x in operands)

@@ -7,14 +7,13 @@ since the values of the other devices are not known here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from lowtide.evaluator.device_groups import device_number_of
-from lowtide.evaluator.values import Value, as_array, as_tuple, zeros
+from lowtide.evaluator.values import Value, Values, as_array, as_tuple, zeros
 from lowtide.ir.attributes import Collective, CollectivePermute
 from lowtide.ir.errors import unsupported
-from lowtide.ir.opcode import Opcode
+from lowtide.ir.opcode import OVER_PARTITIONS, Opcode
 from lowtide.ir.replica_groups import device_count
 
 if TYPE_CHECKING:
@@ -22,11 +21,6 @@ if TYPE_CHECKING:
     from lowtide.evaluator.registry import Handler
     from lowtide.ir.instruction import Instruction
     from lowtide.ir.shape import Shape
-
-_WITHOUT_GLOBAL_IDS: Final = frozenset(
-    {Opcode.ALL_TO_ALL, Opcode.COLLECTIVE_BROADCAST, Opcode.RAGGED_ALL_TO_ALL}
-)
-"""Operations that a channel spreads over partitions only: they have no flag for more."""
 
 
 def group_size(instruction: Instruction) -> int:
@@ -39,7 +33,7 @@ def group_size(instruction: Instruction) -> int:
     replicas, partitions = module.replica_count, module.num_partitions
     if attributes.channel_id is None:
         everyone, each = replicas, 1
-    elif instruction.opcode in _WITHOUT_GLOBAL_IDS:
+    elif instruction.opcode in OVER_PARTITIONS:
         everyone, each = partitions, 1
     elif attributes.use_global_device_ids:
         everyone, each = replicas * partitions, 1
@@ -68,15 +62,13 @@ def _require_alone(instruction: Instruction) -> None:
 # -- whole collectives -------------------------------------------------------------------------
 
 
-def exchange(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def exchange(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return the operands: one device's values reduced, gathered, scattered or split."""
     return _exchanged(interpreter, instruction, instruction.shape, operands)
 
 
 def _exchanged(
-    interpreter: Interpreter, instruction: Instruction, shape: Shape, operands: Sequence[Value]
+    interpreter: Interpreter, instruction: Instruction, shape: Shape, operands: Values
 ) -> Value:
     if interpreter.device is not None:
         received = interpreter.device.collective(instruction, operands)
@@ -85,7 +77,7 @@ def _exchanged(
     return _as_result(instruction, shape, operands)
 
 
-def _as_result(instruction: Instruction, shape: Shape, operands: Sequence[Value]) -> Value:
+def _as_result(instruction: Instruction, shape: Shape, operands: Values) -> Value:
     """Return the operands in the form of `shape`: a tuple, or the one of them."""
     result = tuple(operands) if shape.is_tuple else operands[0]
     arrays = result if isinstance(result, tuple) else (result,)
@@ -96,23 +88,19 @@ def _as_result(instruction: Instruction, shape: Shape, operands: Sequence[Value]
     return result
 
 
-def all_gather_start(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def all_gather_start(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return (operands, results), where a single operand and result stand for themselves."""
     result = _exchanged(interpreter, instruction, instruction.shape.tuple_shapes[1], operands)
     sent = tuple(operands) if instruction.shape.tuple_shapes[0].is_tuple else operands[0]
     return (sent, result)
 
 
-def pass_on(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def pass_on(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return the operand: what an all-reduce starts with is its result."""
     return operands[0]
 
 
-def second_element(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def second_element(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return the result which the start put after its operands."""
     return as_tuple(operands[0])[1]
 
@@ -120,14 +108,12 @@ def second_element(
 # -- collective-permute ------------------------------------------------------------------------
 
 
-def permute(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def permute(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return what device 0 receives: its own operands, or zeros where no pair ends there."""
     return _received(interpreter, instruction, instruction.shape, operands)
 
 
-def permute_start(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def permute_start(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return (operands, results, contexts...), where the contexts are zeros."""
     shapes = instruction.shape.tuple_shapes
     sent = tuple(operands) if shapes[0].is_tuple else operands[0]
@@ -136,7 +122,7 @@ def permute_start(
 
 
 def _received(
-    interpreter: Interpreter, instruction: Instruction, shape: Shape, operands: Sequence[Value]
+    interpreter: Interpreter, instruction: Instruction, shape: Shape, operands: Values
 ) -> Value:
     attributes = instruction.attributes_as(CollectivePermute)
     if attributes.slice_sizes:
@@ -155,7 +141,7 @@ def _received(
 
 
 def ragged_all_to_all(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
+    interpreter: Interpreter, instruction: Instruction, operands: Values
 ) -> Value:
     """Return operand 1 with slices of operand 0 written over it, along the major dimension.
 
@@ -177,18 +163,14 @@ def ragged_all_to_all(
 # -- identity of the device, and the host ------------------------------------------------------
 
 
-def device_number(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def device_number(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return the number of the replica or partition that runs; 0 of the only one."""
     if interpreter.device is not None:
         return device_number_of(interpreter.device, instruction)
     return zeros(instruction.shape)
 
 
-def host_transfer(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def host_transfer(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Raise UnsupportedOpError: there is no host program that sends or receives."""
     reason = "no host program runs beside the evaluator; pass such values as parameters"
     raise unsupported(instruction, reason)

@@ -10,7 +10,7 @@ import numpy as np
 
 from lowtide.evaluator.conversion import reduce_precision
 from lowtide.evaluator.numeric import COMPUTE_DTYPES, element_type_of, narrow, widen
-from lowtide.evaluator.values import Value, as_array
+from lowtide.evaluator.values import Values, as_array
 from lowtide.ir.attributes import Dot, DotAlgorithm, DotDimensions, RaggedDot
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import unsupported
@@ -167,7 +167,7 @@ def _sum_of_parts(
 # -- handlers ----------------------------------------------------------------------------------
 
 
-def dot(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Array:
+def dot(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Array:
     """Return the dot: batch dimensions, free dimensions of lhs, then those of rhs."""
     attributes = instruction.attributes_as(Dot)
     lhs, rhs = as_array(operands[0]), as_array(operands[1])
@@ -176,9 +176,7 @@ def dot(interpreter: Interpreter, instruction: Instruction, operands: Sequence[V
     return multiply(lhs, rhs, attributes.dimensions, algorithm, element_type)
 
 
-def scaled_dot(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Array:
+def scaled_dot(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Array:
     """Return the dot of operands 0 and 1, times the scales in operands 2 and 3.
 
     A scale holds for a block of elements: its dimensions divide those of its operand.
@@ -200,9 +198,7 @@ def _scaled(instruction: Instruction, array: Array, scale: Array) -> Array:
     return np.asarray(widen(array) * factors)
 
 
-def ragged_dot(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Array:
+def ragged_dot(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Array:
     """Return the dot whose ragged dimension is split into groups, of the sizes in operand 2.
 
     A free ragged dimension takes for each group its own entry of the group dimension of rhs; a

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from lowtide.evaluator.values import Token, Value, as_array, as_tuple, value_leaves, zeros
+from lowtide.evaluator.values import Token, Value, Values, as_array, as_tuple, value_leaves, zeros
 from lowtide.ir.attributes import Conditional
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.literal import Array
@@ -16,14 +15,12 @@ if TYPE_CHECKING:
     from lowtide.evaluator.registry import Handler
 
 
-def call(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def call(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return what the called computation makes of the operands."""
     return interpreter.run(instruction.called_computations[0], operands)
 
 
-def while_loop(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def while_loop(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return the state for which the condition no longer holds.
 
     A loop that has reached a state which its body does not change is taken to end in it: it could
@@ -52,9 +49,7 @@ def _same_scalar(a: Array | Token, b: Array | Token) -> bool:
     return a.tobytes() == b.tobytes()
 
 
-def conditional(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def conditional(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return what the chosen branch makes of its operand.
 
     Of a predicate, the first branch is for true; an index out of range chooses the last branch.
@@ -68,25 +63,19 @@ def conditional(
     return interpreter.run(branches[index], [operands[1 + index]])
 
 
-def async_start(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def async_start(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return (operands, result, contexts): the computation runs at once."""
     result = interpreter.run(instruction.called_computations[0], operands)
     contexts = [zeros(shape) for shape in instruction.shape.tuple_shapes[2:]]
     return (tuple(operands), result, *contexts)
 
 
-def async_update(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def async_update(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return the state of `async_start` as it is."""
     return operands[0]
 
 
-def async_done(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def async_done(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return the result out of what `async_start` returned."""
     return as_tuple(operands[0])[1]
 

@@ -20,7 +20,7 @@ from lowtide.evaluator.contraction import (
     to_accumulator,
 )
 from lowtide.evaluator.data_movement import padded
-from lowtide.evaluator.values import Value, as_array
+from lowtide.evaluator.values import Values, as_array
 from lowtide.ir.attributes import Convolution, WindowDimension
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.literal import Array
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from lowtide.evaluator.registry import Handler
 
 
-def convolution(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Array:
+def convolution(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Array:
     """Return the convolution of operand 0 (the input) with operand 1 (the kernel)."""
     attributes = instruction.attributes_as(Convolution)
     inputs, kernel = as_array(operands[0]), as_array(operands[1])

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,6 +15,7 @@ from lowtide.evaluator.values import (
     TOKEN,
     Token,
     Value,
+    Values,
     as_array,
     from_leaves,
     value_leaves,
@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     from lowtide.ir.instruction import Instruction
 
 
-def custom_call(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def custom_call(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return what the target computes; raises UnsupportedOpError for an unknown target."""
     target = instruction.attributes_as(CustomCall).target
     handler = CUSTOM_CALL_TARGETS.get(target)
@@ -51,7 +49,7 @@ def custom_call(
     return handler(interpreter, instruction, operands)
 
 
-def _called_here(instruction: Instruction, call: HostCall, operands: Sequence[Value]) -> Value:
+def _called_here(instruction: Instruction, call: HostCall, operands: Values) -> Value:
     """Return what a function of this process returns."""
     given = [x for y in operands for x in value_leaves(y) if not isinstance(x, Token)]
     found = iter(called_on_arrays(call, [as_array(x) for x in given]))
@@ -59,9 +57,7 @@ def _called_here(instruction: Instruction, call: HostCall, operands: Sequence[Va
     return from_leaves(instruction.shape, leaves)
 
 
-def identity(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def identity(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return the operands: the call only says where or how a value should lie.
 
     Raises UnsupportedOpError where the result has another shape, as a shard of an array has.
@@ -87,26 +83,20 @@ def _require_shape(instruction: Instruction, result: Value) -> None:
     raise unsupported(instruction, reason)
 
 
-def host_execute(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def host_execute(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return the result of the called computation, which XLA would run on the host."""
     if not instruction.called_computations:
         raise unsupported(instruction, "the call names no computation to run")
     return interpreter.run(instruction.called_computations[0], operands)
 
 
-def new_buffer(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def new_buffer(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return zeros: the contents of a new buffer are not specified."""
     shape = instruction.shape
     return zeros(shape.tuple_shapes[0] if shape.is_buffer else shape)
 
 
-def pad_to_static(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def pad_to_static(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return the array padded with zeros to its bounds, and its size in each dimension."""
     operand = as_array(operands[0])
     bound, *size_shapes = instruction.shape.tuple_shapes
@@ -118,22 +108,18 @@ def pad_to_static(
     return (np.pad(operand, padding), *sizes)
 
 
-def slice_to_dynamic(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def slice_to_dynamic(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return operand 0 cut to the sizes which the other operands give."""
     sizes = [int(as_array(x)) for x in operands[1:]]
     return as_array(operands[0])[tuple([slice(n) for n in sizes])]
 
 
-def read_only(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def read_only(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return an empty tuple: the call only keeps its operands alive."""
     return ()
 
 
-def top_k(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def top_k(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return (values, places) of the greatest elements of each row; the result's shape says k."""
     shapes = instruction.shape.tuple_shapes
     values, places = largest(as_array(operands[0]), shapes[0].dimensions[-1])

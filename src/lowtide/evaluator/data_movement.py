@@ -10,7 +10,7 @@ import numpy as np
 
 from lowtide.evaluator.bits import bitcast_convert
 from lowtide.evaluator.numeric import element_type_of
-from lowtide.evaluator.values import Value, as_array
+from lowtide.evaluator.values import Values, as_array
 from lowtide.ir.attributes import Dimensions, DynamicSlice, Iota, Pad, Slice
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import unsupported
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from lowtide.evaluator.registry import Handler
 
 
-def broadcast(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Array:
+def broadcast(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Array:
     """Return the operand, its dimensions placed as the attribute says, repeated over the others."""
     operand = as_array(operands[0])
     places = instruction.attributes_as(Dimensions).dimensions
@@ -39,19 +37,17 @@ def broadcast(
     return np.broadcast_to(operand.transpose(order).reshape(aligned), sizes)
 
 
-def transpose(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Array:
+def transpose(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Array:
     """Return a view of the operand with its dimensions in another order."""
     return as_array(operands[0]).transpose(instruction.attributes_as(Dimensions).dimensions)
 
 
-def reverse(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Array:
+def reverse(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Array:
     """Return a view of the operand with some dimensions from last to first."""
     return np.flip(as_array(operands[0]), instruction.attributes_as(Dimensions).dimensions)
 
 
-def reshape(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Array:
+def reshape(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Array:
     """Return the elements, row major, in other dimensions; one dynamic size follows from them."""
     operand = as_array(operands[0])
     sizes = list(instruction.shape.dimensions)
@@ -64,14 +60,12 @@ def reshape(interpreter: Interpreter, instruction: Instruction, operands: Sequen
     return operand.reshape(sizes)
 
 
-def dynamic_reshape(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Array:
+def dynamic_reshape(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Array:
     """Return the elements of operand 0, row major, in the sizes of the other operands."""
     return as_array(operands[0]).reshape([int(as_array(size)) for size in operands[1:]])
 
 
-def bitcast(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Array:
+def bitcast(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Array:
     """Return the operand's memory read as another type, shape and layout."""
     operand = as_array(operands[0])
     source, target = instruction.operands[0].shape, instruction.shape
@@ -101,26 +95,20 @@ def _reread(flat: Array, element_type: ElementType) -> Array:
     return bitcast_convert(flat.reshape(-1, element_type.bits // source), element_type)
 
 
-def concatenate(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Array:
+def concatenate(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Array:
     """Return the operands one after the other along one dimension."""
     axis = instruction.attributes_as(Dimensions).dimensions[0]
     return np.concatenate([as_array(x) for x in operands], axis)
 
 
-def static_slice(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Array:
+def static_slice(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Array:
     """Return a view of every stride-th element from the start up to the limit."""
     bounds = instruction.attributes_as(Slice)
     places = zip(bounds.starts, bounds.limits, bounds.strides, strict=True)
     return as_array(operands[0])[tuple([slice(*place) for place in places])]
 
 
-def dynamic_slice(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Array:
+def dynamic_slice(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Array:
     """Return the slice that starts at the given indices, moved inside of the operand."""
     operand = as_array(operands[0])
     sizes = instruction.attributes_as(DynamicSlice).sizes
@@ -128,7 +116,7 @@ def dynamic_slice(
 
 
 def dynamic_update_slice(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
+    interpreter: Interpreter, instruction: Instruction, operands: Values
 ) -> Array:
     """Return operand 0 with operand 1 at the given indices, which are moved inside."""
     result, update = as_array(operands[0]).copy(), as_array(operands[1])
@@ -136,7 +124,7 @@ def dynamic_update_slice(
     return result
 
 
-def _window_at(operand: Array, starts: Sequence[Value], sizes: Sequence[int]) -> tuple[slice, ...]:
+def _window_at(operand: Array, starts: Values, sizes: Sequence[int]) -> tuple[slice, ...]:
     """Return the place of a window; `starts` are scalars, or one vector of them."""
     indices = [int(i) for start in starts for i in as_array(start).reshape(-1).tolist()]
     window = []
@@ -146,7 +134,7 @@ def _window_at(operand: Array, starts: Sequence[Value], sizes: Sequence[int]) ->
     return tuple(window)
 
 
-def pad(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Array:
+def pad(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Array:
     """Return the operand with the padding value around and between its elements."""
     value = as_array(operands[1])
     padding = [(d.low, d.high, d.interior) for d in instruction.attributes_as(Pad).dimensions]
@@ -173,7 +161,7 @@ def padded(array: Array, padding: Sequence[tuple[int, int, int]], value: Array) 
     return result
 
 
-def iota(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Array:
+def iota(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Array:
     """Return the index along one dimension, repeated over the others."""
     shape = instruction.shape
     axis = instruction.attributes_as(Iota).dimension
@@ -186,7 +174,7 @@ def iota(interpreter: Interpreter, instruction: Instruction, operands: Sequence[
 
 
 def get_dimension_size(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
+    interpreter: Interpreter, instruction: Instruction, operands: Values
 ) -> Array:
     """Return the actual size of one dimension."""
     axis = instruction.attributes_as(Dimensions).dimensions[0]
@@ -195,7 +183,7 @@ def get_dimension_size(
 
 
 def set_dimension_size(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
+    interpreter: Interpreter, instruction: Instruction, operands: Values
 ) -> Array:
     """Return operand 0 with one dimension cut, or filled up with zeros, to the given size."""
     operand = as_array(operands[0])

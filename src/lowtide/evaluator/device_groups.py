@@ -10,11 +10,11 @@ import numpy as np
 from lowtide.evaluator.numeric import COMPUTE_DTYPES, element_type_of, narrow
 from lowtide.evaluator.reducers import accumulation_dtype, wide_ufunc
 from lowtide.evaluator.rendezvous import Rendezvous
-from lowtide.evaluator.values import Value, as_array, as_tuple, zeros
+from lowtide.evaluator.values import Value, Values, as_array, as_tuple, zeros
 from lowtide.ir.attributes import Collective, CollectivePermute
 from lowtide.ir.errors import unsupported
 from lowtide.ir.literal import Array
-from lowtide.ir.opcode import Opcode
+from lowtide.ir.opcode import OVER_PARTITIONS, Opcode
 from lowtide.ir.replica_groups import device_count
 from lowtide.records import dataclass
 
@@ -44,7 +44,7 @@ class GroupDevice:
         """The number of the partition."""
         return self.number % self.partitions
 
-    def collective(self, instruction: Instruction, operands: Sequence[Value]) -> list[Array]:
+    def collective(self, instruction: Instruction, operands: Values) -> list[Array]:
         """Return what the device receives in a collective, one array per operand or part.
 
         Raises UnsupportedOpError where the group leaves the device out or the form has no rule.
@@ -54,7 +54,7 @@ class GroupDevice:
             raise unsupported(instruction, "has no rule for several devices in the evaluator")
         group = self._group(instruction)
 
-        def combined(brought: Sequence[Value]) -> Sequence[Value]:
+        def combined(brought: Values) -> Values:
             arrays = [[as_array(x) for x in as_tuple(one)] for one in brought]
             return [tuple(received) for received in rule(instruction, arrays)]
 
@@ -64,7 +64,7 @@ class GroupDevice:
             for x in as_tuple(meet(instruction, self.number, group, tuple(operands), combined))
         ]
 
-    def permute(self, instruction: Instruction, operands: Sequence[Value]) -> list[Array]:
+    def permute(self, instruction: Instruction, operands: Values) -> list[Array]:
         """Return what the device receives in a collective-permute; zeros where nothing comes."""
         attributes = instruction.attributes_as(CollectivePermute)
         if attributes.channel_id is None:
@@ -74,7 +74,7 @@ class GroupDevice:
             group = tuple(range(first, first + self.partitions))
         sources = {target: source for source, target in attributes.source_target_pairs}
 
-        def combined(brought: Sequence[Value]) -> Sequence[Value]:
+        def combined(brought: Values) -> Values:
             empty = tuple([np.zeros_like(as_array(x)) for x in operands])
             return [
                 brought[sources[place]] if place in sources else empty
@@ -90,7 +90,7 @@ class GroupDevice:
     def _group(self, instruction: Instruction) -> tuple[int, ...]:
         attributes = instruction.attributes_as(Collective)
         everyone = range(self.replicas * self.partitions)
-        within = instruction.opcode in _BY_PARTITION
+        within = instruction.opcode in OVER_PARTITIONS
         if attributes.channel_id is None:
             place, count = self.replica, self.replicas
         elif within:
@@ -112,12 +112,6 @@ class GroupDevice:
         if attributes.use_global_device_ids:
             return members
         return tuple([m * self.partitions + p for m in members for p in range(self.partitions)])
-
-
-_BY_PARTITION: Final = frozenset(
-    {Opcode.ALL_TO_ALL, Opcode.COLLECTIVE_BROADCAST, Opcode.RAGGED_ALL_TO_ALL}
-)
-"""Operations that a channel spreads over partitions: they have no flag for global numbers."""
 
 
 # -- what is received --------------------------------------------------------------------------

@@ -6,7 +6,7 @@ Operands broadcast against one another, so that the same functions serve arrays 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -16,7 +16,7 @@ from lowtide.evaluator.bits import bitcast_convert
 from lowtide.evaluator.comparison import compare
 from lowtide.evaluator.conversion import convert, reduce_precision, stochastic_convert
 from lowtide.evaluator.numeric import element_type_of, narrow, widen
-from lowtide.evaluator.values import Value, as_array
+from lowtide.evaluator.values import Value, Values, as_array
 from lowtide.ir.attributes import Compare, ReducePrecision
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import unsupported
@@ -61,7 +61,7 @@ FUNCTIONS: Final = _by_kind()
 """By element type of the first operand and opcode, the function in the computing dtype."""
 
 
-def _arrays(instruction: Instruction, operands: Sequence[Value]) -> list[Array]:
+def _arrays(instruction: Instruction, operands: Values) -> list[Array]:
     """Return the operands; where sizes are dynamic, the part that all of them have."""
     arrays = [as_array(x) for x in operands]
     if not instruction.shape.dynamic:
@@ -72,9 +72,7 @@ def _arrays(instruction: Instruction, operands: Sequence[Value]) -> list[Array]:
     return [x[common] if x.ndim == rank else x for x in arrays]
 
 
-def arithmetic(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Array:
+def arithmetic(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Array:
     """Return the result of a function of the tables, rounded once to the result type."""
     arrays = _arrays(instruction, operands)
     function = FUNCTIONS[element_type_of(arrays[0])].get(instruction.opcode)
@@ -85,9 +83,7 @@ def arithmetic(
     return narrow(result, instruction.shape.element_type)
 
 
-def compare_values(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Array:
+def compare_values(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Array:
     """Return where the comparison holds."""
     attributes = instruction.attributes_as(Compare)
     lhs, rhs = _arrays(instruction, operands)
@@ -95,7 +91,7 @@ def compare_values(
     return compare(attributes.direction, lhs, rhs, total_order=total)
 
 
-def select(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def select(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return elements of operand 1 where the predicate holds, else of operand 2."""
     if not instruction.shape.is_array:
         return operands[1] if as_array(operands[0]) else operands[2]
@@ -103,27 +99,23 @@ def select(interpreter: Interpreter, instruction: Instruction, operands: Sequenc
     return np.where(predicate, on_true, on_false)
 
 
-def clamp(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Array:
+def clamp(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Array:
     """Return operand 1 between the bounds operand 0 and operand 2; NaN stays."""
     low, value, high = [widen(x) for x in _arrays(instruction, operands)]
     bounded = np.minimum(np.maximum(value, low), high)
     return narrow(bounded, instruction.shape.element_type)
 
 
-def _convert(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Array:
+def _convert(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Array:
     return convert(as_array(operands[0]), instruction.shape.element_type)
 
 
-def _bitcast_convert(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Array:
+def _bitcast_convert(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Array:
     return bitcast_convert(as_array(operands[0]), instruction.shape.element_type)
 
 
 def _reduce_precision(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
+    interpreter: Interpreter, instruction: Instruction, operands: Values
 ) -> Array:
     attributes = instruction.attributes_as(ReducePrecision)
     exponent, mantissa = attributes.exponent_bits, attributes.mantissa_bits
@@ -131,7 +123,7 @@ def _reduce_precision(
 
 
 def _stochastic_convert(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
+    interpreter: Interpreter, instruction: Instruction, operands: Values
 ) -> Array:
     operand, random = [as_array(x) for x in operands]
     return stochastic_convert(operand, random, instruction.shape.element_type)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from lowtide.evaluator.numeric import element_type_of
 from lowtide.evaluator.reducers import as_ufunc, wide_ufunc
-from lowtide.evaluator.values import Value, as_array
+from lowtide.evaluator.values import Value, Values, as_array
 from lowtide.evaluator.vectorized import evaluate_elementwise
 from lowtide.ir.attributes import Gather, Parameter, Scatter
 from lowtide.ir.literal import Array
@@ -64,7 +64,7 @@ def _iota_along(axis: int, size: int, rank: int) -> Int64Array:
 # -- gather ------------------------------------------------------------------------------------
 
 
-def gather(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def gather(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return the slices of operand 0 at the index vectors in operand 1."""
     operand, indices = (as_array(x) for x in operands)
     numbers = instruction.attributes_as(Gather)
@@ -127,7 +127,7 @@ def _result_axes(offset_dims: Sequence[int], windows: Sequence[int], rank: int) 
 # -- scatter -----------------------------------------------------------------------------------
 
 
-def scatter(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def scatter(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return the inputs with the updates combined into them, one array or a tuple of arrays.
 
     Updates of one element are applied in row-major order of their index vectors. A window that

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from lowtide.evaluator.program import EvaluatorProgram, compile_program
-from lowtide.evaluator.values import Value
+from lowtide.evaluator.values import Value, Values
 from lowtide.ir.computation import Computation
 from lowtide.ir.module import Module
 
@@ -35,7 +34,7 @@ class Interpreter:
         self.vector_programs: dict[Computation, EvaluatorProgram | None] = {}
         """Owned by `vectorized`: programs that run at many positions at once."""
 
-    def run(self, computation: Computation, arguments: Sequence[Value]) -> Value:
+    def run(self, computation: Computation, arguments: Values) -> Value:
         """Return the value of the root for the given values of the parameters.
 
         A value is dropped after its last use, so that memory stays at the live set. Raises
@@ -43,7 +42,7 @@ class Interpreter:
         """
         return self.execute(self._program(computation), arguments)
 
-    def execute(self, program: EvaluatorProgram, arguments: Sequence[Value]) -> Value:
+    def execute(self, program: EvaluatorProgram, arguments: Values) -> Value:
         """Return what a program makes of the values of its parameters."""
         values: list[Any] = [None] * program.size
         for slot, constant in program.constants:

@@ -6,7 +6,6 @@ the operand. `info`, s32, is 0 for success, and counts from 1 where it names a c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy.typing as npt
 
 from lowtide.evaluator import householder
 from lowtide.evaluator.linear_algebra import cholesky_lower, solve_triangular
-from lowtide.evaluator.values import Value, as_array
+from lowtide.evaluator.values import Value, Values, as_array
 from lowtide.ir.attributes import TriangularSolve
 from lowtide.ir.errors import unsupported
 from lowtide.ir.literal import Array
@@ -52,7 +51,7 @@ def _adjoint(matrix: Array) -> Array:
 # -- factorizations ----------------------------------------------------------------------------
 
 
-def potrf(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def potrf(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return (Cholesky factor, info); the other triangle is that of the operand."""
     matrix = as_array(operands[0])
     lower = call_options(instruction).get("uplo", "L") == "L"
@@ -63,7 +62,7 @@ def potrf(interpreter: Interpreter, instruction: Instruction, operands: Sequence
     return (factor, _first_column(np.isnan(_diagonal(factor))))
 
 
-def getrf(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def getrf(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return (L and U in one matrix, pivot rows from 1, info), with partial pivoting."""
     matrix = as_array(operands[0]).copy()
     rows, columns = matrix.shape[-2:]
@@ -93,7 +92,7 @@ def _swap_rows(matrix: Array, k: int, pivot: Array) -> None:
     matrix[..., k : k + 1, :] = chosen
 
 
-def geqrf(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def geqrf(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return (R, with the reflectors of Q below it, their factors tau)."""
     matrix = as_array(operands[0]).copy()
     count = min(matrix.shape[-2:])
@@ -101,7 +100,7 @@ def geqrf(interpreter: Interpreter, instruction: Instruction, operands: Sequence
     return (matrix, _stack(taus, matrix))
 
 
-def geqp3(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def geqp3(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return (R and reflectors, column order from 1, taus): each time the longest column is next.
 
     Columns that the operand marks as fixed in front are not supported.
@@ -121,7 +120,7 @@ def geqp3(interpreter: Interpreter, instruction: Instruction, operands: Sequence
     return (matrix, order, _stack(taus, matrix))
 
 
-def gehrd(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def gehrd(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return (Hessenberg form with the reflectors below it, taus, info)."""
     matrix = as_array(operands[0]).copy()
     chosen = call_options(instruction)
@@ -140,7 +139,7 @@ def gehrd(interpreter: Interpreter, instruction: Instruction, operands: Sequence
     return (matrix, taus, no_failure(matrix))
 
 
-def sytrd(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def sytrd(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return (the reflectors, diagonal, the one beside it, taus, info) of Hermitian matrices.
 
     Only the triangle that the option `uplo` names is read; the reflectors stand there, beyond the
@@ -182,7 +181,7 @@ def _stack(taus: list[Array], matrix: Array) -> Array:
 # -- products and solutions --------------------------------------------------------------------
 
 
-def orgqr(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def orgqr(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return the first columns of Q, the product of the reflectors in operand 0."""
     matrix, taus = (as_array(x) for x in operands)
     rows, columns = matrix.shape[-2:]
@@ -193,7 +192,7 @@ def orgqr(interpreter: Interpreter, instruction: Instruction, operands: Sequence
     return q
 
 
-def ormqr(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def ormqr(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return Q or its adjoint, from either side, times operand 2."""
     matrix, taus, target = (as_array(x) for x in operands)
     chosen = call_options(instruction)
@@ -212,7 +211,7 @@ def ormqr(interpreter: Interpreter, instruction: Instruction, operands: Sequence
 _TRANSPOSES: Final = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 
 
-def trsm(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def trsm(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return the solution of a triangular system with matrix operand 0."""
     chosen = call_options(instruction)
     solve = TriangularSolve(
@@ -224,7 +223,7 @@ def trsm(interpreter: Interpreter, instruction: Instruction, operands: Sequence[
     return solve_triangular(as_array(operands[0]), as_array(operands[1]), solve)
 
 
-def gtsv(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def gtsv(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return (dl, d, du, solution, info) of a tridiagonal system; dl, d and du are the operands.
 
     Operands: the diagonals below, at and above the main one, of equal length (the first entry of

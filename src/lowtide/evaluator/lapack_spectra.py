@@ -6,14 +6,13 @@ equal values up to its rotation. A matrix without a result gives NaN and `info` 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from lowtide.evaluator.lapack import target_names
-from lowtide.evaluator.values import Value, as_array, as_tuple, zeros
+from lowtide.evaluator.values import Value, Values, as_array, as_tuple, zeros
 from lowtide.ir.errors import unsupported
 from lowtide.ir.literal import Array
 from lowtide.ops.custom_call import call_options, spectrum_triangle
@@ -28,7 +27,7 @@ def _results(instruction: Instruction) -> list[Array]:
     return [as_array(x) for x in as_tuple(zeros(instruction.shape))]
 
 
-def syevd(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def syevd(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return (eigenvectors in columns, ascending eigenvalues, info) of Hermitian matrices.
 
     Only the triangle that the option `uplo` names is read.
@@ -44,7 +43,7 @@ def syevd(interpreter: Interpreter, instruction: Instruction, operands: Sequence
     return (vectors, values, info)
 
 
-def eigh(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def eigh(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return (eigenvectors in columns, ascending eigenvalues) of Hermitian matrices: XLA's call."""
     matrix = as_array(operands[0])
     triangle = spectrum_triangle(instruction)
@@ -57,7 +56,7 @@ def eigh(interpreter: Interpreter, instruction: Instruction, operands: Sequence[
     return (vectors, values)
 
 
-def gesdd(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def gesdd(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return (the operand, descending singular values, U, adjoint of V, info).
 
     The option `mode` asks for all vectors (A), as many as values (S) or none (N: zeros).
@@ -77,7 +76,7 @@ def gesdd(interpreter: Interpreter, instruction: Instruction, operands: Sequence
     return (matrix, values, u, vt, info)
 
 
-def geev(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def geev(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return (eigenvalues, left and right eigenvectors in columns, info).
 
     Eigenvalues of a real matrix are two arrays, real and imaginary parts. Vectors have length 1.
@@ -109,7 +108,7 @@ def _left_vectors(right: Array) -> Array:
     return left
 
 
-def gees(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def gees(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return (Schur form, vectors, eigenvalues, how many are selected: none, info).
 
     Eigenvalues of a real matrix are two arrays, real and imaginary parts. Raises UnsupportedOpError

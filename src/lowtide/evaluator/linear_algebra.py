@@ -5,13 +5,13 @@ Batches are computed together; sums and solutions of narrow types are computed i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from lowtide.evaluator.numeric import widen
-from lowtide.evaluator.values import Value, as_array
+from lowtide.evaluator.values import Value, Values, as_array
 from lowtide.ir.attributes import Cholesky, Fft, TriangularSolve
 from lowtide.ir.literal import DTYPES, Array
 from lowtide.ir.opcode import Opcode
@@ -32,7 +32,7 @@ _TRANSFORMS: Final[dict[str, Callable[..., Any]]] = {
 }
 
 
-def fft(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def fft(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return the transform of the last dimensions, computed in f64; IFFT and IRFFT divide by n."""
     attributes = instruction.attributes_as(Fft)
     operand = as_array(operands[0])
@@ -54,9 +54,7 @@ def _dtype(instruction: Instruction) -> np.dtype[Any]:
 # -- cholesky ----------------------------------------------------------------------------------
 
 
-def cholesky(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def cholesky(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return the factor of each matrix, the other triangle 0; all NaN where there is none.
 
     Only the named triangle of the operand is read.
@@ -96,9 +94,7 @@ def _adjoint(matrix: Array) -> Array:
 # -- triangular solve --------------------------------------------------------------------------
 
 
-def triangular_solve(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def triangular_solve(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return x with `op(a) @ x = b`, or `x @ op(a) = b` where a is not on the left side."""
     options = instruction.attributes_as(TriangularSolve)
     a, b = (as_array(x) for x in operands)

@@ -8,12 +8,11 @@ computed by another routine than the same matrix times its copy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lowtide.evaluator.values import Value, as_array
+from lowtide.evaluator.values import Value, Values, as_array
 from lowtide.ir.literal import Array
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def _placed_array(array: Array) -> Array:
 def placing(handler: Handler) -> Handler:
     """Return a handler that gets its operands in their place."""
 
-    def run(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+    def run(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
         return handler(interpreter, instruction, [placed(x) for x in operands])
 
     return run
@@ -56,7 +55,7 @@ def placing(handler: Handler) -> Handler:
 def placing_apart(handler: Handler) -> Handler:
     """Return a handler that gets its operands in their place, each in memory of its own."""
 
-    def run(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+    def run(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
         arrays: list[Array] = []
         for operand in operands:
             array = _placed_array(as_array(operand))
@@ -70,7 +69,7 @@ def placing_apart(handler: Handler) -> Handler:
 def placing_complex(handler: Handler) -> Handler:
     """Return a handler that gets complex operands in their place: these are never exact."""
 
-    def run(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+    def run(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
         if any(isinstance(x, np.ndarray) and x.dtype.kind == "c" for x in operands):
             operands = [placed(x) for x in operands]
         return handler(interpreter, instruction, operands)

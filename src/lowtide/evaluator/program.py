@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from lowtide.evaluator.registry import Handler, handler_of, is_computing
-from lowtide.evaluator.values import Value, from_literal, zeros
+from lowtide.evaluator.values import Value, Values, from_literal, zeros
 from lowtide.ir.attributes import Constant, CustomCall
 from lowtide.ir.computation import Computation
 from lowtide.ir.errors import unsupported
@@ -90,7 +90,7 @@ def makes_nothing(instruction: Instruction) -> bool:
     return not any(x.element_count for x in leaves) and is_computing(instruction.opcode)
 
 
-def _empty(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def _empty(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     return zeros(instruction.shape)
 
 
@@ -151,7 +151,5 @@ def _constant(instruction: Instruction) -> Value:
     return from_literal(instruction.attributes_as(Constant).literal)
 
 
-def _missing(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def _missing(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     raise unsupported(instruction, "the evaluator does not know this operation")

@@ -11,13 +11,13 @@ numbers: as easy as 1, 2, 3".
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.evaluator.values import Value, as_array
+from lowtide.evaluator.values import Value, Values, as_array
 from lowtide.ir.attributes import Rng, RngBitGenerator, RngGetAndUpdateState
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import unsupported
@@ -154,7 +154,7 @@ def as_element_type(bits: Array, element_type: ElementType) -> Array:
 
 
 def rng_bit_generator(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
+    interpreter: Interpreter, instruction: Instruction, operands: Values
 ) -> Value:
     """Return (next state, bits), or bits alone where the result is an array.
 
@@ -193,7 +193,7 @@ def _require_bits(instruction: Instruction, shape: Shape) -> None:
 
 
 def get_and_update_state(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
+    interpreter: Interpreter, instruction: Instruction, operands: Values
 ) -> Value:
     """Return the interpreter's 128-bit counter as u64[2], low half first, and advance it."""
     counter = interpreter.random_counter % 2**128
@@ -202,7 +202,7 @@ def get_and_update_state(
     return np.array([counter & MASK_64, counter >> 64], np.uint64)
 
 
-def rng(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def rng(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return draws from [a, b), or from the normal distribution of mean a and deviation b.
 
     They come from Philox with key 0 at the interpreter's counter, which advances. Operands behind

@@ -10,7 +10,7 @@ import numpy as np
 
 from lowtide.evaluator.numeric import element_type_of, narrow, widen
 from lowtide.evaluator.reducers import accumulation_dtype, wide_ufunc
-from lowtide.evaluator.values import Value, as_array
+from lowtide.evaluator.values import Value, Values, as_array
 from lowtide.evaluator.vectorized import evaluate_elementwise
 from lowtide.ir.attributes import Dimensions
 from lowtide.ir.computation import Computation
@@ -26,7 +26,7 @@ SEQUENTIAL_LIMIT: Final = 2048
 """Up to this many elements are folded one after the other, more in pairs."""
 
 
-def reduce(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def reduce(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return the inputs folded along dimensions into the initial values, an array or a tuple.
 
     Elements are taken in row-major order; of many, neighbours are combined first, which is the
@@ -88,9 +88,7 @@ def apply(
     return [as_array(part) for part in parts]
 
 
-def map_elements(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def map_elements(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return what the computation makes of the operands' elements at each position."""
     arrays = [as_array(x) for x in operands]
     return evaluate_elementwise(interpreter, instruction.called_computations[0], arrays)

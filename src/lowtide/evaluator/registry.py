@@ -6,20 +6,20 @@ handlers loads no family but those that are looked through for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lowtide.evaluator.placement import placing, placing_apart, placing_complex
-from lowtide.evaluator.values import Value
+from lowtide.evaluator.values import Value, Values
 from lowtide.ir.opcode import Opcode
 
 if TYPE_CHECKING:
     from lowtide.evaluator.interpreter import Interpreter
     from lowtide.ir.instruction import Instruction
 
-Handler: TypeAlias = Callable[["Interpreter", "Instruction", Sequence[Value]], Value]
+Handler: TypeAlias = Callable[["Interpreter", "Instruction", Values], Value]
 """Computes the value of an instruction from the values of its operands."""
 
 FAMILIES: Final = (

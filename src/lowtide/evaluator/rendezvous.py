@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import field
 from typing import final
 
-from lowtide.evaluator.values import Value
+from lowtide.evaluator.values import Value, Values
 from lowtide.ir.errors import InvalidModuleError
 from lowtide.ir.instruction import Instruction
 from lowtide.records import dataclass
 
-CollectiveFunction = Callable[[Sequence[Value]], Sequence[Value]]
+CollectiveFunction = Callable[[Values], Values]
 """From what each device of a group brings, in order of the group, to what each one receives."""
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lowtide.evaluator.values import Value, as_array
+from lowtide.evaluator.values import Value, Values, as_array
 from lowtide.ir.attributes import Scan
 from lowtide.ir.literal import DTYPES
 from lowtide.ir.opcode import Opcode
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from lowtide.ir.instruction import Instruction
 
 
-def scan(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def scan(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return the outputs of all steps, stacked along the dimension, then the last carries.
 
     The computation takes a slice of each input, without the dimension, and the carries; it returns

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,7 +15,7 @@ from lowtide.evaluator.sort_keys import (
     key_values,
     sort_keys,
 )
-from lowtide.evaluator.values import Value, as_array
+from lowtide.evaluator.values import Value, Values, as_array
 from lowtide.evaluator.vectorized import evaluate_elementwise
 from lowtide.ir.attributes import Sort, TopK
 from lowtide.ir.errors import InvalidModuleError
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 Int64Array = npt.NDArray[np.int64]
 
 
-def sort(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def sort(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return the operands, each sorted along one dimension by the order of the comparator.
 
     Elements that the comparator calls equal keep their order. A comparator that is no strict
@@ -147,7 +146,7 @@ def _place_runs(order: Int64Array, left: Int64Array, passed: Int64Array, width: 
 # -- top-k -------------------------------------------------------------------------------------
 
 
-def topk(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def topk(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return (values, indices) of the first k elements along the last dimension, in order."""
     numbers = instruction.attributes_as(TopK)
     operand = as_array(operands[0])

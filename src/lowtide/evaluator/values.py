@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeAlias, final
 
 import numpy as np
@@ -29,6 +29,9 @@ Value: TypeAlias = Array | tuple["Value", ...] | Token
 An array has the dtype of `ir.literal.DTYPES` and the dimensions of the shape; along a bounded
 dynamic dimension it has its actual size. Handlers never write to an operand.
 """
+
+Values: TypeAlias = Sequence[Value]
+"""Those of several instructions, as of the operands of one."""
 
 
 def as_array(value: Value) -> Array:

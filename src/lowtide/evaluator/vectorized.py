@@ -17,7 +17,15 @@ from lowtide.evaluator import elementwise
 from lowtide.evaluator.bits import bitcast_convert
 from lowtide.evaluator.program import EvaluatorProgram, compile_program
 from lowtide.evaluator.reducers import as_ufunc
-from lowtide.evaluator.values import TOKEN, Token, Value, as_array, from_leaves, value_leaves
+from lowtide.evaluator.values import (
+    TOKEN,
+    Token,
+    Value,
+    Values,
+    as_array,
+    from_leaves,
+    value_leaves,
+)
 from lowtide.ir.attributes import Conditional, GetTupleElement
 from lowtide.ir.computation import Computation
 from lowtide.ir.instruction import Instruction
@@ -143,45 +151,39 @@ def vector_handlers() -> Mapping[Opcode, Handler]:
 # -- handlers ----------------------------------------------------------------------------------
 
 
-def _identity(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def _identity(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     return operands[0]
 
 
-def _bitcast(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def _bitcast(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     return bitcast_convert(as_array(operands[0]), instruction.shape.element_type)
 
 
-def _tuple(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def _tuple(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     return tuple(operands)
 
 
-def _get(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def _get(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     value = operands[0]
     assert isinstance(value, tuple)
     return value[instruction.attributes_as(GetTupleElement).index]
 
 
-def _iota(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def _iota(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     return np.zeros((), DTYPES[instruction.shape.element_type])
 
 
-def _call(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def _call(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     return _run(interpreter, instruction.called_computations[0], operands)
 
 
-def _run(interpreter: Interpreter, computation: Computation, arguments: Sequence[Value]) -> Value:
+def _run(interpreter: Interpreter, computation: Computation, arguments: Values) -> Value:
     program = _program(interpreter, computation)
     assert program is not None, "the caller was compiled, and with it all that it calls"
     return interpreter.execute(program, arguments)
 
 
-def _conditional(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def _conditional(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     branches = instruction.called_computations
     index = as_array(operands[0]).astype(np.int64)
     if instruction.attributes_as(Conditional).is_predicated:
@@ -203,7 +205,7 @@ def _conditional(
     return from_leaves(instruction.shape, merged)
 
 
-def _while(interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]) -> Value:
+def _while(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     condition, body = instruction.called_computations
     state = operands[0]
     while True:

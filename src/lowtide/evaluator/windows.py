@@ -17,7 +17,7 @@ import numpy.typing as npt
 from lowtide.evaluator.numeric import element_type_of, narrow, widen
 from lowtide.evaluator.reducers import accumulation_dtype, wide_ufunc
 from lowtide.evaluator.reduction import apply
-from lowtide.evaluator.values import Value, as_array
+from lowtide.evaluator.values import Value, Values, as_array
 from lowtide.ir.attributes import ReduceWindow, Window, WindowDimension
 from lowtide.ir.computation import Computation
 from lowtide.ir.instruction import Instruction
@@ -78,9 +78,7 @@ def _meeting(size: int, dimension: WindowDimension, k: int) -> tuple[IntArray, I
 # -- reduce-window -----------------------------------------------------------------------------
 
 
-def reduce_window(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def reduce_window(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return the inputs folded over each window into the initial values, an array or a tuple."""
     arrays = [as_array(x) for x in operands]
     count = len(arrays) // 2
@@ -186,7 +184,7 @@ def _merge(
 
 
 def select_and_scatter(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
+    interpreter: Interpreter, instruction: Instruction, operands: Values
 ) -> Array:
     """Return, over the initial value, each source element added where its window selects.
 

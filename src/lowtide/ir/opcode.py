@@ -145,6 +145,45 @@ class Opcode(StrEnum):
 ASYNC: Final = frozenset({Opcode.ASYNC_START, Opcode.ASYNC_UPDATE, Opcode.ASYNC_DONE})
 """The generic asynchronous operations, which wrap a computation with one instruction."""
 
+CONTROL_FLOW: Final = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.WHILE})
+"""The operations that run computations in their own place."""
+
+CALLERS: Final = CONTROL_FLOW | {Opcode.ASYNC_START}
+"""The operations that run computations which own buffers.
+
+async-update and async-done name the computation of their async-start again; it runs there.
+"""
+
+STARTS: Final = frozenset(
+    {
+        *(Opcode.ALL_GATHER_START, Opcode.ALL_REDUCE_START, Opcode.ASYNC_START),
+        *(Opcode.COLLECTIVE_PERMUTE_START, Opcode.COPY_START),
+    }
+)
+"""The operations that only begin something, sends and receives left out."""
+
+ENDS: Final = frozenset(
+    {
+        *(Opcode.ALL_GATHER_DONE, Opcode.ALL_REDUCE_DONE, Opcode.ASYNC_DONE, Opcode.ASYNC_UPDATE),
+        *(Opcode.COLLECTIVE_PERMUTE_DONE, Opcode.COPY_DONE, Opcode.RECV_DONE, Opcode.SEND_DONE),
+    }
+)
+"""The operations that go on with what their operand has begun, and touch its buffers until then."""
+
+COLLECTIVES: Final = frozenset(
+    {
+        *(Opcode.ALL_GATHER, Opcode.ALL_GATHER_START, Opcode.ALL_REDUCE, Opcode.ALL_REDUCE_START),
+        *(Opcode.ALL_TO_ALL, Opcode.COLLECTIVE_BROADCAST, Opcode.COLLECTIVE_PERMUTE),
+        *(Opcode.COLLECTIVE_PERMUTE_START, Opcode.RAGGED_ALL_TO_ALL, Opcode.REDUCE_SCATTER),
+    }
+)
+"""The operations that the devices of a group run, or begin, together."""
+
+OVER_PARTITIONS: Final = frozenset(
+    {Opcode.ALL_TO_ALL, Opcode.COLLECTIVE_BROADCAST, Opcode.RAGGED_ALL_TO_ALL}
+)
+"""Those that a channel spreads over partitions only: they have no flag for global numbers."""
+
 NATIVE_ASYNC_BASES: Final = frozenset(
     {"all-gather", "all-reduce", "collective-permute", "copy", "recv", "send"}
 )

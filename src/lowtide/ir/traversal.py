@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from lowtide.ir.attributes import Constant
 from lowtide.ir.kept import kept
-from lowtide.ir.opcode import Opcode
+from lowtide.ir.opcode import CONTROL_FLOW, Opcode
 
 if TYPE_CHECKING:
     from lowtide.ir.computation import Computation
@@ -240,12 +240,9 @@ def applied_computations(module: Module) -> set[Computation]:
         callee
         for computation in module.computations.values()
         for instruction in computation.instructions.values()
-        if instruction.called_computations and instruction.opcode not in _CONTROL_FLOW
+        if instruction.called_computations and instruction.opcode not in CONTROL_FLOW
         for callee in instruction.called_computations
     }
-
-
-_CONTROL_FLOW: Final = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.WHILE})
 
 
 def values_left_out(module: Module) -> int:

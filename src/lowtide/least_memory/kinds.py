@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-from lowtide.analysis.call_graph import CONTROL_FLOW
 from lowtide.ir import Instruction, Opcode
+from lowtide.ir.opcode import CALLERS
 from lowtide.ops.table import TABLE
 
 
@@ -55,7 +55,7 @@ def runs_behind(x: Instruction) -> bool:
 
     It has an element ready when it has one of its own; all others read what is stored.
     """
-    return x.opcode in _BEHIND or (x.opcode not in CONTROL_FLOW and TABLE[x.opcode].elementwise)
+    return x.opcode in _BEHIND or (x.opcode not in CALLERS and TABLE[x.opcode].elementwise)
 
 
 def kind_of(x: Instruction) -> Kind:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 from lowtide.ir.attributes import Channel, Collective, CollectivePermute
@@ -229,188 +230,131 @@ def _all_reduce_cost(
     return Cost(flops, 0, bytes_touched(result, operands))
 
 
+_moved: Final = partial(OpDefinition, cost=moves_all, declared=True)
+"""The row of an operation that passes data on, and whose shape is part of HLO's text."""
+
+_in_groups: Final = partial(_moved, arity=(1, UNLIMITED), attributes=Collective)
+"""The row of an operation on arrays that the devices of each group run together."""
+
 OPERATIONS: Final = (
-    OpDefinition(
+    _in_groups(
         Opcode.ALL_GATHER,
-        "collective",
         "the operands of all devices of the group, one after another along a dimension",
-        arity=(1, UNLIMITED),
-        attributes=Collective,
         verify=_verify_all_gather,
-        cost=moves_all,
-        declared=True,
     ),
-    OpDefinition(
+    _in_groups(
         Opcode.ALL_GATHER_START,
-        "collective",
         "starts an all-gather: (operand, result)",
-        arity=(1, UNLIMITED),
-        attributes=Collective,
         verify=_verify_all_gather_start,
-        cost=moves_all,
-        declared=True,
         has_side_effect=True,
     ),
-    OpDefinition(
+    _moved(
         Opcode.ALL_GATHER_DONE,
-        "collective",
         "the result of an asynchronous all-gather",
         infer=infer_element_1,
-        cost=moves_all,
-        declared=True,
         has_side_effect=True,
     ),
-    OpDefinition(
+    _in_groups(
         Opcode.ALL_REDUCE,
-        "collective",
         "the operands combined over all devices of the group",
-        arity=(1, UNLIMITED),
-        attributes=Collective,
         calls=("to_apply",),
         infer=_infer_same,
         verify=_verify_all_reduce,
         cost=_all_reduce_cost,
-        declared=True,
     ),
-    OpDefinition(
+    _in_groups(
         Opcode.ALL_REDUCE_START,
-        "collective",
         "starts an all-reduce",
-        arity=(1, UNLIMITED),
-        attributes=Collective,
         calls=("to_apply",),
         infer=_infer_same,
         verify=_verify_all_reduce,
         cost=_all_reduce_cost,
-        declared=True,
         has_side_effect=True,
     ),
-    OpDefinition(
+    _moved(
         Opcode.ALL_REDUCE_DONE,
-        "collective",
         "the result of an asynchronous all-reduce",
         infer=_infer_same,
-        cost=moves_all,
-        declared=True,
         has_side_effect=True,
     ),
-    OpDefinition(
+    _in_groups(
         Opcode.REDUCE_SCATTER,
-        "collective",
         "the combined operands of the group, each device keeping its part of a dimension",
-        arity=(1, UNLIMITED),
-        attributes=Collective,
         calls=("to_apply",),
         verify=_verify_reduce_scatter,
-        cost=moves_all,
-        declared=True,
     ),
-    OpDefinition(
+    _in_groups(
         Opcode.ALL_TO_ALL,
-        "collective",
         "part i of each device's operand sent to device i of the group",
-        arity=(1, UNLIMITED),
-        attributes=Collective,
         infer=_infer_all_to_all,
         verify=_verify_groups,
-        cost=moves_all,
-        declared=True,
     ),
-    OpDefinition(
+    _moved(
         Opcode.RAGGED_ALL_TO_ALL,
-        "collective",
         "an all-to-all of parts of given offsets and sizes, written into operand 1",
         arity=(6, 6),
         attributes=Collective,
         infer=_infer_ragged_all_to_all,
         verify=_verify_groups,
-        cost=moves_all,
-        declared=True,
         in_place=((1, ()),),
     ),
-    OpDefinition(
+    _in_groups(
         Opcode.COLLECTIVE_BROADCAST,
-        "collective",
         "the operand of the first device of the group, on all of them",
-        arity=(1, UNLIMITED),
-        attributes=Collective,
         infer=_infer_same,
         verify=_verify_groups,
-        cost=moves_all,
-        declared=True,
     ),
-    OpDefinition(
+    _moved(
         Opcode.COLLECTIVE_PERMUTE,
-        "collective",
         "the operand of the source device, zero where there is none",
         arity=(1, UNLIMITED),
         attributes=CollectivePermute,
         infer=_infer_permute,
         verify=_verify_permute,
-        cost=moves_all,
-        declared=True,
     ),
-    OpDefinition(
+    _moved(
         Opcode.COLLECTIVE_PERMUTE_START,
-        "collective",
         "starts a collective-permute: (operand, result, contexts)",
         arity=(1, UNLIMITED),
         attributes=CollectivePermute,
         verify=_verify_permute_start,
-        cost=moves_all,
-        declared=True,
         has_side_effect=True,
     ),
-    OpDefinition(
+    _moved(
         Opcode.COLLECTIVE_PERMUTE_DONE,
-        "collective",
         "the result of an asynchronous collective-permute",
         infer=infer_element_1,
-        cost=moves_all,
-        declared=True,
         has_side_effect=True,
     ),
-    OpDefinition(
+    _moved(
         Opcode.SEND,
-        "collective",
         "starts sending operand 0 over a channel: (data, context, token)",
         arity=(2, 2),
         attributes=Channel,
         verify=_verify_send,
-        cost=moves_all,
-        declared=True,
         exact_type=True,
         has_side_effect=True,
     ),
-    OpDefinition(
+    _moved(
         Opcode.SEND_DONE,
-        "collective",
         "the token of a finished send",
         attributes=Channel,
         infer=_infer_send_done,
-        cost=moves_all,
-        declared=True,
         exact_type=True,
         has_side_effect=True,
     ),
-    OpDefinition(
+    _moved(
         Opcode.RECV,
-        "collective",
         "starts receiving from a channel: (data, context, token)",
         attributes=Channel,
         verify=_verify_recv,
-        cost=moves_all,
-        declared=True,
         has_side_effect=True,
     ),
-    OpDefinition(
+    _moved(
         Opcode.RECV_DONE,
-        "collective",
         "what was received, and a token",
         attributes=Channel,
         infer=_infer_recv_done,
-        cost=moves_all,
-        declared=True,
         exact_type=True,
         has_side_effect=True,
     ),

@@ -126,7 +126,6 @@ def _dot_cost(
 OPERATIONS: Final = (
     OpDefinition(
         Opcode.DOT,
-        "contraction",
         "sums of products over paired dimensions: batch, rest of lhs, rest of rhs",
         arity=(2, 2),
         attributes=Dot,
@@ -138,7 +137,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.RAGGED_DOT,
-        "contraction",
         "a dot whose lhs is split into groups of sizes given by operand 2",
         arity=(3, 3),
         attributes=RaggedDot,
@@ -148,7 +146,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.SCALED_DOT,
-        "contraction",
         "a dot of lhs times its scales and rhs times its scales (operands 2 and 3)",
         arity=(4, 4),
         attributes=Dot,

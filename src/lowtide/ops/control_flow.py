@@ -200,7 +200,6 @@ def _fusion_cost(
 OPERATIONS: Final = (
     OpDefinition(
         Opcode.PARAMETER,
-        "control flow",
         "an argument of the computation",
         arity=(0, 0),
         attributes=Parameter,
@@ -209,7 +208,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.TUPLE,
-        "control flow",
         "the tuple of the operands",
         arity=(0, UNLIMITED),
         infer=_infer_tuple,
@@ -218,7 +216,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.GET_TUPLE_ELEMENT,
-        "control flow",
         "one element of a tuple",
         attributes=GetTupleElement,
         infer=_infer_get_tuple_element,
@@ -226,7 +223,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.AFTER_ALL,
-        "control flow",
         "a token that is ready once all operands are",
         arity=(0, UNLIMITED),
         infer=_infer_token,
@@ -235,7 +231,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.ADD_DEPENDENCY,
-        "control flow",
         "operand 0, not before the token in operand 1",
         arity=(2, 2),
         infer=_infer_operand,
@@ -244,7 +239,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.OPTIMIZATION_BARRIER,
-        "control flow",
         "the operand; no optimization looks through",
         infer=_infer_operand,
         cost=moves_all,
@@ -252,7 +246,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.CALL,
-        "control flow",
         "the result of a computation",
         arity=(0, UNLIMITED),
         attributes=Call,
@@ -263,7 +256,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.WHILE,
-        "control flow",
         "the operand after as many steps of the body as the condition holds",
         calls=("condition", "body"),
         infer=_infer_while,
@@ -272,7 +264,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.CONDITIONAL,
-        "control flow",
         "the result of the branch that operand 0 chooses, of its own operand",
         arity=(2, UNLIMITED),
         attributes=Conditional,
@@ -284,7 +275,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.FUSION,
-        "control flow",
         "the result of a computation that runs as one kernel",
         arity=(0, UNLIMITED),
         attributes=Fusion,
@@ -297,7 +287,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.ASYNC_START,
-        "control flow",
         "starts a computation: ((operands), result, contexts)",
         arity=(0, UNLIMITED),
         attributes=Async,
@@ -309,7 +298,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.ASYNC_UPDATE,
-        "control flow",
         "a point between start and done of an asynchronous computation",
         attributes=Async,
         calls=("calls",),
@@ -320,7 +308,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.ASYNC_DONE,
-        "control flow",
         "the result of an asynchronous computation",
         attributes=Async,
         calls=("calls",),
@@ -331,7 +318,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.COPY_START,
-        "control flow",
         "starts a copy: (destination, source, context)",
         attributes=CopyStart,
         infer=_infer_copy_start,
@@ -341,7 +327,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.COPY_DONE,
-        "control flow",
         "the result of an asynchronous copy",
         infer=_infer_copy_done,
         cost=moves_all,

@@ -124,7 +124,6 @@ def _cost(result: Shape, operands: Shapes, attributes: Convolution, called: Sequ
 OPERATIONS: Final = (
     OpDefinition(
         Opcode.CONVOLUTION,
-        "convolution",
         "sums of products over a sliding window and the input features",
         arity=(2, UNLIMITED),
         attributes=Convolution,

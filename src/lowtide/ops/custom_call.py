@@ -115,7 +115,6 @@ def _leaves_cost(result: Shape, operands: Shapes, attributes: Any, called: Seque
 OPERATIONS: Final = (
     OpDefinition(
         Opcode.CUSTOM_CALL,
-        "custom call",
         "a function outside of HLO, named by its target",
         arity=(0, UNLIMITED),
         attributes=CustomCall,
@@ -128,7 +127,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.INFEED,
-        "custom call",
         "data from the host's queue, and a token",
         attributes=Infeed,
         verify=_verify_infeed,
@@ -138,7 +136,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.OUTFEED,
-        "custom call",
         "operand 0 sent to the host's queue",
         arity=(2, 2),
         attributes=Outfeed,
@@ -151,7 +148,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.DOMAIN,
-        "custom call",
         "the operand, at a border between regions of different sharding",
         attributes=Domain,
         infer=_infer_domain,

@@ -240,7 +240,6 @@ def _verify_iota(result: Shape, operands: Shapes, attributes: Iota, called: Call
 OPERATIONS: Final = (
     OpDefinition(
         Opcode.BROADCAST,
-        "data movement",
         "the operand repeated along new dimensions",
         attributes=Dimensions,
         verify=_verify_broadcast,
@@ -249,7 +248,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.RESHAPE,
-        "data movement",
         "the same elements in row-major order, with other dimensions",
         attributes=Reshape,
         verify=_verify_reshape,
@@ -259,7 +257,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.DYNAMIC_RESHAPE,
-        "data movement",
         "a reshape to sizes given by operands 1, 2, ...",
         arity=(1, UNLIMITED),
         verify=_verify_dynamic_reshape,
@@ -268,7 +265,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.TRANSPOSE,
-        "data movement",
         "the operand with its dimensions permuted",
         attributes=Dimensions,
         infer=_infer_transpose,
@@ -277,7 +273,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.REVERSE,
-        "data movement",
         "the operand with some dimensions running backwards",
         attributes=Dimensions,
         infer=_infer_reverse,
@@ -286,7 +281,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.BITCAST,
-        "data movement",
         "the same bytes under another shape and layout",
         verify=_verify_bitcast,
         declared=True,
@@ -294,7 +288,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.BITCAST_CONVERT,
-        "data movement",
         "the bits of each element read as another type",
         verify=_verify_bitcast_convert,
         cost=flop_per_element,
@@ -304,7 +297,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.CONCATENATE,
-        "data movement",
         "the operands one after another along a dimension",
         arity=(1, UNLIMITED),
         attributes=Dimensions,
@@ -314,7 +306,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.PAD,
-        "data movement",
         "the operand with a value before, after and between its elements",
         arity=(2, 2),
         attributes=Pad,
@@ -324,7 +315,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.CONSTANT,
-        "data movement",
         "a value known before the program runs",
         arity=(0, 0),
         attributes=Constant,
@@ -334,7 +324,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.IOTA,
-        "data movement",
         "numbers that count from 0 along one dimension",
         arity=(0, 0),
         attributes=Iota,

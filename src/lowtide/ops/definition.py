@@ -59,7 +59,6 @@ class OpDefinition:
     """
 
     opcode: Opcode
-    family: str
     summary: str
     arity: Arity = (1, 1)
     attributes: type[Attributes] = Attributes

@@ -11,15 +11,10 @@ from lowtide.ir.attributes import Collective, CollectivePermute
 from lowtide.ir.errors import unsupported
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.module import Module
-from lowtide.ir.opcode import Opcode
+from lowtide.ir.opcode import OVER_PARTITIONS, Opcode
 from lowtide.ir.partitioning import check_device_count
 from lowtide.ir.replica_groups import device_count
 from lowtide.ir.traversal import all_callees
-
-OVER_PARTITIONS: Final = frozenset(
-    {Opcode.ALL_TO_ALL, Opcode.COLLECTIVE_BROADCAST, Opcode.RAGGED_ALL_TO_ALL}
-)
-"""Operations whose channel spreads them over partitions only: they have no flag for more."""
 
 Groups = tuple[tuple[int, ...], ...]
 

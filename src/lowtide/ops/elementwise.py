@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 from lowtide.ir.attributes import Compare, ReducePrecision
@@ -250,17 +251,19 @@ def _infer_clamp(operands: Shapes, attributes: Any, called: Called) -> Shape:
 # -- the table ---------------------------------------------------------------------------------
 
 
+_per_element: Final = partial(OpDefinition, cost=flop_per_element, elementwise=True)
+"""The row of an operation that computes each element of the result by itself."""
+
+
 def _unary(
     opcode: Opcode, kinds: tuple[Predicate, str], summary: str, *, slow: bool
 ) -> OpDefinition:
-    return OpDefinition(
+    return _per_element(
         opcode,
-        "elementwise",
         summary,
         infer=_infer_unary(kinds),
         verify=verify_no_broadcast,
         cost=transcendental_per_element if slow else flop_per_element,
-        elementwise=True,
     )
 
 
@@ -272,15 +275,13 @@ def _binary(
     slow: bool = False,
     commutative: bool = False,
 ) -> OpDefinition:
-    return OpDefinition(
+    return _per_element(
         opcode,
-        "elementwise",
         summary,
         arity=(2, 2),
         infer=_infer_binary(kinds),
         verify=verify_no_broadcast,
         cost=transcendental_per_element if slow else flop_per_element,
-        elementwise=True,
         commutative=commutative,
     )
 
@@ -350,120 +351,78 @@ _BINARY: Final = (
 )
 
 _OTHERS: Final = (
-    OpDefinition(
+    _per_element(
         Opcode.ABS,
-        "elementwise",
         "the absolute value; of complex numbers a real one",
         infer=_infer_component(REAL_NUMBERS),
         verify=verify_no_broadcast,
-        cost=flop_per_element,
-        elementwise=True,
     ),
-    OpDefinition(
+    _per_element(
         Opcode.REAL,
-        "elementwise",
         "the real part",
         infer=_infer_component(FLOATING_OR_COMPLEX),
         verify=verify_no_broadcast,
-        cost=flop_per_element,
-        elementwise=True,
     ),
-    OpDefinition(
+    _per_element(
         Opcode.IMAG,
-        "elementwise",
         "the imaginary part",
         infer=_infer_component(FLOATING_OR_COMPLEX),
         verify=verify_no_broadcast,
-        cost=flop_per_element,
-        elementwise=True,
     ),
-    OpDefinition(
+    _per_element(
         Opcode.IS_FINITE,
-        "elementwise",
         "whether x is neither infinite nor NaN",
         infer=_infer_is_finite,
         verify=verify_no_broadcast,
-        cost=flop_per_element,
-        elementwise=True,
     ),
-    OpDefinition(
+    _per_element(
         Opcode.COPY,
-        "elementwise",
         "the operand, in a buffer of its own and perhaps another layout",
         infer=_infer_copy,
         cost=moves_all,
         exact_type=True,
-        elementwise=True,
     ),
-    OpDefinition(
-        Opcode.CONVERT,
-        "elementwise",
-        "the value in another element type",
-        verify=_verify_convert,
-        cost=flop_per_element,
-        declared=True,
-        elementwise=True,
+    _per_element(
+        Opcode.CONVERT, "the value in another element type", verify=_verify_convert, declared=True
     ),
-    OpDefinition(
+    _per_element(
         Opcode.STOCHASTIC_CONVERT,
-        "elementwise",
         "the value in another type, rounded up or down by random bits",
         arity=(2, 2),
         verify=_verify_stochastic_convert,
-        cost=flop_per_element,
         declared=True,
-        elementwise=True,
     ),
-    OpDefinition(
+    _per_element(
         Opcode.REDUCE_PRECISION,
-        "elementwise",
         "the value rounded to a narrower format, in its own type",
         attributes=ReducePrecision,
         infer=_infer_unary(FLOATING),
         verify=_verify_reduce_precision,
-        cost=flop_per_element,
         declared=True,
-        elementwise=True,
     ),
-    OpDefinition(
+    _per_element(
         Opcode.COMPARE,
-        "elementwise",
         "whether a and b stand in an order relation",
         arity=(2, 2),
         attributes=Compare,
         infer=_infer_compare,
         verify=_verify_compare,
-        cost=flop_per_element,
-        elementwise=True,
     ),
-    OpDefinition(
-        Opcode.COMPLEX,
-        "elementwise",
-        "a + bi",
-        arity=(2, 2),
-        infer=_infer_complex,
-        verify=verify_no_broadcast,
-        cost=flop_per_element,
-        elementwise=True,
+    _per_element(
+        Opcode.COMPLEX, "a + bi", arity=(2, 2), infer=_infer_complex, verify=verify_no_broadcast
     ),
-    OpDefinition(
+    _per_element(
         Opcode.SELECT,
-        "elementwise",
         "operand 1 where operand 0 is true, else operand 2",
         arity=(3, 3),
         infer=_infer_select,
         verify=_verify_select,
-        cost=flop_per_element,
-        elementwise=True,
     ),
-    OpDefinition(
+    _per_element(
         Opcode.CLAMP,
-        "elementwise",
         "operand 1 kept between operand 0 and operand 2",
         arity=(3, 3),
         infer=_infer_clamp,
-        cost=flop_per_element,
-        elementwise=True,
     ),
 )
 

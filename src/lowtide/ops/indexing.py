@@ -305,7 +305,6 @@ def _scatter_cost(result: Shape, operands: Shapes, attributes: Any, called: Sequ
 OPERATIONS: Final = (
     OpDefinition(
         Opcode.SLICE,
-        "indexing",
         "elements start, start + stride, ... up to a limit in each dimension",
         attributes=Slice,
         infer=_infer_slice,
@@ -315,7 +314,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.DYNAMIC_SLICE,
-        "indexing",
         "a slice of fixed size at positions given by operands 1, 2, ...",
         arity=(1, UNLIMITED),
         attributes=DynamicSlice,
@@ -326,7 +324,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.DYNAMIC_UPDATE_SLICE,
-        "indexing",
         "operand 0 with a slice replaced by operand 1, at positions given by the others",
         arity=(2, UNLIMITED),
         infer=_infer_dynamic_update_slice,
@@ -337,7 +334,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.GATHER,
-        "indexing",
         "slices of operand 0 at the index vectors in operand 1",
         arity=(2, 2),
         attributes=Gather,
@@ -347,7 +343,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.SCATTER,
-        "indexing",
         "the arrays with updates combined into windows at the index vectors",
         arity=(3, UNLIMITED),
         attributes=Scatter,
@@ -358,7 +353,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.GET_DIMENSION_SIZE,
-        "indexing",
         "the actual size of a dimension",
         attributes=Dimensions,
         infer=_infer_get_dimension_size,
@@ -366,7 +360,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.SET_DIMENSION_SIZE,
-        "indexing",
         "the operand with the actual size of a dimension set by operand 1",
         arity=(2, 2),
         attributes=Dimensions,

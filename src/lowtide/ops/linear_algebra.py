@@ -185,7 +185,6 @@ def _infer_batch_norm_grad(operands: Shapes, attributes: BatchNorm, called: Call
 OPERATIONS: Final = (
     OpDefinition(
         Opcode.FFT,
-        "linear algebra",
         "the discrete Fourier transform over the last dimensions",
         attributes=Fft,
         infer=_infer_fft,
@@ -195,7 +194,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.CHOLESKY,
-        "linear algebra",
         "the triangular factor of symmetric positive definite matrices",
         attributes=Cholesky,
         infer=_infer_cholesky,
@@ -204,7 +202,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.TRIANGULAR_SOLVE,
-        "linear algebra",
         "x with a x = b or x a = b, for triangular a",
         arity=(2, 2),
         attributes=TriangularSolve,
@@ -214,7 +211,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.BATCH_NORM_TRAINING,
-        "linear algebra",
         "the operand normalized per feature, with its mean and variance",
         arity=(3, 3),
         attributes=BatchNorm,
@@ -224,7 +220,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.BATCH_NORM_INFERENCE,
-        "linear algebra",
         "the operand normalized per feature by given mean and variance",
         arity=(5, 5),
         attributes=BatchNorm,
@@ -234,7 +229,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.BATCH_NORM_GRAD,
-        "linear algebra",
         "the gradients of batch-norm-training",
         arity=(5, 5),
         attributes=BatchNorm,

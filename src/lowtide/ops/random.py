@@ -61,7 +61,6 @@ def _rng_cost(result: Shape, operands: Shapes, attributes: Any, called: Sequence
 OPERATIONS: Final = (
     OpDefinition(
         Opcode.RNG,
-        "random",
         "random numbers, uniform in [a, b) or normal with mean a and deviation b",
         arity=(2, UNLIMITED),
         attributes=Rng,
@@ -72,7 +71,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.RNG_BIT_GENERATOR,
-        "random",
         "random bits that follow from a state, and the next state",
         attributes=RngBitGenerator,
         verify=_verify_bit_generator,
@@ -81,7 +79,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.RNG_GET_AND_UPDATE_STATE,
-        "random",
         "the device's random state, which then advances",
         arity=(0, 0),
         attributes=RngGetAndUpdateState,
@@ -92,7 +89,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.PARTITION_ID,
-        "random",
         "the number of the partition that runs the program",
         arity=(0, 0),
         infer=_infer_device_number,
@@ -100,7 +96,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.REPLICA_ID,
-        "random",
         "the number of the replica that runs the program",
         arity=(0, 0),
         infer=_infer_device_number,

@@ -242,7 +242,6 @@ def _scan_cost(result: Shape, operands: Shapes, attributes: Scan, called: Sequen
 OPERATIONS: Final = (
     OpDefinition(
         Opcode.REDUCE,
-        "reduction",
         "folds dimensions of the inputs with a computation, from initial values",
         arity=(2, UNLIMITED),
         attributes=Dimensions,
@@ -253,7 +252,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.REDUCE_WINDOW,
-        "reduction",
         "folds each position of a sliding window with a computation",
         arity=(2, UNLIMITED),
         attributes=ReduceWindow,
@@ -264,7 +262,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.SELECT_AND_SCATTER,
-        "reduction",
         "adds each source element to the element that its window selects (pooling's gradient)",
         arity=(3, 3),
         attributes=ReduceWindow,
@@ -275,7 +272,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.MAP,
-        "reduction",
         "a computation applied to the elements at each position",
         arity=(1, UNLIMITED),
         attributes=Dimensions,
@@ -286,7 +282,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.SCAN,
-        "reduction",
         "a computation applied step by step along a dimension, carrying values",
         arity=(1, UNLIMITED),
         attributes=Scan,

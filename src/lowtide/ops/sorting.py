@@ -80,7 +80,6 @@ def _infer_topk(operands: Shapes, attributes: TopK, called: Called) -> Shape:
 OPERATIONS: Final = (
     OpDefinition(
         Opcode.SORT,
-        "sorting",
         "the operands reordered together along a dimension by a comparator",
         arity=(1, UNLIMITED),
         attributes=Sort,
@@ -92,7 +91,6 @@ OPERATIONS: Final = (
     ),
     OpDefinition(
         Opcode.TOPK,
-        "sorting",
         "the k greatest elements of each row, and their positions",
         attributes=TopK,
         infer=_infer_topk,

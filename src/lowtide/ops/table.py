@@ -53,6 +53,17 @@ def _table() -> dict[Opcode, OpDefinition]:
 TABLE: Final[Mapping[Opcode, OpDefinition]] = MappingProxyType(_table())
 """The definition of each opcode, in alphabetical order."""
 
+_FAMILY: Final = {
+    definition.opcode: family.__name__.rpartition(".")[2].replace("_", " ")
+    for family in FAMILIES
+    for definition in family.OPERATIONS
+}
+
+
+def family_of(opcode: Opcode) -> str:
+    """Return the family of an operation, such as "data movement": its file, in words."""
+    return _FAMILY[opcode]
+
 
 def describe_table() -> list[dict[str, str]]:
     """Return one row of words per opcode, for people: what it takes, calls and yields."""
@@ -62,7 +73,7 @@ def describe_table() -> list[dict[str, str]]:
 def _describe(definition: OpDefinition) -> dict[str, str]:
     return {
         "opcode": definition.opcode.value,
-        "family": definition.family,
+        "family": family_of(definition.opcode),
         "operands": arity_text(definition.arity),
         "attributes": _attribute_names(definition),
         "calls": ", ".join(definition.calls),

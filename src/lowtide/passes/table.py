@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from lowtide.ir import ElementType, Opcode
+from lowtide.ir.opcode import STARTS
 from lowtide.passes.needs import Needs, Trait, needs
 from lowtide.records import dataclass
 
@@ -31,12 +32,7 @@ _CHOICE: Final = needs([Opcode.CONDITIONAL])
 _BARRIER: Final = needs([Opcode.OPTIMIZATION_BARRIER])
 _CUSTOM_CALL: Final = needs([Opcode.CUSTOM_CALL])
 _REORDERED: Final = needs([Trait.REORDERED])
-_ASYNC: Final = needs(
-    [
-        *(Opcode.ALL_GATHER_START, Opcode.ALL_REDUCE_START, Opcode.ASYNC_START),
-        *(Opcode.COLLECTIVE_PERMUTE_START, Opcode.COPY_START),
-    ]
-)
+_ASYNC: Final = needs(STARTS)
 _BATCH_NORM: Final = (
     *(Opcode.BATCH_NORM_GRAD, Opcode.BATCH_NORM_INFERENCE, Opcode.BATCH_NORM_TRAINING),
 )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from threading import RLock
-from typing import Generic, TypeVar, final
+from typing import Any, Generic, TypeVar, final
 
 MadeT = TypeVar("MadeT")
 
@@ -34,11 +34,12 @@ class Late(Generic[MadeT]):
         return self._found[0]
 
 
-def late_names(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """Return the `__getattr__` of a package; `homes` says in which of its files a name is defined.
+def late_names(package: str, files: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
+    """Return the `__getattr__` of a package; `files` has the names that each of its files defines.
 
     It raises AttributeError for any other name.
     """
+    homes = {name: file for file, names in files.items() for name in names}
 
     def found(name: str) -> object:
         if name not in homes:
@@ -48,3 +49,15 @@ def late_names(package: str, homes: Mapping[str, str]) -> Callable[[str], object
         return value
 
     return found
+
+
+def late_function(module: str, table: str, key: object) -> Callable[..., Any]:
+    """Return the function that a table of a module has under a key.
+
+    The module is loaded when it is first called.
+    """
+
+    def function(*given: object) -> Any:
+        return getattr(import_module(module), table)[key](*given)
+
+    return function

@@ -9,6 +9,7 @@ from lowtide.analysis.call_graph import executed_computations
 from lowtide.analysis.live_range import LiveRanges
 from lowtide.ir import Instruction, Module, Opcode, Shape
 from lowtide.ir.attributes import CustomCall
+from lowtide.ir.opcode import COLLECTIVES
 from lowtide.ir.partitioning import first_sharded
 from lowtide.ir.shape import HOST_MEMORY
 from lowtide.ops.backend_config import known_trip_count
@@ -110,14 +111,7 @@ def _listed(names: Iterable[str]) -> str:
     return f"{', '.join(known[:_LISTED])}{more}"
 
 
-_COLLECTIVES: Final = frozenset(
-    {
-        *(Opcode.ALL_GATHER, Opcode.ALL_GATHER_START, Opcode.ALL_REDUCE, Opcode.ALL_REDUCE_START),
-        *(Opcode.ALL_TO_ALL, Opcode.COLLECTIVE_BROADCAST, Opcode.COLLECTIVE_PERMUTE),
-        *(Opcode.COLLECTIVE_PERMUTE_START, Opcode.RAGGED_ALL_TO_ALL, Opcode.REDUCE_SCATTER),
-        *(Opcode.INFEED, Opcode.OUTFEED, Opcode.RECV, Opcode.SEND),
-    }
-)
+_COLLECTIVES: Final = COLLECTIVES | {Opcode.INFEED, Opcode.OUTFEED, Opcode.RECV, Opcode.SEND}
 
 _WITHOUT_WORK: Final = frozenset(
     {"AllocateBuffer", "SPMDFullToShardShape", "SPMDShardToFullShape", "Sharding"}

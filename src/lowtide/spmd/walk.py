@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from enum import StrEnum
 from functools import lru_cache
-from typing import Final, final
+from typing import Final, TypeAlias, final
 
 from lowtide.analysis.loop_trip_count import trip_count
 from lowtide.ir import Instruction, Opcode, Shape
@@ -44,6 +44,9 @@ from lowtide.spmd.local_ops import write
 from lowtide.spmd.loop_states import accumulated, unchanged
 from lowtide.spmd.manual import border_wishes, is_entrance, is_exit
 from lowtide.spmd.placed import PlacedArray, TilingRequest
+
+Arrays: TypeAlias = list[PlacedArray]
+"""Those of one value, in the order of its leaves."""
 
 _DRAWN: Final = (Opcode.RNG, Opcode.RNG_GET_AND_UPDATE_STATE)
 """Operations that draw random numbers from a state of the device."""
@@ -228,9 +231,9 @@ class ProgramWalk:
 
     def run(
         self, emitter: Emitter, computation: Computation, given: Sequence[Sequence[PlacedArray]]
-    ) -> list[PlacedArray]:
+    ) -> Arrays:
         """Write a computation for the leaves of its parameters; return those of its root."""
-        values: dict[Instruction, list[PlacedArray]] = {}
+        values: dict[Instruction, Arrays] = {}
         for parameter, leaves in zip(computation.parameters, given, strict=True):
             values[parameter] = list(leaves)
         for x in post_order(computation):
@@ -244,32 +247,24 @@ class ProgramWalk:
 
     # -- structure -----------------------------------------------------------------------------
 
-    def tuple(
-        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
-    ) -> list[PlacedArray]:
+    def tuple(self, emitter: Emitter, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
         """Return the leaves of all operands."""
         return [leaf for leaves in operands for leaf in leaves]
 
-    def element(
-        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
-    ) -> list[PlacedArray]:
+    def element(self, emitter: Emitter, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
         """Return the leaves of one element of a tuple."""
         index = x.attributes_as(GetTupleElement).index
         before = x.operands[0].shape.tuple_shapes[:index]
         first = sum([len(arrays_of(shape)) for shape in before])
         return operands[0][first : first + len(arrays_of(x.shape))]
 
-    def constant(
-        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
-    ) -> list[PlacedArray]:
+    def constant(self, emitter: Emitter, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
         """Return a constant, which all devices have."""
         made = emitter.like(x, (), x.shape.with_default_layout())
         tilings = [replicated(shape.rank) for shape in arrays_of(x.shape)]
         return placed_leaves(emitter, made, x.shape, tilings)
 
-    def custom_call(
-        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
-    ) -> list[PlacedArray]:
+    def custom_call(self, emitter: Emitter, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
         """Return the operand of a constraint, in the tiling asked for where that is inside."""
         target = x.attributes_as(CustomCall).target
         if target in CONSTRAINT_TARGETS or target in BARRIER_TARGETS:
@@ -287,9 +282,7 @@ class ProgramWalk:
             return self._effect(emitter, x, operands)
         return self.operation(emitter, x, operands)
 
-    def _effect(
-        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
-    ) -> list[PlacedArray]:
+    def _effect(self, emitter: Emitter, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
         """Return the results of a call with effects, made by each device or by one of them.
 
         It is made with whole arrays, or with the tiles of each device where it asks for these.
@@ -324,9 +317,7 @@ class ProgramWalk:
         wanted = self.cells.of(x)[0].wanted if x.shape.is_array else None
         return wanted or self.shardings.outward(None, leaf.tiling.whole())
 
-    def _border(
-        self, emitter: Emitter, x: Instruction, given: Sequence[PlacedArray]
-    ) -> list[PlacedArray]:
+    def _border(self, emitter: Emitter, x: Instruction, given: Sequence[PlacedArray]) -> Arrays:
         """Return the leaves on the other side of a border: inside, each tile is a whole array."""
         found = []
         wishes = border_wishes(x, self.shardings)
@@ -341,9 +332,7 @@ class ProgramWalk:
         self.keep(self.cells.numbers[x], found)
         return found
 
-    def collective(
-        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
-    ) -> list[PlacedArray]:
+    def collective(self, emitter: Emitter, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
         """Return a collective of a manual region as it is written, on a channel of its own."""
         tiles = [leaf.to(replicated(leaf.shape.rank), x.name) for own in operands for leaf in own]
         attributes = x.attributes
@@ -354,9 +343,7 @@ class ProgramWalk:
         made = emitter.like(x, tiles, shape, attributes)
         return placed_leaves(emitter, made, x.shape, whole)
 
-    def loop(
-        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
-    ) -> list[PlacedArray]:
+    def loop(self, emitter: Emitter, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
         """Return the state after a loop, which has one tiling per leaf all the time."""
         tilings = self._carried(x, operands[0])
         start = result_of(emitter, x.shape, operands[0], tilings)
@@ -394,9 +381,7 @@ class ProgramWalk:
         made.root = result_of(emitter, computation.root.shape, leaves, wanted)
         return made
 
-    def conditional(
-        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
-    ) -> list[PlacedArray]:
+    def conditional(self, emitter: Emitter, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
         """Return what the branches agree on; the choice is the same on all devices."""
         chosen = operands[0][0]
         results = self._carried(x)
@@ -414,9 +399,7 @@ class ProgramWalk:
 
     # -- operations ----------------------------------------------------------------------------
 
-    def operation(
-        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
-    ) -> list[PlacedArray]:
+    def operation(self, emitter: Emitter, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
         """Return what an operation makes, split as costs the least."""
         if has_side_effect(x) and x.opcode not in _DRAWN:
             raise unsupported(
@@ -449,9 +432,7 @@ class ProgramWalk:
         self.keep(numbers, found)
         return found
 
-    def drawn(
-        self, emitter: Emitter, x: Instruction, operands: Sequence[list[PlacedArray]]
-    ) -> list[PlacedArray]:
+    def drawn(self, emitter: Emitter, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
         """Return random numbers as the first device draws them: others would draw their own."""
         (made,) = [leaf.to(leaf.tiling) for leaf in self.operation(emitter, x, operands)]
         axes = tuple(range(len(emitter.grid.sizes)))
@@ -475,9 +456,7 @@ def _sharding_text(tiling: Tiling, grid: DeviceGrid) -> str:
     return str(sharding_of(tiling, grid))
 
 
-_Handler = Callable[
-    [ProgramWalk, Emitter, Instruction, Sequence[list[PlacedArray]]], list[PlacedArray]
-]
+_Handler = Callable[[ProgramWalk, Emitter, Instruction, Sequence[Arrays]], Arrays]
 
 _STRUCTURE: Final[dict[Opcode, _Handler]] = {
     Opcode.ALL_GATHER: ProgramWalk.collective,

@@ -7,6 +7,7 @@ from typing import Final
 
 from lowtide.analysis.value_numbers import text_key
 from lowtide.ir import Computation, Instruction, Module, Opcode
+from lowtide.ir.opcode import CALLERS
 from lowtide.ir.traversal import computation_post_order, post_order
 from lowtide.passes.interface import Pass
 
@@ -53,9 +54,7 @@ def _call_first(instruction: Instruction, kept: Mapping[Computation, Computation
     return 1
 
 
-_OWNERS: Final = frozenset(
-    {Opcode.CALL, Opcode.WHILE, Opcode.CONDITIONAL, Opcode.ASYNC_START, Opcode.CUSTOM_CALL}
-)
+_OWNERS: Final = CALLERS | {Opcode.CUSTOM_CALL}
 
 
 def _key(computation: Computation) -> Hashable:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, final
 
-from lowtide.analysis.call_graph import CONTROL_FLOW
 from lowtide.ir import Computation, Instruction, Module, Opcode, Schedule
 from lowtide.ir.clone import CloneMap, clone_computation
+from lowtide.ir.opcode import CALLERS
 from lowtide.ir.traversal import callees, computation_post_order
 
 _FOLLOWS_START: Final = frozenset({Opcode.ASYNC_UPDATE, Opcode.ASYNC_DONE})
@@ -41,7 +41,7 @@ class _Flattening:
         waiting = [self.module.entry]
         for computation in waiting:
             for caller in computation.instructions.values():
-                if caller.opcode in CONTROL_FLOW:
+                if caller.opcode in CALLERS:
                     waiting += self._own_callees(caller)
         if self.changed:
             self._finish()
@@ -90,7 +90,7 @@ def _applied_per_element(module: Module) -> set[Computation]:
     found: dict[Computation, None] = {}
     for computation in module.computations.values():
         for instruction in computation.instructions.values():
-            if instruction.opcode not in CONTROL_FLOW | _FOLLOWS_START:
+            if instruction.opcode not in CALLERS | _FOLLOWS_START:
                 found.update(dict.fromkeys(instruction.called_computations))
     waiting = list(found)
     for computation in waiting:

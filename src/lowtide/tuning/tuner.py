@@ -11,7 +11,8 @@ from lowtide.codegen.cpu.kernels import Kernels, scratch_of
 from lowtide.codegen.likeness import likeness
 from lowtide.codegen.program import NO_CODE
 from lowtide.files.object_cache import ObjectCache
-from lowtide.ir import Instruction, Module, Opcode
+from lowtide.ir import Instruction, Module
+from lowtide.ir.opcode import CALLERS
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
 from lowtide.tuning.candidates import Candidate, Tunable, candidate_of, key_of
@@ -19,8 +20,6 @@ from lowtide.tuning.measuring import measure
 
 LOOP_RUNS: Final = 16
 """How often what stands in a called computation is taken to run."""
-
-_CALLS: Final = frozenset({Opcode.CALL, Opcode.WHILE, Opcode.CONDITIONAL, Opcode.ASYNC_START})
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +127,7 @@ def works_of(module: Module, kernels: Kernels) -> list[Tunable]:
     for computation, order in module.schedule.sequences.items():
         times = 1 if computation is module.entry else LOOP_RUNS
         for instruction in order:
-            if instruction.opcode in NO_CODE or instruction.opcode in _CALLS:
+            if instruction.opcode in NO_CODE or instruction.opcode in CALLERS:
                 continue
             key = likeness(instruction)
             first.setdefault(key, instruction)

@@ -27,10 +27,7 @@ if not TYPE_CHECKING:
     __getattr__ = late_names(
         __name__,
         {
-            "Executable": "executable",
-            "Making": "executable",
-            "check_memory": "compiling",
-            "compile_module": "compiling",
-            "deserialize_executable": "compiling",
+            "compiling": ("check_memory", "compile_module", "deserialize_executable"),
+            "executable": ("Executable", "Making"),
         },
     )

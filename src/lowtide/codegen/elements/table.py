@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from typing import Final, TypeAlias
 
 from lowtide.codegen import elementwise
@@ -14,6 +13,7 @@ from lowtide.codegen.elements.values import Element, Request, Rule
 from lowtide.codegen.value import Value
 from lowtide.ir import Instruction, Opcode
 from lowtide.ops.table import TABLE
+from lowtide.records.late import late_function
 
 Write: TypeAlias = "Callable[[Elements, Instruction, Sequence[Element], Sequence[Value]], Value]"
 """Writes an operation, given its operands as elements, and as values with the same lanes."""
@@ -59,20 +59,12 @@ HOMES: Final[Mapping[Opcode, str]] = {
 """The files whose `RULES` have those of opcodes that few kernels compute element by element."""
 
 
-def _late(opcode: Opcode) -> ElementRule:
-    """The rule of an opcode whose file is loaded when it is first asked for."""
-
-    def rule(elements: Elements, request: Request) -> Rule:
-        rules = import_module(f"lowtide.codegen.elements.{HOMES[opcode]}").RULES
-        found: Rule = rules[opcode](elements, request)
-        return found
-
-    return rule
-
-
 _RULES: Final[dict[Opcode, ElementRule]] = {
     **{opcode: elementwise_rule for opcode, x in TABLE.items() if x.elementwise},
-    **{opcode: _late(opcode) for opcode in HOMES},
+    **{
+        opcode: late_function(f"lowtide.codegen.elements.{file}", "RULES", opcode)
+        for opcode, file in HOMES.items()
+    },
     **RULES,
 }
 

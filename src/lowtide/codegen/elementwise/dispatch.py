@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import Any, Final
 
 from lowtide.codegen.elementwise import floats, integers
@@ -13,6 +12,7 @@ from lowtide.codegen.elementwise.operation import Operation, widest
 from lowtide.codegen.value import Value
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.opcode import Opcode
+from lowtide.records.late import late_function
 
 HOMES: Final[Mapping[str, tuple[Opcode, ...]]] = {
     "comparison": (Opcode.CLAMP, Opcode.COMPARE, Opcode.SELECT),
@@ -39,20 +39,10 @@ _OF_ANY_TYPE: Final = ("comparison", "conversion")
 """Those of them whose functions take the operation and look at its types themselves."""
 
 
-def _file(name: str) -> Any:
-    return import_module(f"lowtide.codegen.elementwise.{name}")
-
-
 def _late(home: str) -> dict[Opcode, Callable[..., Any]]:
-    """The functions of a file by opcode."""
-
-    def in_file(opcode: Opcode) -> Callable[..., Any]:
-        def function(*given: Any) -> Any:
-            return _file(home).FUNCTIONS[opcode](*given)
-
-        return function
-
-    return {x: in_file(x) for x in HOMES[home]}
+    """The functions of a file by opcode, which is loaded for the first call of one."""
+    module = f"lowtide.codegen.elementwise.{home}"
+    return {x: late_function(module, "FUNCTIONS", x) for x in HOMES[home]}
 
 
 FLOATS: Final[Mapping[Opcode, Callable[..., Number]]] = {
@@ -133,8 +123,9 @@ def _of_floats(operation: Operation) -> Value:
 
 
 def _of_complex(operation: Operation) -> Value:
-    found: Value = _file("complex_functions").write_complex(operation)
-    return found
+    from lowtide.codegen.elementwise.complex_functions import write_complex
+
+    return write_complex(operation)
 
 
 def _single(operation: Operation) -> tuple[Number, ...]:

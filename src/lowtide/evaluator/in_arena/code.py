@@ -9,7 +9,7 @@ from lowtide.evaluator.in_arena.storage import Storage, storage_of
 from lowtide.evaluator.interpreter import Interpreter
 from lowtide.evaluator.program import compile_program
 from lowtide.evaluator.registry import Handler, handlers
-from lowtide.evaluator.values import Value, from_literal
+from lowtide.evaluator.values import Value, Values, from_literal
 from lowtide.ir.attributes import Constant
 from lowtide.ir.computation import Computation
 from lowtide.ir.instruction import Instruction
@@ -88,9 +88,7 @@ def _step(
     )
 
 
-def _literal(
-    interpreter: Interpreter, instruction: Instruction, operands: Sequence[Value]
-) -> Value:
+def _literal(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     return from_literal(instruction.attributes_as(Constant).literal)
 
 

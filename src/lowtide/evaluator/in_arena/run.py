@@ -20,7 +20,7 @@ from lowtide.evaluator.in_arena.sites import Sites
 from lowtide.evaluator.in_arena.storage import Bytes, storage_of
 from lowtide.evaluator.in_arena.watch import Watch
 from lowtide.evaluator.interpreter import Interpreter
-from lowtide.evaluator.values import Token, Value, from_literal, value_leaves
+from lowtide.evaluator.values import Token, Value, Values, from_literal, value_leaves
 from lowtide.ir.attributes import Constant
 from lowtide.ir.buffer import Allocation, AllocationKind, BufferAssignment, BufferSlice
 from lowtide.ir.instruction import Instruction
@@ -88,7 +88,7 @@ class _Program:
         if self.sites.assignment.call_sites[0].computation is not module.entry:
             raise ArenaError(f"the plan is not one of %{module.entry.name}")
 
-    def run(self, values: Sequence[Value]) -> Value:
+    def run(self, values: Values) -> Value:
         machine = self.machine
         self._place_constants()
         run = CallSiteRun(0)
@@ -114,7 +114,7 @@ class _Program:
     def _allocation(self, place: BufferSlice) -> Allocation:
         return self.sites.assignment.allocations[place.allocation]
 
-    def _arguments(self, run: CallSiteRun, values: Sequence[Value]) -> list[Cells]:
+    def _arguments(self, run: CallSiteRun, values: Values) -> list[Cells]:
         code = self.sites.code(self.module.entry)
         cells = []
         for position, (number, value) in enumerate(zip(code.parameters, values, strict=True)):

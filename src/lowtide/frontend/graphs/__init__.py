@@ -31,13 +31,10 @@ if not TYPE_CHECKING:
     __getattr__ = late_names(
         __name__,
         {
-            "Expression": "expression",
-            "GraphCompiler": "compiler",
-            "GraphError": "graph",
-            "GraphProgram": "compiler",
-            "OpKernel": "registry",
-            "OpKernelContext": "context",
-            "op": "registry",
-            "op_names": "registry",
+            "compiler": ("GraphCompiler", "GraphProgram"),
+            "context": ("OpKernelContext",),
+            "expression": ("Expression",),
+            "graph": ("GraphError",),
+            "registry": ("OpKernel", "op", "op_names"),
         },
     )

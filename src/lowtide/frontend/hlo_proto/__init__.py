@@ -3,8 +3,7 @@
 Plans in protobuf are read and written by few: their functions are loaded when first used.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from lowtide.frontend.hlo_proto.reader import read_hlo_proto, read_snapshot
 from lowtide.frontend.hlo_proto.writer import (
@@ -14,23 +13,18 @@ from lowtide.frontend.hlo_proto.writer import (
     write_hlo_proto_with_ids,
     write_sharding_proto,
 )
+from lowtide.records.late import late_names
 
 if TYPE_CHECKING:
-    from lowtide.frontend.hlo_proto.buffer_assignment import (
-        read_buffer_assignment as read_buffer_assignment,
-    )
+    from lowtide.frontend.hlo_proto.buffer_assignment import read_buffer_assignment
     from lowtide.frontend.hlo_proto.buffer_assignment_writer import (
-        write_buffer_assignment as write_buffer_assignment,
-    )
-    from lowtide.frontend.hlo_proto.buffer_assignment_writer import (
-        write_hlo_proto_plan as write_hlo_proto_plan,
-    )
-    from lowtide.frontend.hlo_proto.hlo_proto_plan import holds_plan as holds_plan
-    from lowtide.frontend.hlo_proto.hlo_proto_plan import (
-        read_hlo_proto_plan as read_hlo_proto_plan,
+        write_buffer_assignment,
+        write_hlo_proto_plan,
     )
     from lowtide.frontend.hlo_proto.hlo_proto_plan import (
-        read_plan_of_hlo_proto as read_plan_of_hlo_proto,
+        holds_plan,
+        read_hlo_proto_plan,
+        read_plan_of_hlo_proto,
     )
 
 __all__ = [
@@ -49,20 +43,12 @@ __all__ = [
     "write_sharding_proto",
 ]
 
-_HOME: Final = {
-    "holds_plan": "hlo_proto_plan",
-    "read_buffer_assignment": "buffer_assignment",
-    "read_hlo_proto_plan": "hlo_proto_plan",
-    "read_plan_of_hlo_proto": "hlo_proto_plan",
-    "write_buffer_assignment": "buffer_assignment_writer",
-    "write_hlo_proto_plan": "buffer_assignment_writer",
-}
-"""The module that defines each name that is loaded when first used."""
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:
+    __getattr__ = late_names(
+        __name__,
+        {
+            "buffer_assignment": ("read_buffer_assignment",),
+            "buffer_assignment_writer": ("write_buffer_assignment", "write_hlo_proto_plan"),
+            "hlo_proto_plan": ("holds_plan", "read_hlo_proto_plan", "read_plan_of_hlo_proto"),
+        },
+    )

@@ -11,14 +11,13 @@ from lowtide.ir.computation import Computation
 from lowtide.ir.errors import LowtideError
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.module import Module
-from lowtide.ir.opcode import Opcode
+from lowtide.ir.opcode import CALLERS, Opcode
 from lowtide.ir.shape import ShapeIndex
 from lowtide.records import dataclass
 
 Position = tuple[Instruction, ShapeIndex]
 """An instruction and the index of an element of its result."""
 
-_CALLERS: Final = frozenset({Opcode.CALL, Opcode.WHILE, Opcode.CONDITIONAL, Opcode.ASYNC_START})
 _MOST_SITES: Final = 1_000_000
 
 
@@ -60,7 +59,7 @@ def _calls(module: Module, computation: Computation) -> Iterator[tuple[Instructi
     """Yield the calls made in a computation, in order of execution."""
     sequences = {} if module.schedule is None else module.schedule.sequences
     for instruction in sequences.get(computation, computation.instructions.values()):
-        if instruction.opcode in _CALLERS:
+        if instruction.opcode in CALLERS:
             for callee in instruction.called_computations:
                 yield instruction, callee
 

@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 __all__ = ["OnnxGraph", "OnnxNode", "compile_nodes"]
 
 if not TYPE_CHECKING:
-    __getattr__ = late_names(__name__, dict.fromkeys(__all__, "node_list"))
+    __getattr__ = late_names(__name__, {"node_list": __all__})

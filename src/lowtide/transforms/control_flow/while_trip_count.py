@@ -45,63 +45,40 @@ def _facts(found: TripCount) -> dict[str, Any]:
     return facts
 
 
+_LOOP: Final = """
+HloModule m
+
+condition {
+  c = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(c), index=0
+  n = s32[] constant(3)
+  ROOT more = pred[] compare(i, n), direction=LT
+}
+
+body {
+  b = (s32[], f32[4]) parameter(0)
+  i.1 = s32[] get-tuple-element(b), index=0
+  x = f32[4] get-tuple-element(b), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i.1, one)
+  y = f32[4] sine(x)
+  ROOT r = (s32[], f32[4]) tuple(next, y)
+}
+
+ENTRY main {
+  x.1 = f32[4] parameter(0)
+  zero = s32[] constant(0)
+  start = (s32[], f32[4]) tuple(zero, x.1)
+  ROOT loop = (s32[], f32[4]) while(start), condition=condition, body=body"""
+
 PASSES: Final = (
     Pass(
         "while-trip-count",
         annotate_trip_counts,
         "Writes down how often loops run, where that is known.",
-        before="""
-HloModule m
-
-condition {
-  c = (s32[], f32[4]) parameter(0)
-  i = s32[] get-tuple-element(c), index=0
-  n = s32[] constant(3)
-  ROOT more = pred[] compare(i, n), direction=LT
-}
-
-body {
-  b = (s32[], f32[4]) parameter(0)
-  i.1 = s32[] get-tuple-element(b), index=0
-  x = f32[4] get-tuple-element(b), index=1
-  one = s32[] constant(1)
-  next = s32[] add(i.1, one)
-  y = f32[4] sine(x)
-  ROOT r = (s32[], f32[4]) tuple(next, y)
-}
-
-ENTRY main {
-  x.1 = f32[4] parameter(0)
-  zero = s32[] constant(0)
-  start = (s32[], f32[4]) tuple(zero, x.1)
-  ROOT loop = (s32[], f32[4]) while(start), condition=condition, body=body
-}
-""",
-        after="""
-HloModule m
-
-condition {
-  c = (s32[], f32[4]) parameter(0)
-  i = s32[] get-tuple-element(c), index=0
-  n = s32[] constant(3)
-  ROOT more = pred[] compare(i, n), direction=LT
-}
-
-body {
-  b = (s32[], f32[4]) parameter(0)
-  i.1 = s32[] get-tuple-element(b), index=0
-  x = f32[4] get-tuple-element(b), index=1
-  one = s32[] constant(1)
-  next = s32[] add(i.1, one)
-  y = f32[4] sine(x)
-  ROOT r = (s32[], f32[4]) tuple(next, y)
-}
-
-ENTRY main {
-  x.1 = f32[4] parameter(0)
-  zero = s32[] constant(0)
-  start = (s32[], f32[4]) tuple(zero, x.1)
-  ROOT loop = (s32[], f32[4]) while(start), condition=condition, body=body, \
+        before=_LOOP + "\n}\n",
+        after=_LOOP
+        + """, \
 backend_config={"known_trip_count":{"n":"3"},"known_init_step":{"init":"0","step":"1"},\
 "known_induction_variable":{"tuple_index":"0"}}
 }

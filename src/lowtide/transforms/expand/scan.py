@@ -87,48 +87,37 @@ def _put(stack: Op, part: Op, place: Op, dimension: int) -> Op:
 
 RULES: Final = (scan_as_loop,)
 
+_STEP: Final = """
+HloModule m
+
+sum {
+  p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  ROOT s = f32[] add(p, q)
+}
+
+step {
+  row = f32[4] parameter(0)
+  total = f32[] parameter(1)
+  ROOT next = f32[] reduce(row, total), dimensions={0}, to_apply=sum
+}
+
+"""
+
 PASSES: Final = (
     Pass(
         "expand-scan",
         expand_scans,
         "Writes scans whose steps mix elements as loops.",
-        before="""
-HloModule m
-
-sum {
-  p = f32[] parameter(0)
-  q = f32[] parameter(1)
-  ROOT s = f32[] add(p, q)
-}
-
-step {
-  row = f32[4] parameter(0)
-  total = f32[] parameter(1)
-  ROOT next = f32[] reduce(row, total), dimensions={0}, to_apply=sum
-}
-
-ENTRY main {
+        before=_STEP
+        + """ENTRY main {
   x = f32[3,4] parameter(0)
   zero = f32[] constant(0)
   ROOT y = f32[] scan(x, zero), dimensions={0}, num_carries=1, to_apply=step
 }
 """,
-        after="""
-HloModule m
-
-sum {
-  p = f32[] parameter(0)
-  q = f32[] parameter(1)
-  ROOT s = f32[] add(p, q)
-}
-
-step {
-  row = f32[4] parameter(0)
-  total = f32[] parameter(1)
-  ROOT next = f32[] reduce(row, total), dimensions={0}, to_apply=sum
-}
-
-body {
+        after=_STEP
+        + """body {
   b = (s32[], f32[3,4], f32[]) parameter(0)
   i = s32[] get-tuple-element(b), index=0
   one = s32[] constant(1)

@@ -24,6 +24,7 @@ from lowtide.ir import (
     tuple_shape,
 )
 from lowtide.ir.attributes import GetTupleElement
+from lowtide.ir.opcode import CONTROL_FLOW
 from lowtide.ir.traversal import post_order
 from lowtide.passes.interface import Pass
 from lowtide.transforms.layout.forms import LayoutForm, attributes_in, form_of
@@ -150,7 +151,7 @@ class _Normalizer:
 
     def _calls(self, x: Instruction) -> bool:
         """Hand arrays over to computations; False where the instruction calls none of these."""
-        if x.opcode not in (Opcode.CALL, Opcode.CONDITIONAL, Opcode.WHILE):
+        if x.opcode not in CONTROL_FLOW:
             return False
         if any(callee not in self.places.computations for callee in x.called_computations):
             return False

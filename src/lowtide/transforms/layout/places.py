@@ -7,15 +7,14 @@ layout everywhere. Such a place is held by many keys (instruction, index).
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final, final
+from typing import final
 
 from lowtide.ir import Computation, Instruction, Module, Opcode, Shape, ShapeIndex
 from lowtide.ir.attributes import GetTupleElement
+from lowtide.ir.opcode import CONTROL_FLOW
 from lowtide.ops.backend_config import known_trip_count
 
 Key = tuple[Instruction, ShapeIndex]
-
-_CONTROL_FLOW: Final = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.WHILE})
 
 
 def computation_runs(module: Module) -> dict[Computation, float]:
@@ -34,7 +33,7 @@ def computation_runs(module: Module) -> dict[Computation, float]:
     waiting = [module.entry]
     for computation in waiting:
         for x in computation.instructions.values():
-            if x.opcode not in _CONTROL_FLOW:
+            if x.opcode not in CONTROL_FLOW:
                 continue
             for callee in dict.fromkeys(x.called_computations):
                 missing[callee] += 1
@@ -106,7 +105,7 @@ class LayoutPlaces:
 
     def _join_places(self, x: Instruction) -> bool:
         """Join what an instruction leaves where it is; False where it has layouts of its own."""
-        if x.opcode in _CONTROL_FLOW:
+        if x.opcode in CONTROL_FLOW:
             return self._join_calls(x)
         if x.opcode is Opcode.TUPLE:
             for i, y in enumerate(x.operands):

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, final
 
 from lowtide.ir import Instruction, Module, Opcode, ShapeIndex
 from lowtide.ir.attributes import GetTupleElement
+from lowtide.ir.opcode import CONTROL_FLOW
 from lowtide.records import dataclass
 from lowtide.transforms.layout.forms import form_of, rule_of
 from lowtide.transforms.layout.orders import Order, is_movable, minor, order_of, same_bytes
@@ -114,7 +115,7 @@ class LayoutProblem:
         if x.opcode is Opcode.TUPLE:
             for i in range(len(x.operands)):
                 yield from self._handed_over(x, times, i, x, (i,))
-        elif x.opcode in _CALLS:
+        elif x.opcode in CONTROL_FLOW:
             for i, callee in passed(x):
                 if callee in self.places.computations:
                     parameter = callee.parameters[i if x.opcode is Opcode.CALL else 0]
@@ -149,8 +150,6 @@ class LayoutProblem:
             if node is not None and target is not None:
                 yield LayoutUnit(x, times, (node,), None, target, i)
 
-
-_CALLS: Final = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.WHILE})
 
 _ANY_ORDER: Final = frozenset({Opcode.PARAMETER, Opcode.REDUCE, Opcode.REDUCE_WINDOW, Opcode.SORT})
 """What may return several arrays and reads operands in any order. A fusion, a foreign function and

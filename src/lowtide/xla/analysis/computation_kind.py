@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from lowtide.analysis.call_graph import CONTROL_FLOW, executed_computations
+from lowtide.analysis.call_graph import executed_computations
 from lowtide.ir import Computation, Instruction, InvalidModuleError, Module, Opcode
+from lowtide.ir.opcode import CALLERS
 from lowtide.ir.traversal import computation_post_order
 from lowtide.records import dataclass
 
@@ -50,7 +51,7 @@ def computation_kinds(module: Module) -> ComputationKinds:
 
 
 def _is_control_flow(caller: Instruction, executed: set[Computation]) -> bool:
-    return caller.opcode in CONTROL_FLOW and caller.parent in executed
+    return caller.opcode in CALLERS and caller.parent in executed
 
 
 def _conflict(computation: Computation, caller: Instruction) -> InvalidModuleError:

@@ -15,6 +15,7 @@ from lowtide.codegen.kernel import KernelPlan
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Collective, CollectivePermute, CustomCall
 from lowtide.ir.errors import UnsupportedOpError, unsupported
+from lowtide.ir.opcode import OVER_PARTITIONS
 from lowtide.ir.replica_groups import device_count
 from lowtide.llvm.target import Target
 from lowtide.ops.custom_call import ANNOTATING_TARGETS
@@ -63,7 +64,7 @@ def require_alone(instruction: Instruction) -> None:
     each = 1
     if attributes.channel_id is None:
         everyone = replicas
-    elif instruction.opcode in _OVER_PARTITIONS:
+    elif instruction.opcode in OVER_PARTITIONS:
         everyone = partitions
     else:
         everyone = replicas * partitions
@@ -73,12 +74,6 @@ def require_alone(instruction: Instruction) -> None:
         everyone = sum([len(group) * each for group in groups if 0 in group])
     if everyone != 1:
         raise _several(instruction)
-
-
-_OVER_PARTITIONS: Final = frozenset(
-    {Opcode.ALL_TO_ALL, Opcode.COLLECTIVE_BROADCAST, Opcode.RAGGED_ALL_TO_ALL}
-)
-"""Operations whose channel spreads them over partitions only."""
 
 
 def _given(instruction: Instruction) -> int:

@@ -17,6 +17,7 @@ from typing import Final
 
 from lowtide.analysis.minimum_cut import minimum_cut
 from lowtide.ir import Instruction, Opcode
+from lowtide.ir.opcode import CONTROL_FLOW
 from lowtide.ir.traversal import callees, post_order
 from lowtide.ops.effects import has_side_effect
 from lowtide.passes.editing import element_index
@@ -29,7 +30,6 @@ from lowtide.transforms.memory.loop_residuals.stacks import Residuals
 CONTRACTIONS: Final = frozenset((WORK - {Opcode.REDUCE}) | {Opcode.SCATTER})
 """Work that is not repeated unless asked for."""
 
-CONTROL_FLOW: Final = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.WHILE})
 _REPEATABLE: Final = frozenset({Opcode.OPTIMIZATION_BARRIER, Opcode.RNG_BIT_GENERATOR})
 _NEVER_INSIDE: Final = frozenset({Opcode.CUSTOM_CALL, Opcode.RNG, Opcode.RNG_GET_AND_UPDATE_STATE})
 

@@ -12,11 +12,12 @@ from lowtide.ir import Computation, ElementType, Instruction, Opcode, Shape, arr
 from lowtide.ir.attributes import Constant, Dimensions, DynamicSlice, Reshape
 from lowtide.ir.clone import CloneMap, clone_computation
 from lowtide.ir.literal import DTYPES
+from lowtide.ir.opcode import CONTROL_FLOW
 from lowtide.passes.dead_code import sweep
 from lowtide.passes.editing import TupleElements, element_index, make, substitute
 from lowtide.records import dataclass
 from lowtide.transforms.control_flow.loops import add_invariants
-from lowtide.transforms.memory.loop_residuals.choice import CONTROL_FLOW, ResidualChoice
+from lowtide.transforms.memory.loop_residuals.choice import ResidualChoice
 from lowtide.transforms.memory.loop_residuals.matches import Matches, ResidualUse, reads_by_source
 from lowtide.transforms.memory.loop_residuals.stacks import Residuals, StackRead, StackReader, Walk
 from lowtide.transforms.memory.loop_residuals.steps import STEP, StepAffine, make_affine
