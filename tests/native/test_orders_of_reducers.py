@@ -8,6 +8,7 @@ the start value count once, and nothing else does.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from itertools import product
 from typing import Final, TypeAlias
@@ -137,3 +138,96 @@ def test_long_rows_in_parts(rows, length, dimension):
     np.testing.assert_array_equal(count, length + 1)
     np.testing.assert_allclose(mean, exact.mean(1), rtol=1e-4)
     np.testing.assert_allclose(squares, exact.var(1) * (length + 1), rtol=1e-3)
+
+
+LAST: Final = """
+HloModule m
+last {{
+  a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  zero = s32[] constant(0)
+  none = pred[] compare(b, zero), direction=EQ
+  ROOT r = s32[] select(none, a, b)
+}}
+ENTRY main {{
+  x = s32[{sizes}] parameter(0)
+  zero = s32[] constant(0)
+  t = s32[{turned}] transpose(x), dimensions={{{order}}}
+  ROOT y = s32[{kept}] reduce(t, zero), dimensions={{{reduced}}}, to_apply=last
+}}
+"""
+"""The last number that is not 0: associative, and another one for operands that change places."""
+
+FIRST: Final = """
+HloModule m
+first {{
+  a = f32[] parameter(0)
+  i = s32[] parameter(1)
+  b = f32[] parameter(2)
+  j = s32[] parameter(3)
+  is = pred[] compare(a, b), direction=GE
+  most = f32[] maximum(a, b)
+  place = s32[] select(is, i, j)
+  ROOT r = (f32[], s32[]) tuple(most, place)
+}}
+ENTRY main {{
+  x = f32[{sizes}] parameter(0)
+  i = s32[{sizes}] parameter(1)
+  least = f32[] constant(-inf)
+  none = s32[] constant(-1)
+  ROOT y = (f32[{kept}], s32[{kept}]) reduce(x, i, least, none), dimensions={{{reduced}}},
+    to_apply=first
+}}
+"""
+
+
+def joined(numbers: Iterable[int]) -> str:
+    return ",".join(map(str, numbers))
+
+
+@pytest.mark.parametrize("target", ["native", "avx2"])
+@pytest.mark.parametrize(
+    ("sizes", "order", "reduced"),
+    [
+        ((1000,), (0,), (0,)),
+        ((100_003,), (0,), (0,)),
+        ((3, 70), (0, 1), (1,)),
+        ((70, 3), (0, 1), (0,)),
+        ((40, 9), (0, 1), (0, 1)),
+        ((3, 5, 7), (0, 1, 2), (0, 2)),
+        ((8, 16, 16), (1, 0, 2), (0, 1)),
+        ((8, 16, 16), (2, 1, 0), (0, 1, 2)),
+    ],
+)
+def test_numbers_keep_their_order(sizes, order, reduced, target):
+    x = np.random.default_rng(len(sizes)).integers(0, 9, sizes).astype(np.int32)
+    x[x < 4] = 0
+    turned = x.transpose(order)
+    kept = [n for d, n in enumerate(turned.shape) if d not in reduced]
+    text = LAST.format(
+        sizes=joined(sizes),
+        turned=joined(turned.shape),
+        order=joined(order),
+        kept=joined(kept),
+        reduced=joined(reduced),
+    )
+    rows = np.moveaxis(turned, reduced, range(-len(reduced), 0)).reshape(*kept, -1)
+    back = (rows[..., ::-1] != 0).argmax(-1)[..., None]
+    expected = np.take_along_axis(rows[..., ::-1], back, -1)[..., 0]
+    np.testing.assert_array_equal(compiled(text, target=target)(x), expected)
+
+
+@pytest.mark.parametrize("sizes", [(1000,), (5, 60), (60, 5)])
+@pytest.mark.parametrize("from_the_end", [False, True])
+def test_first_of_equal_ones(sizes, from_the_end):
+    """Places that do not tell which number comes first: what comes first tells."""
+    rng = np.random.default_rng(len(sizes))
+    x = np.round(rng.normal(size=sizes)).astype(np.float32)
+    places = rng.permutation(x.size).reshape(sizes).astype(np.int32)
+    axis = len(sizes) - 1 if from_the_end else 0
+    kept = [n for d, n in enumerate(sizes) if d != axis]
+    text = FIRST.format(sizes=joined(sizes), kept=joined(kept), reduced=axis)
+    most, place = compiled(text)(x, places)
+    first = np.expand_dims(x.argmax(axis), axis)
+    np.testing.assert_array_equal(most, x.max(axis))
+    np.testing.assert_array_equal(place, np.take_along_axis(places, first, axis).squeeze(axis))

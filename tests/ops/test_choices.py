@@ -8,7 +8,8 @@ from tests.codegen.gpu.programs import text_of
 
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Opcode
-from lowtide.ops.choices import chooses_in_order
+from lowtide.ops.choices import chooses_alike, chooses_in_order
+from lowtide.ops.symmetry import is_symmetric
 
 ENTRY = """
   x = f32[4] parameter(0)
@@ -48,3 +49,43 @@ def test_instructions_that_were_made_late_are_found_first() -> None:
     late = computation.append("late", old.opcode, old.shape, old.operands, old.attributes)
     old.replace_all_uses_with(late)
     assert chooses_in_order(computation)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_alike"),
+    [("argmin", False), ("anymax", False), ("first", False), ("largest", True)],
+)
+def test_equal_or_odd_numbers_choose_by_their_side(name: str, is_alike: bool) -> None:
+    """Of two NaNs, or equal numbers, most of these take the left one; a maximum is one number."""
+    module = parse_hlo(text_of(ENTRY))
+    assert chooses_alike(module.computations[name]) is is_alike
+
+
+SYMMETRIC = {
+    "scaled": ("b = f32[] add(x, y)", "k = f32[] constant(2)", "ROOT r = f32[] multiply(b, k)"),
+    "hidden": ("b = f32[] negate(y)", "ROOT r = f32[] subtract(x, b)"),
+    "minus": ("ROOT r = f32[] subtract(x, y)",),
+    "least": ("c = pred[] compare(x, y), direction=LT", "ROOT r = f32[] select(c, x, y)"),
+    "sums": ("a = f32[] add(x, y)", "b = f32[] multiply(y, x)", "ROOT r = f32[] add(b, a)"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "is_same"),
+    [("scaled", True), ("hidden", False), ("minus", False), ("least", False), ("sums", True)],
+)
+def test_operands_that_change_places(name: str, is_same: bool) -> None:
+    lines = "\n".join(SYMMETRIC[name])
+    text = f"HloModule m\nENTRY e {{\nx = f32[] parameter(0)\ny = f32[] parameter(1)\n{lines}\n}}"
+    assert is_symmetric(parse_hlo(text).entry) is is_same
+
+
+def test_whole_numbers_choose_alike() -> None:
+    """The least of two integers is one number, whichever comes first."""
+    text = """HloModule m\nENTRY e {
+      x = s32[] parameter(0)
+      y = s32[] parameter(1)
+      c = pred[] compare(x, y), direction=LT
+      ROOT r = s32[] select(c, x, y)
+    }"""
+    assert is_symmetric(parse_hlo(text).entry)

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from lowtide.ir.attributes import Compare, GetTupleElement
 from lowtide.ir.computation import Computation
@@ -22,6 +22,9 @@ from lowtide.ops.reducers import selects
 
 Numbers = tuple[Any, ...]
 """What a reducer is given or gives: one number of each operand."""
+
+Pairs: TypeAlias = Mapping[tuple[Numbers, Numbers], Numbers]
+"""What a reducer gives for two points."""
 
 _MOST_TRIALS: Final = 1 << 18
 """Instructions that are tried, at most."""
@@ -35,23 +38,40 @@ def chooses_in_order(computation: Computation) -> bool:
 
     It has to compare no numbers of different operands, and none with constants.
     """
+    table = _table(computation)
+    return table is not None and _is_grouped(*table)
+
+
+@lru_cache(maxsize=64)
+def chooses_alike(computation: Computation) -> bool:
+    """Return whether a reducer chooses the same of two in either order.
+
+    It has to compare no numbers of different operands, and none with constants.
+    """
+    table = _table(computation)
+    if table is None:
+        return False
+    points, pairs = table
+    return all(_key(pairs[x, y]) == _key(pairs[y, x]) for x, y in itertools.combinations(points, 2))
+
+
+def _table(computation: Computation) -> tuple[Sequence[Numbers], Pairs] | None:
+    """What a reducer chooses of any two of some points, None where points cannot tell."""
     types = [x.shape.element_type for x in computation.parameters]
     count = len(types) // 2
     if not selects(computation) or types[:count] != types[count:] or len(set(types)) != count:
-        return False
+        return None
     instructions = list(computation.instructions.values())
     if any(map(_is_otherwise, instructions)):
-        return False
+        return None
     points = list(itertools.product(*[_samples(x) for x in types[:count]]))
     if len(points) ** 3 * len(instructions) > _MOST_TRIALS:
-        return False
+        return None
     pairs = {(x, y): _chosen(computation, (*x, *y)) for x, y in itertools.product(points, repeat=2)}
-    return _is_grouped(points, pairs)
+    return points, pairs
 
 
-def _is_grouped(
-    points: Sequence[Numbers], pairs: Mapping[tuple[Numbers, Numbers], Numbers]
-) -> bool:
+def _is_grouped(points: Sequence[Numbers], pairs: Pairs) -> bool:
     """Whether a table of choices is associative, and keeps what meets itself."""
     known = {_key(x): x for x in points}
 

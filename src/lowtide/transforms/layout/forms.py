@@ -31,6 +31,7 @@ from lowtide.ir.attributes import (
     Window,
 )
 from lowtide.ops.dot_roles import dot_roles
+from lowtide.ops.symmetry import is_symmetric
 from lowtide.ops.table import TABLE
 from lowtide.records import dataclass
 from lowtide.transforms.layout.orders import (
@@ -208,7 +209,10 @@ def _reduce(x: Instruction, orders: Orders, wanted: Order) -> LayoutForm | None:
         return None
     old = x.attributes_as(Dimensions).dimensions
     kept = [d for d in range(x.operands[0].shape.rank) if d not in old]
-    dimensions = tuple(sorted([orders[0].index(d) for d in old]))
+    places = [orders[0].index(d) for d in sorted(old)]
+    dimensions = tuple(sorted(places))
+    if places != list(dimensions) and not is_symmetric(x.called_computations[0]):
+        return None
     return LayoutForm(Dimensions(dimensions), tuple(orders), kept_order(orders[0], kept))
 
 

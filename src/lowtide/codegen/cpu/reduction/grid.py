@@ -18,6 +18,7 @@ from lowtide.codegen.elements.reducers import monoid_of
 from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.space import LoopSpace, groups_of
 from lowtide.llvm.target import Target
+from lowtide.ops.symmetry import is_symmetric
 from lowtide.records import dataclass
 
 TOTALS: Final = 4
@@ -157,7 +158,12 @@ def _most_lanes(form: ReductionForm, target: Target) -> int:
 
 
 def _lanes(form: ReductionForm, size: int, target: Target, *, across: bool) -> int:
-    """The length of vectors; no longer than a row where lanes have to begin with elements of it."""
+    """The length of vectors; no longer than a row where lanes have to begin with elements of it.
+
+    Lanes along a row take its points out of their order.
+    """
+    if not across and keeps_order(form):
+        return 1
     most = _most_lanes(form, target)
     lanes = 1
     while lanes < min(most, size):
@@ -172,6 +178,11 @@ def all_monoids(form: ReductionForm) -> bool:
     return all(monoid_of(x.called_computations[0]) is not None for x in form.heroes)
 
 
+def keeps_order(form: ReductionForm) -> bool:
+    """Whether points of a row have to be combined in their order, neighbours with neighbours."""
+    return not all(is_symmetric(x.called_computations[0]) for x in form.heroes)
+
+
 def _best_lane(
     form: ReductionForm,
     space: LoopSpace,
@@ -179,12 +190,20 @@ def _best_lane(
     trial: tuple[Elements, Index],
     target: Target,
 ) -> int:
-    """The group along which vectors cost least, the last of those that cost the same."""
+    """The group along which vectors cost least, the last of those that cost the same.
+
+    Rows that keep their order have vectors across them, or none.
+    """
+    is_ordered = keeps_order(form)
+    if is_ordered and not rows:
+        return len(space.groups) - 1
     elements, index = trial
     most = _most_lanes(form, target)
     reads = list(dict.fromkeys(elements.reads))
     costs = []
     for number, (_, end) in enumerate(space.groups):
+        if is_ordered and number not in rows:
+            continue
         size = space.sizes[number]
         innermost = end - 1 if number not in rows else len(index) - 1
         cost = -(-size // most) * _moves(reads, index, end - 1, innermost)
