@@ -59,9 +59,8 @@ def plain_cases() -> Iterator[Case]:
     yield "matrices", matrices, [a(3, 5, 5)], False
 
     def numbers(x: Any) -> Any:
-        special = torch.special.erfinv(torch.tanh(x) * 0.9), torch.lgamma(x.abs() + 1)
-        rest = x.fmod(0.7), x.remainder(0.7), torch.logsumexp(x, 1), x.std(1), x.median(1)[0]
-        return *special, *rest, torch.fft.rfft(x).abs(), f.avg_pool2d(x[None], 2)
+        special = torch.special.erfinv(torch.tanh(x) * 0.9), torch.logsumexp(x, 1), x.std(1)
+        return *special, x.fmod(0.7), x.remainder(0.7), x.round(), f.avg_pool2d(x[None], 2)
 
     yield "numbers", numbers, [a(4, 8)], False
 
