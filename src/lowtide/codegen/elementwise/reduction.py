@@ -164,7 +164,7 @@ def _angle_function(target: Target, element: str, lanes: int) -> Function:
     fn = Function(
         f"{COMMON}angle.{element}.{lanes}",
         parameters(x=vector_type(element, lanes)),
-        attributes="nounwind noinline cold",
+        attributes="nounwind noinline cold willreturn memory(none)",
         linkage="internal",
     )
     x = Number(fn, target, element, lanes, "%x")
