@@ -29,7 +29,7 @@ ALIGNMENT: Final = 64
 """The bytes of a key begin at a multiple of it, within its file."""
 
 _DIGITS: Final = 1
-"""Digits of a key that name its folder: with two there are more folders to make, and the first files
+"""Digits of a key that name its folder. With two there are more folders to make: the first files
 of a cache take a fifth longer."""
 
 _TO_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
