@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from lowtide.llvm.callee import parameters
+from lowtide.llvm.callee import Callee, parameters
 from lowtide.llvm.direct_addresses import buffer_loads, buffer_pointer
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.library import Library
 from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.objects import COMMON, with_unique_names
-from lowtide.llvm.sharing import with_shared_functions
+from lowtide.llvm.sharing import with_shared_functions, without_common
 from lowtide.llvm.target import host_target
 
 SUMS = 24
@@ -150,3 +150,27 @@ def test_only_addresses_that_are_used_are_loaded() -> None:
     assert buffer_loads(pointers, ["  store i64 0, ptr %buffer.0, align 8"]) == [
         "  %buffer.0 = load ptr, ptr %buffers, align 8"
     ]
+
+
+def test_functions_of_common_names_are_modules_of_their_own() -> None:
+    three = Function(f"{COMMON}three", linkage="internal")
+    three.returns = "i64"
+    constant = f"@{COMMON}number = private unnamed_addr constant i64 3, align 8"
+    three.define(constant)
+    three.ret("i64", three.load("i64", f"@{COMMON}number", 8))
+    more = Function(f"{COMMON}more", parameters(x="i64", y="<2 x i64>"), linkage="internal")
+    more.returns = "i64"
+    three_times = more.call(Callee(f"@{COMMON}three", "i64", ()), [])
+    lane = more.op("extractelement <2 x i64> %y, i64 1")
+    more.ret("i64", more.add(more.op(f"mul nsw i64 {three_times}, %x"), lane))
+    f = Function("outer", parameters(to="ptr"))
+    called = Callee(f"@{COMMON}more", "i64", ("i64", "<2 x i64>"))
+    f.store("i64", f.call(called, ["5", "<i64 1, i64 2>"]), "%to", 8)
+    text, ending = with_unique_names(module_text([three, more, f]))
+    left, modules = without_common(text)
+    assert "define internal" not in left
+    assert constant not in left
+    assert [x.count("define ") for x in modules] == [1, 1]
+    assert without_common(module_text([three, more]))[1] == modules
+    (found,) = results([left, *modules], [f"outer{ending}"], 1)
+    assert found[0] == 17

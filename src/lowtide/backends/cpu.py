@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
@@ -20,7 +20,7 @@ from lowtide.ir import Instruction
 from lowtide.ir.opcode import CALLERS
 from lowtide.ir.thunk import kernels_of_bundles
 from lowtide.llvm import lapack
-from lowtide.llvm.objects import compile_modules, environment
+from lowtide.llvm.objects import COMMON, common_object, compile_modules, environment
 from lowtide.llvm.routines import routines_of
 from lowtide.llvm.target import Target, host_target
 from lowtide.options import Options
@@ -126,8 +126,10 @@ class CpuKernels:
         parts = frozenset() if self._isolate else kernels_of_bundles(found.thunks)
         alone = [x for number, x in enumerate(written.texts) if number not in parts]
         make = partial(compile_modules, isolated=self._isolate)
-        objects = make(_shared(alone), kernels.target, self._cached, 0, progress)
-        objects += make(found.texts, kernels.target, self._cached, whole=True)
+        single, bundles, common = _without_common(_shared(alone), found.texts)
+        objects = make(single, kernels.target, self._cached, 0, progress)
+        objects += make(bundles, kernels.target, self._cached, whole=True)
+        objects += [common_object(x, kernels.target, self._cached, self._isolate) for x in common]
         if routines := routines_of(objects):
             objects += make([routines], kernels.target, self._cached)
         return NativeProgram(
@@ -154,6 +156,20 @@ def _shared(texts: list[str]) -> list[str]:
 
     left, shared = with_shared_functions(different)
     return [*left, *shared]
+
+
+def _without_common(
+    single: Sequence[str], bundles: Sequence[str]
+) -> tuple[list[str], list[str], list[str]]:
+    """The modules of kernels and of bundles without what all programs have in common, and that."""
+    if not any(COMMON in x for x in (*single, *bundles)):
+        return [*single], [*bundles], []
+    from lowtide.llvm.sharing import without_common  # Most small programs do not load it.
+
+    found = [without_common(x) for x in (*single, *bundles)]
+    left = [x for x, _ in found]
+    common = dict.fromkeys([x for _, modules in found for x in modules])
+    return left[: len(single)], left[len(single) :], list(common)
 
 
 def _placed(assignment: BufferAssignment) -> BufferAssignment:

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from math import gcd
+from math import gcd, prod
 from typing import Final, TypeAlias
 
 from lowtide.codegen import indexing
@@ -30,6 +30,10 @@ _MOST_LINES: Final = 4000
 
 SHORTEST: Final = 32
 """Elements of a piece along the innermost loop that is worth a box."""
+
+_SCALARS: Final = 4
+"""So few elements are cut at each border: they stay in registers, one by one, where lanes of a
+vector would be chosen by masks and put together again."""
 
 _MOST_TOGETHER: Final = 4
 """Boxes that are gone through together, at most."""
@@ -242,11 +246,12 @@ def _cuts(domain: LoopDomain, trial: Trial) -> list[tuple[int, list[int]]]:
             inner = [x for x in places if 0 < x < variable.extent]
             found.setdefault(number, set()).update(inner)
     last = len(domain.axes) - 1
+    is_small = prod(domain.sizes) <= _SCALARS
     cuts = []
     for number, borders_of in sorted(found.items()):
         borders = [0, *sorted(borders_of), domain.axes[number].size]
         pieces = [b - a for a, b in itertools.pairwise(borders)]
-        if len(pieces) > 1 and (number < last or min(pieces) >= SHORTEST):
+        if len(pieces) > 1 and (number < last or is_small or min(pieces) >= SHORTEST):
             cuts.append((number, borders[1:-1]))
     return cuts
 

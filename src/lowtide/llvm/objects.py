@@ -87,6 +87,12 @@ def compile_modules(
     return [found[key] for key in keys]
 
 
+@cache
+def common_object(text: str, target: Target, cached: ObjectCache, isolated: bool) -> bytes:
+    """Return the object of a module that many programs have; a process keeps each."""
+    return compile_modules([text], target, cached, isolated=isolated)[0]
+
+
 def unit_object(unit: NativeUnit, target: Target, cached: ObjectCache) -> bytes:
     """Return the object of a unit of native code: as it was shipped, kept, or made anew."""
     sources = unit.sources

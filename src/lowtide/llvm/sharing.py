@@ -34,6 +34,17 @@ _NUMBER: Final = re.compile(
 
 _DECLARED: Final = re.compile(r"^declare .*?(@[\w.]+\().*$", re.MULTILINE)
 
+_COMMON_FUNCTION: Final = re.compile(
+    rf"^define internal (?P<returns>[^@\n]*) @(?P<name>{re.escape(COMMON)}[\w.]+)"
+    r"\((?P<given>[^\n]*)\) (?P<attributes>[^\n]*) \{\n(?P<body>.*?\n)\}\n",
+    re.MULTILINE | re.DOTALL,
+)
+"""A function that is the same in all modules that define it."""
+
+_COMMON_CONSTANT: Final = re.compile(
+    rf"^(?P<name>@{re.escape(COMMON)}[\w.]+) = [^\n]*\n", re.MULTILINE
+)
+
 _LEAST_LINES: Final = 40
 """Lines of a function from which on one module more costs LLVM less than the function does."""
 
@@ -79,6 +90,31 @@ def with_shared_functions(texts: Sequence[str]) -> tuple[list[str], list[str]]:
             made[_shared(name, body, group, texts, changes)] = None
     left = [_changed(x, changes[i]) if i in changes else x for i, x in enumerate(texts)]
     return left, list(made)
+
+
+def without_common(text: str) -> tuple[str, list[str]]:
+    """Return a module that only declares the functions of common names, and a module for each.
+
+    They read no memory but constants of common names, which go with them.
+    """
+    functions = list(_COMMON_FUNCTION.finditer(text))
+    declared = {f"@{x['name']}(": _declaration(x) for x in functions}
+    known = {x[1]: x[0] for x in _DECLARED.finditer(text)} | declared
+    constants = {x["name"]: x[0] for x in _COMMON_CONSTANT.finditer(text)}
+    left = _COMMON_CONSTANT.sub("", _COMMON_FUNCTION.sub("", text))
+    modules = []
+    for function in functions:
+        body = function["body"]
+        needed = [line for name, line in known.items() if name in body]
+        needed += [line.rstrip() for name, line in constants.items() if name in body]
+        defined = function[0].replace("define internal ", "define ", 1)
+        modules.append("\n".join([*needed, defined]))
+    return "\n".join([*[line for name, line in declared.items() if name in left], left]), modules
+
+
+def _declaration(function: re.Match[str]) -> str:
+    types = ", ".join([x.rpartition(" ")[0] for x in re.split(r", (?=[^,]* %)", function["given"])])
+    return f"declare {function['returns']} @{function['name']}({types}) {function['attributes']}"
 
 
 def _inner(module: int, text: str) -> Iterator[tuple[tuple[str, str, str], _Inner]]:

@@ -1,12 +1,17 @@
-"""Sines of angles that are far from zero: long code, which the kernels of a program have once."""
+"""Long code that hardly ever runs: kernels of a program have it once, and programs of a process."""
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import pytest
 
+import lowtide
 from lowtide.codegen.elementwise.number import Number
+from lowtide.codegen.elementwise.power import remainder
 from lowtide.codegen.elementwise.trigonometric import sin
 from lowtide.codegen.value import vector_type
 from lowtide.llvm.callee import parameters
@@ -51,3 +56,50 @@ def test_modules_have_the_functions_for_far_angles_in_common() -> None:
 def test_a_sine_more_takes_no_loop_over_lanes_more() -> None:
     once, twice = (sines("double", 8, times)[0] for times in (1, 2))
     assert twice.count(" = phi i64") == once.count(" = phi i64")
+
+
+def program(size: int, operation: str) -> lowtide.Executable:
+    text = f"""HloModule m
+    ENTRY e {{
+      x = f32[{size}] parameter(0)
+      y = f32[{size}] parameter(1)
+      ROOT z = f32[{size}] {operation}
+    }}"""
+    return lowtide.compile(lowtide.parse_hlo(text), cache=False)
+
+
+@pytest.mark.parametrize(
+    ("operation", "wanted", "name"),
+    [("sine(x)", lambda x, _: np.sin(x), "angle"), ("remainder(x, y)", np.fmod, "remainder")],
+)
+def test_programs_of_a_process_compile_it_once(
+    operation: str,
+    wanted: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts: list[str] = []
+    compiled = KernelCompiler._compiled
+
+    def noted(self: KernelCompiler, text: str, *given: Any, **named: Any) -> bytes:
+        texts.append(text)
+        return compiled(self, text, *given, **named)
+
+    monkeypatch.setattr(KernelCompiler, "_compiled", noted)
+    x = np.array([1e22, -3.5e8, 0.5, 1e6, 3e38, -1e15, 7.0], np.float32)
+    y = np.array([3.0, 1e-30, 0.25, 1e-3, 7e-20, -1.5, np.inf], np.float32)
+    for size in (7, 6):
+        texts.clear()
+        found = program(size, operation)(x[:size], y[:size])
+        expected = wanted(x.astype(np.float64), y.astype(np.float64))[:size]
+        np.testing.assert_allclose(found, expected, rtol=4 * np.finfo(np.float32).eps)
+    assert len(texts) == 1
+    assert f"@common.{name}." in texts[0]
+    assert "define internal" not in texts[0]
+
+
+def test_remainders_of_one_kernel_have_one_function_for_large_quotients() -> None:
+    f = Function("remainders", parameters(at="ptr"))
+    x = Number(f, host_target(), "float", 8, f.load("<8 x float>", "%at", 4))
+    f.store(x.type, remainder(remainder(x, x.constant(3.0)), x.constant(2.0)).name, "%at", 4)
+    assert module_text([f]).count("define internal") == 1

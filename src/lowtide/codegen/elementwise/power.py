@@ -10,6 +10,7 @@ from lowtide.codegen.elementwise.exponential import bounded, exp_of_parts, short
 from lowtide.codegen.elementwise.logarithm import log_in_parts, short_log
 from lowtide.codegen.elementwise.number import Number, any_lane, fma
 from lowtide.codegen.elementwise.processor import power_of_two
+from lowtide.codegen.elementwise.rare import called
 from lowtide.ir.opcode import Opcode
 from lowtide.llvm.callee import external, suffix
 
@@ -67,13 +68,15 @@ def remainder(x: Number, y: Number) -> Number:
     left = fma(-times, by, size)
     left = left.where(left < 0.0, left + by).copysign(x)
     is_short = (times < _WHOLE[x.element]) & (by < math.inf)
-    (name,) = x.fn.choose(
-        any_lane(~is_short), [x.type], lambda: [_any_remainder(x, y).name], lambda: [left.name]
-    )
+
+    def any_remainder() -> list[str]:
+        return [part.name for part in called("remainder", _any_remainder, x, y)]
+
+    (name,) = x.fn.choose(any_lane(~is_short), [x.type], any_remainder, lambda: [left.name])
     return x.named(x.element, name)
 
 
-def _any_remainder(x: Number, y: Number) -> Number:
+def _any_remainder(x: Number, y: Number) -> tuple[Number]:
     """The remainder of numbers whose quotient may have any size."""
     a, b = x.extended(), y.extended()
     valid = (a.abs() < math.inf) & (b.abs() > 0.0)
@@ -81,7 +84,7 @@ def _any_remainder(x: Number, y: Number) -> Number:
     rest = _stepped(short.select(a.abs(), 0.0), short.select(b.abs(), 1.0))
     found = rest.copysign(a).where(b.abs().equals(math.inf), a)
     found = valid.select(found, math.nan)
-    return found if x.is_double else found.shortened()
+    return (found if x.is_double else found.shortened(),)
 
 
 def _exponent(x: Number) -> Number:

@@ -9,17 +9,14 @@ W. J. Cody, W. Waite (1980), Software Manual for the Elementary Functions; M. Pa
 from __future__ import annotations
 
 import math
-from functools import cache
 from itertools import pairwise
 from typing import Final
 
 from lowtide.codegen.elementwise.number import INTEGER_OF, Number, any_lane, exact_sum, fma
 from lowtide.codegen.elementwise.processor import power_of_two
-from lowtide.codegen.value import vector_type
-from lowtide.llvm.callee import Callee, external, parameters
-from lowtide.llvm.function import Function
+from lowtide.codegen.elementwise.rare import called
+from lowtide.llvm.callee import external
 from lowtide.llvm.objects import COMMON
-from lowtide.llvm.target import Target
 from lowtide.records import dataclass
 
 _PARTS: Final = {
@@ -103,13 +100,10 @@ def _subtracted(x: Number) -> tuple[Number, ...]:
 
 
 def _each_lane(x: Number) -> tuple[Number, ...]:
-    """The parts of the angles of all lanes.
-
-    On processors a function of its own finds them: it is long, and hardly ever called.
-    """
-    if x.target.triple.startswith("nvptx"):
-        return _in_turn(x) if x.lanes else _narrowed(x, _of_any_magnitude(x.extended()))
-    return _called(x) if x.lanes else _narrowed(x, _called(x.extended()))
+    """The parts of the angles of all lanes, which a function of its own finds."""
+    if x.lanes:
+        return called("angle", _in_turn, x)
+    return _narrowed(x, called("angle", _of_any_magnitude, x.extended()))
 
 
 def _in_turn(x: Number) -> tuple[Number, ...]:
@@ -142,39 +136,6 @@ def _narrowed(x: Number, parts: tuple[Number, ...]) -> tuple[Number, ...]:
         return parts
     r, _, count = parts
     return r.shortened(), count.cast("trunc", INTEGER_OF[x.element])
-
-
-def _called(x: Number) -> tuple[Number, ...]:
-    """The parts of the angles of all lanes, from a function that the module has for them."""
-    fn, function = x.fn, _angle_function(x.target, x.element, x.lanes)
-    for line in (*function.globals, function.text()):
-        fn.define(line)
-    found = fn.call(Callee(f"@{function.name}", function.returns, function.types), [x.name])
-    return tuple(
-        [
-            x.named(element, fn.op(f"extractvalue {function.returns} {found}, {place}"))
-            for place, element in enumerate(_parts_of(x))
-        ]
-    )
-
-
-@cache
-def _angle_function(target: Target, element: str, lanes: int) -> Function:
-    """The function from doubles, or from vectors of a type, to the parts of their angles."""
-    fn = Function(
-        f"{COMMON}angle.{element}.{lanes}",
-        parameters(x=vector_type(element, lanes)),
-        attributes="nounwind noinline cold",
-        linkage="internal",
-    )
-    x = Number(fn, target, element, lanes, "%x")
-    parts = _in_turn(x) if lanes else _of_any_magnitude(x)
-    fn.returns = f"{{ {', '.join([x.type for x in parts])} }}"
-    made = "poison"
-    for place, part in enumerate(parts):
-        made = fn.op(f"insertvalue {fn.returns} {made}, {part.type} {part.name}, {place}")
-    fn.ret(fn.returns, made)
-    return fn
 
 
 def _of_any_magnitude(x: Number) -> tuple[Number, Number, Number]:
