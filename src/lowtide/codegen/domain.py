@@ -37,6 +37,12 @@ _MOST_TOGETHER: Final = 4
 _LINES_TOGETHER: Final = 400
 """Lines of code of a point of all of them, at most: registers have to hold what is loaded."""
 
+_MOST_SPREAD: Final = 32
+"""Positions of a loop that are gone through together, at most."""
+
+_LINES_SPREAD: Final = 1500
+"""Lines of code of all of them, at most."""
+
 _ROUNDS: Final = 12
 """How often loops are split, at most."""
 
@@ -152,7 +158,7 @@ def domains_of(
         room = min(MOST_BOXES, _MOST_LINES // max(trial.lines, 1)) - len(waiting) - len(found)
         cut = next((x for x in cuts if len(x[1]) < room), None)
         if cut is None:
-            found.append((domain, trial))
+            found.append(_spread(domain, trial, target, visit))
         else:
             waiting = [*_pieces(domain, *cut), *waiting]
     return found
@@ -171,7 +177,7 @@ def together(boxes: Sequence[Box], target: Target, visit: Visit) -> Box | None:
 
     It is worth it where a third of the loads falls away.
     """
-    if not 1 < len(boxes) <= _MOST_TOGETHER:
+    if not 1 < len(boxes) <= _MOST_TOGETHER or any(x.others for x, _ in boxes):
         return None
     first = boxes[0][0]
     domain = replace(first, others=tuple([x.lows for x, _ in boxes[1:]]))
@@ -249,6 +255,43 @@ def _cuts(domain: LoopDomain, trial: Trial) -> list[tuple[int, list[int]]]:
         if len(pieces) > 1 and (number < last or min(pieces) >= SHORTEST):
             cuts.append((number, borders[1:-1]))
     return cuts
+
+
+def _spread(domain: LoopDomain, trial: Trial, target: Target, visit: Visit) -> Box:
+    """Return a box without loops whose short pieces are computed by themselves.
+
+    Their positions are gone through together. At each of them it is known which piece it belongs
+    to, where a loop would compute all of them each time. That is worth it where positions read what
+    all of them read anyway: pieces of one element, and not rows cut in two.
+    """
+    for number in range(len(domain.axes) - 1, -1, -1):
+        places = domain.axes[number].size * (1 + len(domain.others))
+        if places > _MOST_SPREAD or not _is_tested(trial, number):
+            continue
+        spread = _without_loop(domain, number)
+        found = trial_of(spread, target, visit)
+        if found.loads <= 2 * trial.loads and found.lines <= _LINES_SPREAD:
+            domain, trial = spread, found
+    return domain, trial
+
+
+def _is_tested(trial: Trial, number: int) -> bool:
+    """Whether a piece depends on the position along a loop."""
+    variable = trial.variables[number]
+    tests = trial.elements.indices.tests
+    return any(variable is x for index, _, _ in tests for x, _ in index.terms)
+
+
+def _without_loop(domain: LoopDomain, number: int) -> LoopDomain:
+    """A domain whose positions along a loop are others that are gone through together."""
+    axis = domain.axes[number]
+    axes = (*domain.axes[:number], replace(axis, size=1), *domain.axes[number + 1 :])
+    lows = [
+        (*x[:number], x[number] + step, *x[number + 1 :])
+        for x in (domain.lows, *domain.others)
+        for step in range(axis.size)
+    ]
+    return replace(domain, axes=axes, others=tuple(lows[1:]))
 
 
 def _border(index: Affine, factor: int, value: int) -> int:
