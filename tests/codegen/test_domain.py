@@ -20,8 +20,8 @@ def elements_of(domain: LoopDomain) -> list[tuple[int, ...]]:
     places = product(*[range(x) for x in domain.sizes])
     found = []
     for at in places:
-        for index in domain.indices([indexing.constant(x) for x in at]):
-            found.append(tuple([x.constant for x in index]))
+        indices = domain.indices([indexing.constant(x) for x in at])
+        found += [tuple([x.constant for x in index]) for index in indices]
     return found
 
 
