@@ -258,15 +258,15 @@ def _cuts(domain: LoopDomain, trial: Trial) -> list[tuple[int, list[int]]]:
 
 
 def _spread(domain: LoopDomain, trial: Trial, target: Target, visit: Visit) -> Box:
-    """Return a box without loops whose short pieces are computed by themselves.
+    """Return a box without loops over short pieces, whose positions are gone through together.
 
-    Their positions are gone through together. At each of them it is known which piece it belongs
-    to, where a loop would compute all of them each time. That is worth it where positions read what
-    all of them read anyway: pieces of one element, and not rows cut in two.
+    At each of them it is known which piece it belongs to, where a loop would compute all of them
+    each time. That is worth it where positions read what all of them read anyway: pieces of one
+    element, and not rows cut in two.
     """
     for number in range(len(domain.axes) - 1, -1, -1):
         places = domain.axes[number].size * (1 + len(domain.others))
-        if places > _MOST_SPREAD or not _is_tested(trial, number):
+        if places > _MOST_SPREAD or domain.axes[number].size > 2 * _pieces_along(trial, number):
             continue
         spread = _without_loop(domain, number)
         found = trial_of(spread, target, visit)
@@ -275,11 +275,11 @@ def _spread(domain: LoopDomain, trial: Trial, target: Target, visit: Visit) -> B
     return domain, trial
 
 
-def _is_tested(trial: Trial, number: int) -> bool:
-    """Whether a piece depends on the position along a loop."""
+def _pieces_along(trial: Trial, number: int) -> int:
+    """Return about how many pieces there are along a loop, 0 where all of it is one."""
     variable = trial.variables[number]
-    tests = trial.elements.indices.tests
-    return any(variable is x for index, _, _ in tests for x, _ in index.terms)
+    tests = dict.fromkeys(trial.elements.indices.tests)
+    return sum([any(variable is x for x, _ in index.terms) for index, _, _ in tests])
 
 
 def _without_loop(domain: LoopDomain, number: int) -> LoopDomain:
