@@ -63,9 +63,10 @@ def kept_values(form: ReductionForm) -> tuple[Kept, ...]:
                 costs.clear()
         for x in _computed(form, targets[number], found):
             before.setdefault(x, number)
-    read = []
-    for number, x in enumerate(targets):
-        read.append(_read(form, x, {y: made for y, made in found.items() if made < number}))
+    read = [
+        _read(form, wanted, {x: made for x, made in found.items() if made < number})
+        for number, wanted in enumerate(targets)
+    ]
     return _placed(found, read)
 
 
