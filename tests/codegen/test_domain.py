@@ -20,8 +20,8 @@ def elements_of(domain: LoopDomain) -> list[tuple[int, ...]]:
     places = product(*[range(x) for x in domain.sizes])
     found = []
     for at in places:
-        index = domain.index([indexing.constant(x) for x in at])
-        found.append(tuple([x.constant for x in index]))
+        indices = domain.indices([indexing.constant(x) for x in at])
+        found += [tuple([x.constant for x in index]) for index in indices]
     return found
 
 
@@ -66,6 +66,30 @@ def test_boxes(sizes: tuple[int, ...], order: tuple[int, ...], visit: Visit, box
     assert sorted(together) == list(product(*[range(x) for x in sizes]))
     if boxes > 1:
         assert all(not trial.elements.indices.tests for _, trial in found)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "width", "places"),
+    [((40, 10), 1, 10), ((40, 4, 6), 1, 6), ((40, 12), 6, 1), ((40, 90), 1, 1)],
+)
+def test_pieces_of_one_element_are_gone_through_together(
+    sizes: tuple[int, ...], width: int, places: int
+) -> None:
+    """Each piece of `width` elements along the last dimension is read at its own place."""
+    array = Array("%x", array_shape(ElementType.F32, (1 << 20,)))
+
+    def visit(elements: Elements, index: Index) -> None:
+        *outer, last = index
+        for start in range(0, sizes[-1], width):
+            if within(elements, last + -start, 0, width) is not False:
+                line = outer[0] * 1000 + start * 50000
+                place = line + (last + -start).within(0, width - 1)
+                elements.read(array, (place,), None)
+
+    ((domain, trial),) = domains_of(sizes, range(len(sizes)), target_of("native"), visit)
+    assert 1 + len(domain.others) == places
+    assert sorted(elements_of(domain)) == list(product(*[range(x) for x in sizes]))
+    assert bool(trial.elements.indices.tests) == (places == 1)
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,12 @@ _MOST_TOGETHER: Final = 4
 _LINES_TOGETHER: Final = 400
 """Lines of code of a point of all of them, at most: registers have to hold what is loaded."""
 
+_MOST_SPREAD: Final = 32
+"""Positions of a loop that are gone through together, at most."""
+
+_LINES_SPREAD: Final = 1500
+"""Lines of code of all of them, at most."""
+
 _ROUNDS: Final = 12
 """How often loops are split, at most."""
 
@@ -156,7 +162,7 @@ def domains_of(
         room = min(MOST_BOXES, _MOST_LINES // max(trial.lines, 1)) - len(waiting) - len(found)
         cut = next((x for x in cuts if len(x[1]) < room), None)
         if cut is None:
-            found.append((domain, trial))
+            found.append(_spread(domain, trial, target, visit))
         else:
             waiting = [*_pieces(domain, *cut), *waiting]
     return found
@@ -175,7 +181,7 @@ def together(boxes: Sequence[Box], target: Target, visit: Visit) -> Box | None:
 
     It is worth it where a third of the loads falls away.
     """
-    if not 1 < len(boxes) <= _MOST_TOGETHER:
+    if not 1 < len(boxes) <= _MOST_TOGETHER or any(x.others for x, _ in boxes):
         return None
     first = boxes[0][0]
     domain = replace(first, others=tuple([x.lows for x, _ in boxes[1:]]))
@@ -254,6 +260,43 @@ def _cuts(domain: LoopDomain, trial: Trial) -> list[tuple[int, list[int]]]:
         if len(pieces) > 1 and (number < last or is_small or min(pieces) >= SHORTEST):
             cuts.append((number, borders[1:-1]))
     return cuts
+
+
+def _spread(domain: LoopDomain, trial: Trial, target: Target, visit: Visit) -> Box:
+    """Return a box without loops over short pieces, whose positions are gone through together.
+
+    At each of them it is known which piece it belongs to, where a loop would compute all of them
+    each time. That is worth it where positions read what all of them read anyway: pieces of one
+    element, and not rows cut in two.
+    """
+    for number in range(len(domain.axes) - 1, -1, -1):
+        places = domain.axes[number].size * (1 + len(domain.others))
+        if places > _MOST_SPREAD or domain.axes[number].size > 2 * _pieces_along(trial, number):
+            continue
+        spread = _without_loop(domain, number)
+        found = trial_of(spread, target, visit)
+        if found.loads <= 2 * trial.loads and found.lines <= _LINES_SPREAD:
+            domain, trial = spread, found
+    return domain, trial
+
+
+def _pieces_along(trial: Trial, number: int) -> int:
+    """Return about how many pieces there are along a loop, 0 where all of it is one."""
+    variable = trial.variables[number]
+    tests = dict.fromkeys(trial.elements.indices.tests)
+    return sum([any(variable is x for x, _ in index.terms) for index, _, _ in tests])
+
+
+def _without_loop(domain: LoopDomain, number: int) -> LoopDomain:
+    """A domain whose positions along a loop are others that are gone through together."""
+    axis = domain.axes[number]
+    axes = (*domain.axes[:number], replace(axis, size=1), *domain.axes[number + 1 :])
+    lows = [
+        (*x[:number], x[number] + step, *x[number + 1 :])
+        for x in (domain.lows, *domain.others)
+        for step in range(axis.size)
+    ]
+    return replace(domain, axes=axes, others=tuple(lows[1:]))
 
 
 def _border(index: Affine, factor: int, value: int) -> int:

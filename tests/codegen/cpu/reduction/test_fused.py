@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 from tests.codegen.cpu.reduction.kernels import TARGETS, check_program
 
+from lowtide.codegen.cpu.reduction import rows
+from lowtide.codegen.cpu.reduction.caching import kept_values
+
 HEADER = """
 HloModule m
 plus { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] add(a, b) }
@@ -220,3 +223,46 @@ def test_what_is_kept_for_a_row_is_not_read_for_another_place(target):
     rng = np.random.default_rng(0)
     inputs = [rng.standard_normal(x).astype(np.float32) for x in ((2, 64), (2, 3))]
     check_program(HEADER + READ_ELSEWHERE, inputs, ["rows"], target)
+
+
+RESIDUALS = """
+ENTRY main {
+  x = f32[5,96] parameter(0)
+  low = f32[] constant(-inf)
+  a = f32[5] reduce(x, low), dimensions={1}, to_apply=most
+  as = f32[5,96] broadcast(a), dimensions={0}
+  p = f32[5,96] subtract(x, as)
+  q = f32[5,96] tanh(p)
+  first = f32[5,96] add(x, q)
+  b = f32[5] reduce(first, low), dimensions={1}, to_apply=most
+  bs = f32[5,96] broadcast(b), dimensions={0}
+  r = f32[5,96] subtract(first, bs)
+  s = f32[5,96] tanh(r)
+  second = f32[5,96] add(first, s)
+  c = f32[5] reduce(second, low), dimensions={1}, to_apply=most
+  cs = f32[5,96] broadcast(c), dimensions={0}
+  t = f32[5,96] subtract(second, cs)
+  u = f32[5,96] tanh(t)
+  third = f32[5,96] add(second, u)
+  d = f32[5] reduce(third, low), dimensions={1}, to_apply=most
+  ds = f32[5,96] broadcast(d), dimensions={0}
+  v = f32[5,96] subtract(third, ds)
+  w = f32[5,96] tanh(v)
+  ROOT fourth = f32[5,96] add(third, w)
+}
+"""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_each_run_along_a_row_keeps_what_the_next_ones_begin_with(target, monkeypatch):
+    """No sum is computed again from the first on; a place that is free is taken by the next one."""
+    seen = []
+
+    def noted(form):
+        seen.append([(x.value.name.split(".")[0], x.made, x.slot) for x in kept_values(form)])
+        return kept_values(form)
+
+    monkeypatch.setattr(rows, "kept_values", noted)
+    x = np.random.default_rng(0).standard_normal((5, 96)).astype(np.float32)
+    check_program(HEADER + RESIDUALS, [x], ["rows"], target)
+    assert seen[-1] == [("first", 1, 0), ("second", 2, 1), ("third", 3, 0)]

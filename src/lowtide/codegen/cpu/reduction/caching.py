@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from lowtide.codegen.cpu.cost import vector_cycles
 from lowtide.codegen.cpu.reduction.form import ReductionForm
 from lowtide.codegen.elements.operands import members
-from lowtide.ir import Instruction, Opcode
+from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ops.table import TABLE
 from lowtide.records import dataclass
 
@@ -30,10 +30,14 @@ MOST_KEPT: Final = 2
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Kept:
-    """A value that is stored in run `made` along a row, and read in later ones."""
+    """A value that is stored in run `made` along a row, and read in later ones.
+
+    Values of one type and one `slot` have the same place in turn.
+    """
 
     value: Instruction
     made: int
+    slot: int
 
 
 def kept_values(form: ReductionForm) -> tuple[Kept, ...]:
@@ -47,14 +51,37 @@ def kept_values(form: ReductionForm) -> tuple[Kept, ...]:
     found: dict[Instruction, int] = {}
     before: dict[Instruction, int] = {}
     for number in range(runs):
-        seen = _computed(form, targets[number], found)
-        for x in seen:
-            may_be = x in before and len(found) < MOST_KEPT and x not in elsewhere
-            if may_be and _cost(form, x, costs) >= _DEAR and not _under(x, found, seen):
+        later = [y for x in targets[number:] for y in x]
+        again = [x for x in _computed(form, targets[number], found) if x in before]
+        for x in again:
+            # What is below a value that is kept is not computed any more, what is above it cheaper.
+            if x in elsewhere or _cost(form, x, found, costs) < _DEAR:
+                continue
+            is_needed = x in _computed(form, targets[number], found)
+            if is_needed and len(_read(form, later, found)) < MOST_KEPT:
                 found[x] = before[x]
+                costs.clear()
         for x in _computed(form, targets[number], found):
             before.setdefault(x, number)
-    return tuple([Kept(x, made) for x, made in found.items()])
+    read = [
+        _read(form, wanted, {x: made for x, made in found.items() if made < number})
+        for number, wanted in enumerate(targets)
+    ]
+    return _placed(found, read)
+
+
+def _placed(found: Mapping[Instruction, int], read: Sequence[set[Instruction]]) -> tuple[Kept, ...]:
+    """Give values that are kept at the same time different slots; `read` has those of each run."""
+    ends: dict[ElementType, list[int]] = {}
+    kept = []
+    for x, made in sorted(found.items(), key=lambda pair: pair[1]):
+        slots = ends.setdefault(x.shape.element_type, [])
+        last = max([made, *[number for number, values in enumerate(read) if x in values]])
+        free = [slot for slot, end in enumerate(slots) if end < made]
+        slot = free[0] if free else len(slots)
+        slots[slot : slot + 1] = [last]
+        kept.append(Kept(x, made, slot))
+    return tuple(kept)
 
 
 def _targets(form: ReductionForm, number: int) -> list[Instruction]:
@@ -74,24 +101,32 @@ def _computed(
     form: ReductionForm, targets: Iterable[Instruction], kept: Mapping[Instruction, int]
 ) -> list[Instruction]:
     """The values that are computed at a point in its own place, from the targets back."""
+    return [x for x in _reached(form, targets, kept) if x not in kept]
+
+
+def _read(
+    form: ReductionForm, targets: Iterable[Instruction], kept: Mapping[Instruction, int]
+) -> set[Instruction]:
+    """The kept values that targets are computed from."""
+    return {x for x in _reached(form, targets, kept) if x in kept}
+
+
+def _reached(
+    form: ReductionForm, targets: Iterable[Instruction], kept: Mapping[Instruction, int]
+) -> dict[Instruction, None]:
+    """What is computed or read at a point in its own place, from the targets back."""
     seen: dict[Instruction, None] = {}
     stack = list(targets)
     while stack:
         x = stack.pop()
-        if x in seen or x in kept or x.opcode is Opcode.PARAMETER:
+        if x in seen or x.opcode is Opcode.PARAMETER:
             continue
         if not x.shape.is_array or x.shape.dimensions != form.space:
             continue
         seen[x] = None
-        if TABLE[x.opcode].elementwise:
+        if TABLE[x.opcode].elementwise and x not in kept:
             stack += x.operands
-    return list(seen)
-
-
-def _under(x: Instruction, kept: Mapping[Instruction, int], seen: Iterable[Instruction]) -> bool:
-    """Whether something above it that is computed here is kept as well."""
-    among = set(seen)
-    return any(user in kept and user in among for user in x.users)
+    return seen
 
 
 def _read_elsewhere(form: ReductionForm) -> set[Instruction]:
@@ -110,7 +145,12 @@ def _read_elsewhere(form: ReductionForm) -> set[Instruction]:
     return found
 
 
-def _cost(form: ReductionForm, x: Instruction, costs: dict[Instruction, float]) -> float:
+def _cost(
+    form: ReductionForm,
+    x: Instruction,
+    kept: Mapping[Instruction, int],
+    costs: dict[Instruction, float],
+) -> float:
     """Cycles that a vector of a value takes with all that is computed for it alone."""
     found = costs.get(x)
     if found is not None:
@@ -127,6 +167,7 @@ def _cost(form: ReductionForm, x: Instruction, costs: dict[Instruction, float]) 
             z
             for z in y.operands
             if z not in seen
+            and z not in kept
             and z.opcode not in (Opcode.PARAMETER, Opcode.REDUCE)
             and z.shape.dimensions == form.space
         ]

@@ -66,7 +66,8 @@ class RowsKernel:
         self.cache = cache_for(target, self.form.instruction, grid.row_count * grid.row_length)
         self.scratch = ThreadScratch()
         self.kept = kept_values(self.form)
-        self.fields = {x.value: self._field(x) for x in self.kept}
+        slots = {(x.value.shape.element_type, x.slot): x for x in self.kept}
+        self.kept_arrays = {slot: self._field(x) for slot, x in slots.items()}
         self.known: dict[Instruction, Element] = {}
 
     def _field(self, kept: Kept) -> ScratchArray:
@@ -276,7 +277,10 @@ class RowsKernel:
 
     def _address(self, kept: Kept, step: StripStep) -> str:
         place = step.linear * (self.grid.lanes if self.grid.is_across else 1)
-        return self.fields[kept.value].address(self.function, self.elements.indices.scalar(place))
+        return self._kept_array(kept).address(self.function, self.elements.indices.scalar(place))
+
+    def _kept_array(self, kept: Kept) -> ScratchArray:
+        return self.kept_arrays[kept.value.shape.element_type, kept.slot]
 
     def _loaded(self, kept: Kept, step: StripStep) -> Callable[[Index, Mask | None], Element]:
         def given(at: Index, mask: Mask | None) -> Element:

@@ -62,7 +62,7 @@ class StaggeredRows(RowsKernel):
     def _address(self, kept: Kept, step: StripStep) -> str:
         fn = self.function
         place = fn.add(self.elements.indices.scalar(step.linear), self._half)
-        return self.fields[kept.value].address(fn, place)
+        return self._kept_array(kept).address(fn, place)
 
     @cached_property
     def fetching(self) -> dict[int, int]:
