@@ -12,7 +12,7 @@ from lowtide.cost.devices import DeviceRecord
 from lowtide.ir import Instruction, UnsupportedOpError
 from lowtide.ir.sharding import Sharding
 from lowtide.ir.tilings.sharding_forms import tiling_of
-from lowtide.overlap.hiding import HiddenStep, hide_communication
+from lowtide.overlap.hiding import fixed_bytes, hide_communication
 from lowtide.records import dataclass
 from lowtide.report.shardings import DimensionNames, ShardingChoice
 from lowtide.sharding_search.division import Division, NamedAxes
@@ -68,7 +68,9 @@ class DivisionPlanner:
                 self._kept[division] = found
         parts, plan = found
         hidden = hide_communication(plan, memory, self.device, self._options)
-        return _planned(self.program, division, parts, hidden)
+        # What runs without overlap is the plan itself, which may take more than one in halves.
+        peak = max(hidden.needed_bytes, plan.report.ladder.arena_bytes + fixed_bytes(plan))
+        return _planned(self.program, division, parts, peak, hidden.step.step.seconds)
 
     def _known_scratch(self, x: Instruction) -> int:
         """The bytes that an instruction needs while it runs, 0 where it has no kernel."""
@@ -81,7 +83,11 @@ class DivisionPlanner:
 
 
 def _planned(
-    program: ShardableProgram, division: Division, parts: Partitioned, hidden: HiddenStep
+    program: ShardableProgram,
+    division: Division,
+    parts: Partitioned,
+    peak_bytes: int,
+    seconds: float,
 ) -> PlannedDivision:
     named = division.named(program.mesh)
     shapes = [shape for _, shape in program.module.entry.root.shape.leaves()]
@@ -91,9 +97,9 @@ def _planned(
     ]
     return PlannedDivision(
         division,
-        hidden.needed_bytes,
+        peak_bytes,
         wire_traffic(parts.module).wire_bytes,
-        hidden.step.step.seconds,
+        seconds,
         tuple(results),
     )
 
