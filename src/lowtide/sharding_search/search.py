@@ -211,7 +211,7 @@ class _Search:
         remarks += [f"no dimension of an argument divides by {x}" for x in self.unused]
         uncounted = ", ".join(sorted(self._planner.uncounted))
         if uncounted:
-            remarks.append(f"no native code, so what it takes while it runs is left out: {uncounted}")
+            remarks.append(f"scratch of what has no native code is left out: {uncounted}")
         return ShardingReport(
             self.program.module.name,
             self.program.mesh.count,

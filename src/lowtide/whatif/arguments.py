@@ -45,9 +45,7 @@ def argument_changes(base: Baseline) -> list[ProgramChange]:
     large = [name for name in names if size[name] * _LEAST_SHARE > total][:_MOST]
     updated = {_argument(x) for x in _updates(base.module) if _narrow(x.shape) is not None}
     narrow = [
-        _bf16(base, x, is_mixed=x in mixed, is_updated=x in updated)
-        for x in large
-        if x in floating
+        _bf16(base, x, is_mixed=x in mixed, is_updated=x in updated) for x in large if x in floating
     ]
     return [*[_offload(base, name) for name in large], *narrow]
 
