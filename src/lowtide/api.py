@@ -216,7 +216,7 @@ def _explain_stage(source: Any, lowered: Any, *, is_changed: bool) -> MemoryRepo
         return jax_compiled.explain_compiled(source, lowered)
     from lowtide.client.executable.anew import compile_anew
 
-    return compile_anew(jax_compiled.module_of(source)).plan.report
+    return compile_anew(jax_compiled.own_module_of(source)).plan.report
 
 
 def fit(
@@ -359,6 +359,7 @@ def _explain_divisions(
     keywords: dict[str, Any],
     mesh: SearchMesh,
 ) -> ShardingReport:
+    from lowtide.client.executable.anew import options_of_each_device
     from lowtide.ir.sizes import bytes_of
     from lowtide.search.interrupts import ending_call_at
     from lowtide.sharding_search.search import search_shardings
@@ -374,8 +375,9 @@ def _explain_divisions(
     verify(module)
     chosen = options or Options()
     memory = None if chosen.memory is None else bytes_of(str(chosen.memory))
+    wanted = options_of_each_device(chosen)
     with ending_call_at(chosen.deadline) as deadline:
-        return search_shardings(module, mesh, memory, deadline=deadline)
+        return search_shardings(module, mesh, memory, options=wanted, deadline=deadline)
 
 
 def _explain_changes(

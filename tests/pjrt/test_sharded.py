@@ -49,6 +49,22 @@ def test_the_example_in_the_documents_prints_what_it_says(tmp_path: Path) -> Non
     assert run(code, tmp_path, LOWTIDE_DEVICES="8").splitlines() == said
 
 
+def test_explain_knows_the_plan_of_a_compiled_program_of_several_devices(tmp_path: Path) -> None:
+    script = """
+    import lowtide
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("x",))
+    split = [jax.NamedSharding(mesh, jax.P(*own)) for own in ((None, "x"), ("x",), ())]
+    product = jax.jit(lambda a, b: a @ b, in_shardings=split[:2], out_shardings=split[2])
+    compiled = product.lower(np.ones((16, 16), np.float32), np.ones((16, 16), np.float32)).compile()
+    assert "all-reduce" in compiled.as_text()
+    report, memory = lowtide.explain(compiled), compiled.memory_analysis()
+    assert report.argument_bytes == memory.argument_size_in_bytes == 2 * 16 * 8 * 4
+    assert report.temp_bytes == memory.temp_size_in_bytes
+    assert "each of 2 devices" in str(report) and "scratch" not in str(report)
+    """
+    run(script, tmp_path, LOWTIDE_DEVICES="2")
+
+
 def run_both(script: str, folder: Path) -> str:
     flags = "--xla_force_host_platform_device_count=8"
     text = BOTH + script

@@ -80,6 +80,34 @@ ENTRY main {
 """
 
 
+NEEDS_SCRATCH = """HloModule transposed
+ENTRY main {
+  x = f32[1024,256] parameter(0)
+  w = f32[64,1024] parameter(1)
+  ROOT y = f32[256,64] dot(x, w), lhs_contracting_dims={0}, rhs_contracting_dims={1}
+}
+"""
+
+
+def test_peaks_are_what_the_programs_of_devices_hold():
+    """With what their kernels need while they run: a cap is kept by what runs, too."""
+    module = parse_hlo(NEEDS_SCRATCH)
+    best = lowtide.explain(module, mesh="2").best
+    memory = lowtide.compile(annotated_module(module, best)).memory
+    assert memory["scratch_bytes"] > 0
+    assert best.peak_bytes == memory["total_bytes"]
+
+
+def test_what_has_no_kernel_is_named_where_scratch_is_counted():
+    call = 'custom-call(x, w), custom_call_target="far"'
+    text = TWO_WEIGHTS.replace(
+        "dot(h, w2), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        call.replace("(x, w)", "(h, w2)"),
+    )
+    (remark,) = lowtide.explain(parse_hlo(text), devices=2).remarks
+    assert "custom-call" in remark
+
+
 def test_weights_are_split_where_whole_ones_do_not_fit():
     report = search_shardings(parse_hlo(TWO_WEIGHTS), mesh_of_devices(4), 20_000_000)
     assert report.choices

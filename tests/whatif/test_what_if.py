@@ -101,6 +101,16 @@ def test_bf16_halves_an_argument() -> None:
     assert report.argument_bytes == base.report.argument_bytes - SIZE // 2
 
 
+def test_bf16_of_what_a_step_updates_halves_its_new_value_too() -> None:
+    base = baseline(STEP)
+    state = change(base, "bf16:state")
+    report = state.plan(base).report
+    assert report.argument_bytes == base.report.argument_bytes - SIZE // 2
+    assert report.output_bytes == base.report.output_bytes - SIZE // 2
+    assert "its new value too" in state.code
+    assert "its new value too" not in change(base, "bf16:x").code
+
+
 def test_counts_beside_weights_stay_in_the_line_for_bf16() -> None:
     """As in an optimizer's state: the line must not make its counts and keys numbers of bf16."""
     layout = "f32[64,64]{1,0}, f32[64,64]{1,0})->"

@@ -53,7 +53,9 @@ def written(change: ChangeOutcome, name: str) -> lowtide.MemoryReport | None:
         assert memory is not None
         return report(program, memory=memory[1])
     if kind == "bf16":
-        return report(narrowed(program, of)) if of in names_of(program[0]) else None
+        if of not in names_of(program[0]):
+            return None
+        return report(narrowed(program, of, is_updated=change.code.endswith("its new value too")))
     if kind in UNWRITABLE:
         return None
     WRITTEN.add(change.name)
@@ -64,10 +66,12 @@ def names_of(function: Callable[..., Any]) -> list[str]:
     return list(inspect.signature(function).parameters)
 
 
-def narrowed(program: Program, name: str) -> Program:
-    """A program that gets an argument in bfloat16, and reads it in float32."""
+def narrowed(program: Program, name: str, *, is_updated: bool) -> Program:
+    """A program that gets an argument in bfloat16, reads it in float32, and updates it so."""
     function, arguments = program
     place = names_of(function).index(name)
+    sizes = [sorted({x.shape for x in jax.tree.leaves(own)}) for own in arguments]
+    before = sizes[:place].count(sizes[place])
 
     def narrow(x: Any) -> Any:
         return jax.ShapeDtypeStruct(x.shape, jnp.bfloat16 if x.dtype == np.float32 else x.dtype)
@@ -76,7 +80,19 @@ def narrowed(program: Program, name: str) -> Program:
         read = jax.tree.map(
             lambda x: x.astype(jnp.float32) if x.dtype == jnp.bfloat16 else x, given[place]
         )
-        return function(*given[:place], read, *given[place + 1 :])
+        made = function(*given[:place], read, *given[place + 1 :])
+        return updated(made) if is_updated else made
+
+    def updated(made: Any) -> Any:
+        parts = list(made) if isinstance(made, tuple) else [made]
+        like = [
+            i
+            for i, part in enumerate(parts)
+            if sorted({x.shape for x in jax.tree.leaves(part)}) == sizes[place]
+        ]
+        at = like[before]
+        parts[at] = jax.tree.map(lambda x: x.astype(jnp.bfloat16), parts[at])
+        return tuple(parts) if isinstance(made, tuple) else parts[0]
 
     call.__signature__ = inspect.signature(function)
     narrow_arguments = [

@@ -66,6 +66,16 @@ def module_of(compiled: Any) -> Module:
     return read_hlo_proto(modules[0].as_serialized_hlo_module_proto())
 
 
+def own_module_of(compiled: Any) -> Module:
+    """Return the module of a program that lowtide runs, as one device of its runs it.
+
+    The protobuf that JAX hands out leaves out for how many devices the module is.
+    """
+    found = module_of(compiled)
+    found.num_partitions = len(compiled.runtime_executable().local_devices())
+    return found
+
+
 def platform_of(compiled: Any) -> str:
     """Return the platform that a program was compiled for, "unknown" where it does not say."""
     return _platform(compiled.runtime_executable())

@@ -91,8 +91,15 @@ def budget_planner(
 
     kernels = backend.kernels()
     module = _prepared(module, kernels)
-    options = replace(options.begun(), scratch_bytes=kernels.scratch_bytes, target=_record(backend))
+    options = options_of(backend, kernels, options.begun())
     return BudgetPlanner(module, plan(module, options), options), kernels
+
+
+def options_of(
+    backend: Backend[ProgramT], kernels: KernelSet[ProgramT], options: PlanOptions = DEFAULT_PLAN
+) -> PlanOptions:
+    """Return the options by which a program of a target is planned, with the scratch of kernels."""
+    return replace(options, scratch_bytes=kernels.scratch_bytes, target=_record(backend))
 
 
 def _record(backend: Backend[ProgramT]) -> TargetRecord:

@@ -81,6 +81,7 @@ def search(module: Module, request: ShardRequest) -> None:
     from lowtide.cli import console
     from lowtide.cli.exit_codes import OverBudgetError
     from lowtide.cli.progress import progress
+    from lowtide.client.executable.anew import options_of_each_device
     from lowtide.ir.printer import COMPLETE, to_text
     from lowtide.options import display_for
     from lowtide.report.shardings import sharding_lines
@@ -93,7 +94,13 @@ def search(module: Module, request: ShardRequest) -> None:
     with progress(f"dividing {module.name}") as line, ending_at(request.deadline) as ends:
         ends.guard(SHARDING_SECONDS)
         report = search_shardings(
-            module, mesh, request.memory, device, deadline=ends, progress=line.show_part
+            module,
+            mesh,
+            request.memory,
+            device,
+            options_of_each_device(),
+            deadline=ends,
+            progress=line.show_part,
         )
     if report.best is not None and output is not None:
         program = to_text(annotated_module(module, report.best), COMPLETE)

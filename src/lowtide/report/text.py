@@ -27,7 +27,8 @@ _ROWS_AROUND: Final = 3
 _BAR_WIDTH: Final = 38
 _LEAST_BAR: Final = 8
 _LOOPS: Final = "In loop bodies"
-_NOT_COUNTED: Final = "Not counted: Python, scratch memory of kernels."
+_NOT_COUNTED: Final = "Not counted: Python"
+_SCRATCH: Final = "scratch memory of kernels"
 
 
 class _Room(NamedTuple):
@@ -317,8 +318,10 @@ class Screen:
         """What loops need, what is copied, what is not counted, and how long it took."""
         lines = self._loops()
         lines += [*self._loop_copy(room.copies), *self._other_copies(room.copies)]
-        times = f"{_NOT_COUNTED} {_times(self.report)}"
-        last = [times] if len(times) <= self.width else [_NOT_COUNTED, _times(self.report)]
+        kernels = any(x.startswith(_SCRATCH) for x in self.report.caveats)
+        uncounted = f"{_NOT_COUNTED}, {_SCRATCH}." if kernels else f"{_NOT_COUNTED}."
+        times = f"{uncounted} {_times(self.report)}"
+        last = [times] if len(times) <= self.width else [uncounted, _times(self.report)]
         notes = self._notes(room.notes)
         return ["", *lines, *[self.paint("dim", line) for line in [*notes, *last]]]
 

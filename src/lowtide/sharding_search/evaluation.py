@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import final
 
 from lowtide import compiler
+from lowtide.compiler import PlanOptions
+from lowtide.compiler.options import DEFAULT_PLAN
 from lowtide.cost.devices import DeviceRecord
+from lowtide.ir import Instruction, UnsupportedOpError
 from lowtide.ir.sharding import Sharding
 from lowtide.ir.tilings.sharding_forms import tiling_of
-from lowtide.overlap.hiding import HiddenStep, hide_communication
+from lowtide.overlap.hiding import fixed_bytes, hide_communication
 from lowtide.records import dataclass
 from lowtide.report.shardings import DimensionNames, ShardingChoice
 from lowtide.sharding_search.division import Division, NamedAxes
@@ -30,13 +34,27 @@ class PlannedDivision:
 
 @final
 class DivisionPlanner:
-    """Plans divisions of one program; with `keeps`, each is partitioned once for several caps."""
+    """Plans divisions of one program; with `keeps`, each is partitioned once for several caps.
+
+    Peaks have the scratch of kernels where the options tell it. `uncounted` are the opcodes of what
+    has no kernel, whose scratch nobody knows.
+    """
 
     def __init__(
-        self, program: ShardableProgram, device: DeviceRecord, *, keeps: bool = False
+        self,
+        program: ShardableProgram,
+        device: DeviceRecord,
+        options: PlanOptions = DEFAULT_PLAN,
+        *,
+        keeps: bool = False,
     ) -> None:
         self.program = program
         self.device = device
+        self.uncounted: set[str] = set()
+        self._scratch_bytes = options.scratch_bytes
+        if options.scratch_bytes is not None:
+            options = replace(options, scratch_bytes=self._known_scratch)
+        self._options = options
         self._keeps = keeps
         self._kept: dict[Division, tuple[Partitioned, compiler.ModulePlan]] = {}
 
@@ -45,17 +63,31 @@ class DivisionPlanner:
         found = self._kept.get(division)
         if found is None:
             parts = partition(self.program.annotated(division))
-            found = parts, compiler.plan(parts.module)
+            found = parts, compiler.plan(parts.module, self._options)
             if self._keeps:
                 self._kept[division] = found
         parts, plan = found
-        return _planned(
-            self.program, division, parts, hide_communication(plan, memory, self.device)
-        )
+        hidden = hide_communication(plan, memory, self.device, self._options)
+        # What runs without overlap is the plan itself, which may take more than one in halves.
+        peak = max(hidden.needed_bytes, plan.report.ladder.arena_bytes + fixed_bytes(plan))
+        return _planned(self.program, division, parts, peak, hidden.step.step.seconds)
+
+    def _known_scratch(self, x: Instruction) -> int:
+        """The bytes that an instruction needs while it runs, 0 where it has no kernel."""
+        assert self._scratch_bytes is not None
+        try:
+            return self._scratch_bytes(x)
+        except UnsupportedOpError:
+            self.uncounted.add(x.opcode.value)
+            return 0
 
 
 def _planned(
-    program: ShardableProgram, division: Division, parts: Partitioned, hidden: HiddenStep
+    program: ShardableProgram,
+    division: Division,
+    parts: Partitioned,
+    peak_bytes: int,
+    seconds: float,
 ) -> PlannedDivision:
     named = division.named(program.mesh)
     shapes = [shape for _, shape in program.module.entry.root.shape.leaves()]
@@ -65,9 +97,9 @@ def _planned(
     ]
     return PlannedDivision(
         division,
-        hidden.needed_bytes,
+        peak_bytes,
         wire_traffic(parts.module).wire_bytes,
-        hidden.step.step.seconds,
+        seconds,
         tuple(results),
     )
 

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable
 from statistics import median
 from typing import Final, final
 
+from lowtide.compiler import PlanOptions
+from lowtide.compiler.options import DEFAULT_PLAN
 from lowtide.cost.devices import DEVICES, DeviceRecord
 from lowtide.ir import Module
 from lowtide.ir.errors import InputError
@@ -79,6 +81,7 @@ def search_shardings(
     mesh: SearchMesh,
     memory: int | None = None,
     device: DeviceRecord = USUAL_DEVICE,
+    options: PlanOptions = DEFAULT_PLAN,
     *,
     deadline: Deadline | None = None,
     effort: SearchEffort = DEFAULT_EFFORT,
@@ -86,10 +89,11 @@ def search_shardings(
 ) -> ShardingReport:
     """Return the divisions of a module's arguments over a mesh that fit, the quickest first.
 
-    `memory` is what one device may hold, arguments and all, in bytes; None is any number. Raises
+    `memory` is what one device may hold, arguments and all, in bytes; None is any number. What its
+    kernels need while they run counts where `options` tell it. Raises
     InputError for a module whose division is given, and for a mesh that divides no dimension.
     """
-    found = prepared(module, mesh, device)
+    found = prepared(module, mesh, device, options)
     return search_prepared(found, memory, deadline=deadline, effort=effort, progress=progress)
 
 
@@ -107,7 +111,12 @@ class PreparedSearch:
 
 
 def prepared(
-    module: Module, mesh: SearchMesh, device: DeviceRecord = USUAL_DEVICE, *, keeps: bool = False
+    module: Module,
+    mesh: SearchMesh,
+    device: DeviceRecord = USUAL_DEVICE,
+    options: PlanOptions = DEFAULT_PLAN,
+    *,
+    keeps: bool = False,
 ) -> PreparedSearch:
     """Return what searches of one program need; with `keeps`, several share what they planned.
 
@@ -124,7 +133,7 @@ def prepared(
             f"{module.name}: no dimension of an argument divides by {_either(unused)}: "
             "give another mesh"
         )
-    planner = DivisionPlanner(program, device, keeps=keeps)
+    planner = DivisionPlanner(program, device, options, keeps=keeps)
     return PreparedSearch(program, Estimator(program, device), planner, tuple(unused))
 
 
@@ -200,6 +209,9 @@ class _Search:
                 "were left aside"
             )
         remarks += [f"no dimension of an argument divides by {x}" for x in self.unused]
+        uncounted = ", ".join(sorted(self._planner.uncounted))
+        if uncounted:
+            remarks.append(f"scratch of what has no native code is left out: {uncounted}")
         return ShardingReport(
             self.program.module.name,
             self.program.mesh.count,

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 from lowtide import compiler
+from lowtide.analysis.donation import aliases, possible_donations
 from lowtide.compiler import ModulePlan
 from lowtide.ir import ElementType, Instruction, Module, Opcode, Shape
 from lowtide.ir.shape import HOST_MEMORY
@@ -42,7 +43,10 @@ def argument_changes(base: Baseline) -> list[ProgramChange]:
     total = base.report.total_bytes
     names = sorted(size, key=lambda name: (-size[name], name))
     large = [name for name in names if size[name] * _LEAST_SHARE > total][:_MOST]
-    narrow = [_bf16(base, x, is_mixed=x in mixed) for x in large if x in floating]
+    updated = {_argument(x) for x in _updates(base.module) if _narrow(x.shape) is not None}
+    narrow = [
+        _bf16(base, x, is_mixed=x in mixed, is_updated=x in updated) for x in large if x in floating
+    ]
     return [*[_offload(base, name) for name in large], *narrow]
 
 
@@ -61,16 +65,20 @@ def _offload(base: Baseline, name: str) -> ProgramChange:
     )
 
 
-def _bf16(base: Baseline, name: str, *, is_mixed: bool) -> ProgramChange:
-    """The change of an argument's f32; where it has other arrays, such as counts, they stay."""
+def _bf16(base: Baseline, name: str, *, is_mixed: bool, is_updated: bool) -> ProgramChange:
+    """The change of an argument's f32; where it has other arrays, such as counts, they stay.
+
+    Of what a step updates the new value is narrow too: it is the argument of the next step.
+    """
     narrow = "x.astype(jnp.bfloat16)"
+    then = "  # back where it is read" + (", its new value too" if is_updated else "")
     which = base.function.decorator.arrays or ("x.dtype == jnp.float32" if is_mixed else "")
     if which:
         narrow += f" if {which} else x"
     return ProgramChange(
         f"bf16:{name}",
         f"keep {name} as bfloat16",
-        f"{name} = jax.tree.map(lambda x: {narrow}, {name})  # back where it is read",
+        f"{name} = jax.tree.map(lambda x: {narrow}, {name}){then}",
         base.function.source,
         partial(_planned, name=name, form=_narrow, opcode=Opcode.CONVERT),
         remark="results change",
@@ -105,27 +113,39 @@ def _written(base: Baseline, name: str, form: Form, opcode: Opcode) -> ModulePla
 def _change(module: Module, name: str, form: Form, opcode: Opcode, late: Set[str]) -> None:
     """Give the arrays of an argument another form; readers of the names in `late` read late."""
     changed = 0
-    for number, parameter in enumerate(list(module.entry.parameters)):
+    updates = _updates(module) if form is _narrow else _overwritten(module)
+    for parameter in list(module.entry.parameters):
         shape = form(parameter.shape)
         if shape is not None and _argument(parameter) == name:
-            _change_output(module, number, shape, opcode)
+            if parameter in updates:
+                _change_output(module, updates[parameter], shape, opcode)
             _change_parameter(module, parameter, shape, opcode, late)
             changed += 1
     if not changed:
         raise ImpossibleChangeError(f"{name} has no array of that kind")
 
 
+def _overwritten(module: Module) -> dict[Instruction, int]:
+    """The array of the result that overwrites each parameter that one does, by its number."""
+    owners = [x for x in module.entry.parameters for _ in x.shape.leaves()]
+    return {owners[x.parameter]: x.output for x in aliases(module)}
+
+
+def _updates(module: Module) -> dict[Instruction, int]:
+    """The array of the result that overwrites each parameter, or that would if it were donated."""
+    if not (module.entry.root.shape.is_array or module.entry.root.opcode is Opcode.TUPLE):
+        return _overwritten(module)
+    possible = possible_donations(module, aliases(module))
+    return {**{x.parameter: x.output for x in possible}, **_overwritten(module)}
+
+
 def _change_output(module: Module, number: int, shape: Shape, opcode: Opcode) -> None:
-    """Bring the output that overwrites a parameter to the parameter's new form."""
-    for alias in module.input_output_aliases:
-        if alias.parameter != number or alias.parameter_index:
-            continue
-        place = alias.output_index[0] if alias.output_index else 0
-        root = module.entry.root
-        if len(alias.output_index) > 1 or (alias.output_index and root.opcode is not Opcode.TUPLE):
-            raise ImpossibleChangeError("the results are made in one piece")
-        made = root.operands[place] if alias.output_index else root
-        replace_output(module, place, module.entry.add(opcode, shape, (made,)))
+    """Bring an array of the result to the new form of the parameter that it is in place of."""
+    root = module.entry.root
+    if root.shape.is_tuple and root.opcode is not Opcode.TUPLE:
+        raise ImpossibleChangeError("the results are made in one piece")
+    made = root.operands[number] if root.shape.is_tuple else root
+    replace_output(module, number, module.entry.add(opcode, shape, (made,)))
 
 
 def _change_parameter(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
 from lowtide import compiler
-from lowtide.backends.build import build
+from lowtide.backends.build import build, options_of
 from lowtide.backends.cpu import cpu_backend
 from lowtide.backends.interface import Progress, Tell
 from lowtide.client.executable.compiling import for_devices
@@ -21,6 +22,7 @@ from lowtide.client.executable.executable import (
 )
 from lowtide.ir import Module
 from lowtide.ir.clone import clone_module
+from lowtide.ir.gpu_names import is_gpu_target
 from lowtide.ir.printer import CANONICAL, COMPLETE, to_text
 from lowtide.options import Options
 from lowtide.passes import Observer
@@ -72,6 +74,19 @@ def compile_anew(
         seconds["budget"] = found.budget_seconds
     seconds["kernels"] = perf_counter() - start - sum(seconds.values())
     return PlannedProgram(found.program, found.plan, seconds, found.budget, found.base)
+
+
+def options_of_each_device(options: Options | None = None) -> compiler.PlanOptions:
+    """Return the options by which the program of one of several devices is planned.
+
+    What kernels of a processor need while they run is in such plans.
+    """
+    options = options or Options()
+    wanted = compiler.PlanOptions.of(options)
+    if is_gpu_target(options.target):
+        return wanted
+    backend = cpu_backend(options if options.threads else replace(options, threads=1))
+    return options_of(backend, backend.kernels(), wanted)
 
 
 def executable_of(
