@@ -7,7 +7,7 @@ it was made of is kept too.
 from __future__ import annotations
 
 from math import inf
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple, TypeAlias, final
 
 from lowtide.cost.kernels import move_seconds
 from lowtide.fusion.cluster import Cluster, KernelKind
@@ -23,6 +23,9 @@ SECONDS_PER_BYTE: Final = 1e-9
 
 _JUST_BELOW: Final = 1 - 1e-9
 """What keeps rounding from taking a price for too low that is just enough."""
+
+Joints: TypeAlias = tuple[tuple[Cluster, Joint], ...]
+"""Kernels that compute what they read, and how."""
 
 _LEVELS: Final = 4
 """How many kernels one after the other may be computed once more."""
@@ -109,7 +112,7 @@ class _Recomputing:
         joints = joined_by_all(producer, readers, self.graph.target)
         if isinstance(joints, FusionRefusal):
             return False
-        seconds = self._seconds(producer, readers)
+        joints, seconds = self._quickest(producer, joints)
         if seconds > self.seconds_left or not self._is_worth_it(producer, buffer, seconds):
             return False
         self.seconds_left -= seconds
@@ -120,6 +123,21 @@ class _Recomputing:
                 view.last[read] = max(view.last[read], end)
         self.graph.absorb(producer, joints)
         return True
+
+    def _quickest(self, producer: Cluster, late: Joints) -> tuple[Joints, float]:
+        """Late readers, or all where they take no longer, and how much longer it takes than now.
+
+        Where all compute the value it is not stored at all; what it is made of lives at the peak.
+        """
+        seconds = self._seconds(producer, [x for x, _ in late])
+        everyone = self.graph.reading(producer.root)
+        if len(everyone) > len(late) and producer.root not in self.graph.opaque:
+            joints = joined_by_all(producer, everyone, self.graph.target)
+            if not isinstance(joints, FusionRefusal):
+                whole = self._seconds(producer, everyone)
+                if whole <= seconds:
+                    return joints, whole
+        return late, seconds
 
     def _from_what_is_live(self, producer: Cluster) -> Cluster:
         """The same value, computed from values that live at the peak anyway, as far as possible."""
