@@ -56,6 +56,15 @@ def recompute_behind(
     return Recomputed(count, work.next_price)
 
 
+def recompute_at(
+    graph: ClusterGraph, estimate: Estimate, seconds_per_byte: float, most_seconds: float
+) -> Recomputed:
+    """As `recompute_behind`, also of values of which nothing is read behind a peak, but there."""
+    work = _Recomputing(graph, estimate, seconds_per_byte, most_seconds, at_peak=True)
+    count = sum([work.run(at) for at in estimate.peaks])
+    return Recomputed(count, work.next_price)
+
+
 def recompute_by_cut(
     graph: ClusterGraph, estimate: Estimate, seconds_per_byte: float, most_seconds: float
 ) -> Recomputed:
@@ -68,9 +77,16 @@ def recompute_by_cut(
 @final
 class _Recomputing:
     def __init__(
-        self, graph: ClusterGraph, estimate: Estimate, seconds_per_byte: float, most_seconds: float
+        self,
+        graph: ClusterGraph,
+        estimate: Estimate,
+        seconds_per_byte: float,
+        most_seconds: float,
+        *,
+        at_peak: bool = False,
     ) -> None:
         self.graph, self.seconds_per_byte = graph, seconds_per_byte
+        self.at_peak = at_peak
         self.seconds_left = most_seconds
         self.next_price = inf
         """The least price of a byte that one of those left alone would have come to."""
@@ -91,7 +107,7 @@ class _Recomputing:
                 continue
             if self.chosen is not None and root not in self.chosen:
                 continue
-            if view.is_before(root) and view.last[buffer] > view.at:
+            if view.is_before(root) and view.is_read_late(buffer, at_peak=self.at_peak):
                 shortened += self._shorten(root, buffer)
         return shortened
 
@@ -106,7 +122,7 @@ class _Recomputing:
         producer = self.graph.owner[root]
         if self.chosen is None:
             producer = self._from_what_is_live(producer)
-        readers = view.late_readers(root)
+        readers = view.late_readers(root, at_peak=self.at_peak)
         if producer.kind is not KernelKind.LOOP or not readers:
             return False
         joints = joined_by_all(producer, readers, self.graph.target)
