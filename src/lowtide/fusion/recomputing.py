@@ -144,10 +144,12 @@ class _Recomputing:
         """Late readers, or all where they take no longer, and how much longer it takes than now.
 
         Where all compute the value it is not stored at all; what it is made of lives at the peak.
+        Early contractions read it as it is: a value takes longer to make while it is packed.
         """
-        seconds = self._seconds(producer, [x for x, _ in late])
-        everyone = self.graph.reading(producer.root)
-        if len(everyone) > len(late) and producer.root not in self.graph.opaque:
+        root, seconds = producer.root, self._seconds(producer, [x for x, _ in late])
+        everyone = self.graph.reading(root)
+        early = [x for x in everyone if all(x is not reader for reader, _ in late)]
+        if early and root not in self.graph.opaque and not any(x.inputs[root].inner for x in early):
             joints = joined_by_all(producer, everyone, self.graph.target)
             if not isinstance(joints, FusionRefusal):
                 whole = self._seconds(producer, everyone)
