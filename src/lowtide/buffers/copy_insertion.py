@@ -212,7 +212,7 @@ class _Insertion:
         """
         copies = [x.copy for x in self.copies]
         schedule = self.module.schedule
-        self.module.schedule = Schedule(self.sequences)
+        self.module.schedule = Schedule({x: tuple(order) for x, order in self.sequences.items()})
         editor = Editor(self.module)
         again = {x: editor.make_again(x) for x in copies if is_of_constants(x.operands[0])}
         editor.finish()

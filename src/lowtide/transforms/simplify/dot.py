@@ -116,7 +116,7 @@ def dot_of_few_products(dot: Instruction, at: Rewriter) -> Made:
         ]
         for y, role in zip(dot.operands, roles, strict=True)
     ]
-    products = [a * b for a, b in zip(*sides, strict=True)]
+    products: list[Op] = [a * b for a, b in zip(*sides, strict=True)]
     total = products[0]
     for product in products[1:]:
         total = total + product
