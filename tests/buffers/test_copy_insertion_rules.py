@@ -8,6 +8,7 @@ from tests.random_modules import SeededChoices, random_schedule
 
 from lowtide.buffers.copy_insertion import insert_copies
 from lowtide.evaluator import evaluate, value_leaves
+from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Opcode, Schedule
 from lowtide.ir.printer import COMPLETE, to_text
 from lowtide.ir.traversal import fused_computations
@@ -85,3 +86,36 @@ def test_in_the_order_of_creation(name):
 
 def test_no_rule_is_missing():
     assert len(RULES) >= 60
+
+
+ZEROS = """
+HloModule m
+sum {
+  p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  ROOT s = f32[] add(p, q)
+}
+ENTRY main {
+  i = s32[2,1] parameter(0)
+  u = f32[2,3] parameter(1)
+  zero = f32[] constant(0)
+  zeros = f32[8,3] broadcast(zero), dimensions={}
+  a = f32[8,3] scatter(zeros, i, u), update_window_dims={1}, inserted_window_dims={0},
+    scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum
+  b = f32[8,3] scatter(zeros, i, u), update_window_dims={1}, inserted_window_dims={0},
+    scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum
+  x = f32[8,3] sine(a)
+  y = f32[8,3] cosine(b)
+  ROOT r = f32[8,3] add(x, y)
+}
+"""
+
+
+@pytest.mark.parametrize("is_scheduled", [False, True])
+def test_an_array_of_one_number_is_made_again_instead_of_copied(is_scheduled):
+    module = parse_hlo(ZEROS)
+    if is_scheduled:
+        module.schedule = creation_order(module)
+    assert not inserted(module).copies
+    made = [x for x in module.entry.instructions.values() if x.opcode is Opcode.BROADCAST]
+    assert [len(x.users) for x in made] == [1, 1]

@@ -21,11 +21,11 @@ from lowtide.analysis.flat_schedule import CarriedState, FlatSchedule, flatten
 from lowtide.analysis.topological_order import Edge, TopologicalOrder
 from lowtide.analysis.write_constraints import WriteConstraints
 from lowtide.buffers.copy_reason import CopyReason, reader_reason, reason_for
-from lowtide.buffers.editor import Editor
+from lowtide.buffers.editor import Editor, is_of_constants
 from lowtide.buffers.reader_copies import Reads
 from lowtide.buffers.rotation import copy_rotated_state
 from lowtide.buffers.write_order import arrange_writes
-from lowtide.ir import Computation, Instruction, Module
+from lowtide.ir import Computation, Instruction, Module, Schedule
 from lowtide.ir.shape import index_text
 from lowtide.records import dataclass
 
@@ -86,6 +86,11 @@ class _Insertion:
             orders, flat = self._ordered(flows)
             sharing = self._share(flat)
             if not sharing.refusals:
+                if self._make_again():
+                    flows = dataflow(self.module.entry, with_host=True)
+                    flat = self._flatten(flows, self.sequences)
+                    sharing = self._share(flat)
+                    assert not sharing.refusals
                 return CopyInsertion(tuple(self.copies), self._pin(orders, flat, sharing))
             self._copy(flows, flat, sharing)
         raise AssertionError(
@@ -196,6 +201,27 @@ class _Insertion:
             self._note(editor.copy_operand_leaves(user, operand, wanted), wanted)
         for computation, wanted in roots.items():
             self._note(editor.copy_root_leaves(computation, wanted), wanted)
+
+    def _make_again(self) -> bool:
+        """Put arrays that are made of constants in place of their copies; whether there are any.
+
+        This comes once, when all has settled, and unsettles nothing: each new array is made where
+        its copy was, out of what nothing overwrites, and is read where the copy was. What was
+        copied is read no later than before. So no two values are in each other's way that were
+        not before, and all that was granted is granted again.
+        """
+        copies = [x.copy for x in self.copies]
+        schedule = self.module.schedule
+        self.module.schedule = Schedule({x: tuple(order) for x, order in self.sequences.items()})
+        editor = Editor(self.module)
+        again = {x: editor.make_again(x) for x in copies if is_of_constants(x.operands[0])}
+        editor.finish()
+        self.sequences = self.module.schedule.sequences
+        if schedule is None:
+            self.module.schedule = None
+        self.copies = [x for x in self.copies if x.copy not in again]
+        self.copied = {again.get(x, x) for x in self.copied}
+        return bool(again)
 
     def _note(self, made: Mapping[int, Instruction], reasons: Mapping[int, CopyReason]) -> None:
         for leaf, copy in made.items():

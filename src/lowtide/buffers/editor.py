@@ -89,6 +89,21 @@ class Editor:
         copy.replace_all_uses_with(copy.operands[0])
         self._remove(copy)
 
+    def make_again(self, copy: Instruction) -> Instruction:
+        """Return an array made like what was copied, in place of the copy, which is removed.
+
+        So is what was copied, where nothing else reads it.
+        """
+        (source,) = copy.operands
+        made = source.parent.add(source.opcode, source.shape, source.operands, source.attributes)
+        made.set_metadata(source.raw_metadata)
+        self._place(made, copy)
+        copy.replace_all_uses_with(made)
+        self._remove(copy)
+        if not source.users and not source.is_root:
+            self._remove(source)
+        return made
+
     def finish(self) -> None:
         """Bring the schedule of the module up to date."""
         schedule = self._module.schedule
@@ -213,3 +228,11 @@ class Editor:
 
 
 _PLUMBING = frozenset({Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT})
+
+
+def is_of_constants(instruction: Instruction) -> bool:
+    """Whether an array takes no other array to make: counted, or the elements of a constant."""
+    if instruction.opcode is Opcode.IOTA:
+        return True
+    is_broadcast = instruction.opcode is Opcode.BROADCAST
+    return is_broadcast and instruction.operands[0].opcode is Opcode.CONSTANT

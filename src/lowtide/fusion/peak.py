@@ -91,10 +91,20 @@ class PeakView:
         """Whether what is made at a position may take the place of a buffer."""
         return buffer in self._taken_over.get(position, ())
 
-    def late_readers(self, value: Instruction) -> list[Cluster]:
-        """Return the clusters that read a value after the peak."""
-        owner = self.graph.owner
-        return [owner[x] for x in self.graph.readers.get(value, ()) if not self.is_before(x)]
+    def is_read_late(self, buffer: int, *, at_peak: bool = False) -> bool:
+        """Whether a buffer is read after the peak, or at it with nothing made in its place."""
+        last = self.last[buffer]
+        return last > self.at or (
+            at_peak and last == self.at and not self.is_taken_over(buffer, last)
+        )
+
+    def late_readers(self, value: Instruction, *, at_peak: bool = False) -> list[Cluster]:
+        """Return the clusters that read a value after the peak, or already there."""
+        owner, readers = self.graph.owner, self.graph.readers.get(value, ())
+        first = self.at
+        if not at_peak or self.is_taken_over(self.memory.buffers.of(value), first):
+            first += 1
+        return [owner[x] for x in readers if self.position_of(x) >= first]
 
     def is_read_late_and_alone(self, buffer: int) -> bool:
         """Whether an instruction that is in no cluster reads a buffer after the peak."""

@@ -20,6 +20,7 @@ from lowtide.fusion.peak import Estimate, estimated
 from lowtide.fusion.recomputing import (
     SECONDS_PER_BYTE,
     Recomputed,
+    recompute_at,
     recompute_behind,
     recompute_by_cut,
 )
@@ -41,10 +42,12 @@ Recompute: TypeAlias = Callable[[ClusterGraph, Estimate, float, float], Recomput
 _PAID: Final[tuple[tuple[Recompute, float], ...]] = (
     *((recompute_behind, price) for price in (3e-9, 1e-8, 3e-8, 1e-7)),
     (recompute_by_cut, 1e-8),
+    (recompute_at, 1e-8),
 )
 """Changes where time may be spent on memory, and what a byte less at the peak may cost in seconds.
 
-First what pays one by one, the cheapest first, then what pays together.
+First what pays one by one, the cheapest first, then what pays together, and what is only read at
+the peak.
 """
 
 

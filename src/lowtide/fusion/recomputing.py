@@ -7,7 +7,7 @@ it was made of is kept too.
 from __future__ import annotations
 
 from math import inf
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple, TypeAlias, final
 
 from lowtide.cost.kernels import move_seconds
 from lowtide.fusion.cluster import Cluster, KernelKind
@@ -23,6 +23,9 @@ SECONDS_PER_BYTE: Final = 1e-9
 
 _JUST_BELOW: Final = 1 - 1e-9
 """What keeps rounding from taking a price for too low that is just enough."""
+
+Joints: TypeAlias = tuple[tuple[Cluster, Joint], ...]
+"""Kernels that compute what they read, and how."""
 
 _LEVELS: Final = 4
 """How many kernels one after the other may be computed once more."""
@@ -53,6 +56,15 @@ def recompute_behind(
     return Recomputed(count, work.next_price)
 
 
+def recompute_at(
+    graph: ClusterGraph, estimate: Estimate, seconds_per_byte: float, most_seconds: float
+) -> Recomputed:
+    """As `recompute_behind`, also of values of which nothing is read behind a peak, but there."""
+    work = _Recomputing(graph, estimate, seconds_per_byte, most_seconds, at_peak=True)
+    count = sum([work.run(at) for at in estimate.peaks])
+    return Recomputed(count, work.next_price)
+
+
 def recompute_by_cut(
     graph: ClusterGraph, estimate: Estimate, seconds_per_byte: float, most_seconds: float
 ) -> Recomputed:
@@ -65,9 +77,16 @@ def recompute_by_cut(
 @final
 class _Recomputing:
     def __init__(
-        self, graph: ClusterGraph, estimate: Estimate, seconds_per_byte: float, most_seconds: float
+        self,
+        graph: ClusterGraph,
+        estimate: Estimate,
+        seconds_per_byte: float,
+        most_seconds: float,
+        *,
+        at_peak: bool = False,
     ) -> None:
         self.graph, self.seconds_per_byte = graph, seconds_per_byte
+        self.at_peak = at_peak
         self.seconds_left = most_seconds
         self.next_price = inf
         """The least price of a byte that one of those left alone would have come to."""
@@ -88,7 +107,7 @@ class _Recomputing:
                 continue
             if self.chosen is not None and root not in self.chosen:
                 continue
-            if view.is_before(root) and view.last[buffer] > view.at:
+            if view.is_before(root) and view.is_read_late(buffer, at_peak=self.at_peak):
                 shortened += self._shorten(root, buffer)
         return shortened
 
@@ -103,13 +122,13 @@ class _Recomputing:
         producer = self.graph.owner[root]
         if self.chosen is None:
             producer = self._from_what_is_live(producer)
-        readers = view.late_readers(root)
+        readers = view.late_readers(root, at_peak=self.at_peak)
         if producer.kind is not KernelKind.LOOP or not readers:
             return False
         joints = joined_by_all(producer, readers, self.graph.target)
         if isinstance(joints, FusionRefusal):
             return False
-        seconds = self._seconds(producer, readers)
+        joints, seconds = self._quickest(producer, joints)
         if seconds > self.seconds_left or not self._is_worth_it(producer, buffer, seconds):
             return False
         self.seconds_left -= seconds
@@ -120,6 +139,23 @@ class _Recomputing:
                 view.last[read] = max(view.last[read], end)
         self.graph.absorb(producer, joints)
         return True
+
+    def _quickest(self, producer: Cluster, late: Joints) -> tuple[Joints, float]:
+        """Late readers, or all where they take no longer, and how much longer it takes than now.
+
+        Where all compute the value it is not stored at all; what it is made of lives at the peak.
+        Early contractions read it as it is: a value takes longer to make while it is packed.
+        """
+        root, seconds = producer.root, self._seconds(producer, [x for x, _ in late])
+        everyone = self.graph.reading(root)
+        early = [x for x in everyone if all(x is not reader for reader, _ in late)]
+        if early and root not in self.graph.opaque and not any(x.inputs[root].inner for x in early):
+            joints = joined_by_all(producer, everyone, self.graph.target)
+            if not isinstance(joints, FusionRefusal):
+                whole = self._seconds(producer, everyone)
+                if whole <= seconds:
+                    return joints, whole
+        return late, seconds
 
     def _from_what_is_live(self, producer: Cluster) -> Cluster:
         """The same value, computed from values that live at the peak anyway, as far as possible."""
