@@ -46,7 +46,7 @@ _FOREIGN: Final = (
 _ARCHIVED: Final = (
     (
         b"/data.pkl",
-        f"an archive of PyTorch, whose pickle is not run: {_EXPORT} (torch.onnx.export)",
+        f"an archive of PyTorch, whose pickle is not run: {_EXPORT}",
     ),
     (b"metadata.json", f"a model of Keras: {_EXPORT} (model.export with format='onnx')"),
     (b".npy", "an archive of NumPy arrays"),

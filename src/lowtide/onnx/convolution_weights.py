@@ -56,7 +56,7 @@ def with_kernels_prepared(model: OnnxModel) -> OnnxModel:
 
 
 def _is_moved(kernel: Array) -> bool:
-    """Whether a kernel is read faster so: bytes of one tap are, where they lie by input features."""
+    """Whether a kernel is read faster so: one tap of bytes is where it lies by input features."""
     if kernel.dtype in (np.int8, np.uint8):
         return math.prod(kernel.shape[2:]) > 1
     return kernel.dtype.kind == "f"
