@@ -4,7 +4,6 @@ import gzip
 import io
 import lzma
 import os
-import pickle
 import struct
 import sys
 import zipfile
@@ -239,7 +238,7 @@ _TENSORS = b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
         (_zipped("metadata.json"), "a model of Keras.* export the model"),
         (_zipped("in_0.npy"), "an archive of NumPy arrays"),
         (_zipped("other"), "a zip archive"),
-        (pickle.dumps({"w": 1}), "a pickle of Python.* export the model"),
+        (b"\x80\x04}\x94.", "a pickle of Python.* export the model"),
         (b"GGUF\x03" + bytes(20), "GGUF"),
         (b"\x89HDF\r\n\x1a\n" + bytes(20), "HDF5"),
         (b"\x93NUMPY\x01\x00", "an array of NumPy"),
