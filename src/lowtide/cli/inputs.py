@@ -125,10 +125,11 @@ def from_files(
 
 
 def _fitting(path: Path, leaf: Leaf) -> Array:
-    """The array in a file, which has the type and the shape of a leaf."""
+    """The array in a file, of the type of a leaf or of its bits as unsigned ones, and its shape."""
     array, shape = _array(from_npy(path), leaf), leaf.shape
-    dtype = DTYPES.get(shape.element_type)
-    if array.dtype != dtype or not sizes_fit(array.shape, shape):
+    dtype = DTYPES[shape.element_type]
+    is_stored = array.dtype.kind == "u" and array.dtype.itemsize == dtype.itemsize
+    if not (array.dtype == dtype or is_stored) or not sizes_fit(array.shape, shape):
         sizes = ",".join(map(str, array.shape))
         raise InputError(
             f"holds {array.dtype.name}[{sizes}]; expected {shape.text(layout=False)} ({dtype}), "
