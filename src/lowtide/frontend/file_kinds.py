@@ -64,7 +64,7 @@ def looks_binary(data: bytes) -> bool:
     return not _CONTROL.isdisjoint(data[:HEAD_BYTES])
 
 
-def looks_like_tflite(data: bytes) -> bool:
+def looks_like_tflite(data: bytes | memoryview) -> bool:
     """Return whether bytes begin as a TFLite model does."""
     return data[4:8] == IDENTIFIER
 
