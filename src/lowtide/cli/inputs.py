@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from lowtide.builder.core import legal_name
 from lowtide.evaluator.evaluate import Leaf
 from lowtide.ir import ElementType, InputError, Module
 from lowtide.ir.given_arrays import sizes_fit
@@ -22,6 +22,9 @@ _LOW: Final = -1.0
 _HIGH: Final = 1.0
 _FIRST_BYTES: Final = (b"P", b"\x93", b"")
 """Of an archive, of a single array, and of an empty file: NumPy takes any other for a pickle."""
+
+_ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_.-]")
+"""What names of parameters have an underscore for."""
 
 _CHUNK: Final = 1 << 20
 _TWO_VALUES: Final = frozenset(
@@ -112,7 +115,7 @@ def from_files(
     known = {leaf.name: leaf for leaf in leaves if not leaf.index}
     found = {}
     for name, path in files.items():
-        leaf = known.get(name) or known.get(legal_name(name))
+        leaf = known.get(name) or known.get(_ILLEGAL.sub("_", name))
         if leaf is None:
             listed = ", ".join(known) or "none"
             raise InputError(f"no input {name!r}{nearest(name, known)}; inputs are: {listed}")
