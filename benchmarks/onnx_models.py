@@ -72,6 +72,7 @@ _DTYPES: Final = {
     "tensor(int64)": np.int64,
     "tensor(int32)": np.int32,
     "tensor(bool)": np.bool_,
+    "tensor(uint8)": np.uint8,
 }
 
 

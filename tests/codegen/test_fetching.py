@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from lowtide.codegen.cpu.fetching import fetching_for
+from lowtide.codegen.cpu.fetching import fetching_for, has_quick_division
 from lowtide.codegen.cpu.select import kernel_plan
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.llvm.function import module_text
@@ -44,6 +44,13 @@ def code_of(text: str, target: Target) -> str:
 def caches(text: str) -> set[int]:
     """The caches into which a kernel asks for what it will read."""
     return {4 - int(x) for x in re.findall(r"prefetch\.p0\(ptr %\S+, i32 0, i32 (\d)", text)}
+
+
+def test_only_zen_5_divides_wide_vectors_as_they_come():
+    zen_5 = replace(ZEN, cpu="znver5", features=(*ZEN.features, "avx512vp2intersect"))
+    assert has_quick_division(zen_5)
+    others = (INTEL, ZEN, replace(zen_5, vector_bytes=32))
+    assert not any(map(has_quick_division, others))
 
 
 @pytest.mark.parametrize(("target", "cache"), [(INTEL, 2), (ZEN, 1)])

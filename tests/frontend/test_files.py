@@ -4,7 +4,9 @@ import gzip
 import io
 import lzma
 import os
+import struct
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +23,7 @@ from lowtide.frontend.hlo_proto.literals import write_literal
 from lowtide.frontend.hlo_proto.messages import new_message, serialize
 from lowtide.frontend.hlo_proto.shapes import ShapeWriter
 from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.frontend.tflite.model import read_tflite
 from lowtide.ir import HloProtoError, HloTextError, InputError, Literal
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import array_literal
@@ -212,6 +215,60 @@ def test_files_that_are_something_else(name, data, message, tmp_path):
     with pytest.raises(InputError, match=message) as error:
         read(path)
     assert error.value.file == str(path)
+
+
+def _zipped(name):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr(name, "{}")
+    return stream.getvalue()
+
+
+_TENSORS = b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".tflite", ""])
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d\n", "git lfs pull"),
+        (b"\n<!DOCTYPE html><html></html>", "a page of HTML"),
+        (struct.pack("<Q", len(_TENSORS)) + _TENSORS + bytes(4), "safetensors.* export the model"),
+        (_zipped("m/data.pkl"), "an archive of PyTorch.* export the model"),
+        (_zipped("metadata.json"), "a model of Keras.* export the model"),
+        (_zipped("in_0.npy"), "an archive of NumPy arrays"),
+        (_zipped("other"), "a zip archive"),
+        (b"\x80\x04}\x94.", "a pickle of Python.* export the model"),
+        (b"GGUF\x03" + bytes(20), "GGUF"),
+        (b"\x89HDF\r\n\x1a\n" + bytes(20), "HDF5"),
+        (b"\x93NUMPY\x01\x00", "an array of NumPy"),
+    ],
+)
+def test_what_is_no_model_is_named(suffix, data, message, tmp_path):
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=message) as error:
+        read(path)
+    assert error.value.file == str(path)
+    if suffix == ".tflite":
+        with pytest.raises(InputError, match=message):
+            read_tflite(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"\x1c\0\0\0TFL3" + bytes(20), r"a TFLite model: rename it to end in \.tflite"),
+        (b"\n\x0b\n\x01x\x12\x05Const" + bytes(2), r"of TensorFlow: rename it to end in \.pb"),
+        (b"\x08\x08\x3a\x90\x03\n", "ends at byte 405 .* at byte 6, the file is cut off"),
+        (b"", "the file is empty"),
+    ],
+)
+def test_other_models_under_the_name_of_onnx(data, message, tmp_path):
+    path = tmp_path / "a.onnx"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=message):
+        read(path)
 
 
 def test_bad_protobuf(tmp_path):

@@ -7,6 +7,7 @@ from tests.onnx.models import FLOAT, helper, model, numpy_helper, tensor
 
 from lowtide.frontend.onnx.model import load_model
 from lowtide.ir import Opcode
+from lowtide.onnx import InferenceSession
 from lowtide.onnx.convolution_weights import with_kernels_prepared
 from lowtide.onnx.loaded import LoadedModel
 
@@ -78,6 +79,82 @@ def test_kernels_stay_that_are_read_otherwise(reason):
         proto.graph.node[0].attribute.append(helper.make_attribute("group", 20))
     given = load_model(proto)
     assert with_kernels_prepared(given) is given
+
+
+def quantized(kind, kernel=(12, 7, 3, 3), image=(1, 7, 9, 9), dtype=np.int8):
+    """A quantized convolution of images of bytes: of QDQ pairs, or of integers."""
+    rng = np.random.default_rng(len(kind))
+    low, high = (-127, 128) if dtype is np.int8 else (0, 256)
+    weights = {
+        "w": rng.integers(low, high, kernel).astype(dtype),
+        "s": rng.uniform(0.01, 0.02, kernel[0]).astype(np.float32),
+        "z": np.full(kernel[0], (low + high) // 2, dtype),
+        "xs": np.float32(0.05),
+        "xz": np.uint8(9),
+        "ys": np.float32(0.5),
+        "yz": np.uint8(100),
+        "wz": dtype((low + high) // 2),
+    }
+    node = helper.make_node
+    pads = {"pads": [1, 1, 1, 1]}
+    if kind == "QDQ":
+        nodes = [
+            node("DequantizeLinear", ["x", "xs", "xz"], ["a"]),
+            node("DequantizeLinear", ["w", "s", "z"], ["k"], axis=0),
+            node("Conv", ["a", "k"], ["c"], **pads),
+            node("QuantizeLinear", ["c", "ys", "yz"], ["y"]),
+        ]
+    elif kind == "QLinearConv":
+        nodes = [node(kind, ["x", "xs", "xz", "w", "xs", "wz", "ys", "yz"], ["y"], **pads)]
+    else:
+        nodes = [node(kind, ["x", "w", "xz"], ["y"], **pads)]
+    result = tensor("y", 6 if kind == "ConvInteger" else 2, None)
+    proto = model(nodes, [tensor("x", 2, image)], [result], opset=21)
+    read = {x for n in proto.graph.node for x in n.input}
+    proto.graph.initializer.extend(
+        [numpy_helper.from_array(np.asarray(y), x) for x, y in weights.items() if x in read]
+    )
+    proto.ir_version = 10
+    return proto, {"x": rng.integers(0, 256, image).astype(np.uint8)}
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize("kind", ["QDQ", "QLinearConv", "ConvInteger"])
+def test_numbers_of_quantized_kernels_are_kept_so(kind, dtype):
+    proto, feeds = quantized(kind, dtype=dtype)
+    given = load_model(proto)
+    prepared = with_kernels_prepared(given)
+    wanted = np.moveaxis(given.initializers["w"], [0, 1], [-1, -2])
+    np.testing.assert_array_equal(prepared.initializers["w by output features"], wanted)
+    assert "w" not in prepared.initializers
+    for target in ("native", "avx2"):
+        found = beside.ours(proto, feeds, target=target)
+        for x, y in zip(found, beside.reference(proto, feeds), strict=True):
+            steps = np.abs(x.astype(np.int64) - y.astype(np.int64))
+            assert steps.max() <= (0 if kind == "ConvInteger" else 1)
+            assert np.ptp(x) > 50
+
+
+@pytest.mark.parametrize("reason", ["another node", "another maker", "one tap"])
+def test_numbers_of_quantized_kernels_stay(reason):
+    taps = 1 if reason == "one tap" else 3
+    proto, _ = quantized("QDQ", (12, 7, taps, taps))
+    if reason == "another node":
+        proto.graph.node.append(helper.make_node("Neg", ["k"], ["v"]))
+    elif reason == "another maker":
+        proto.graph.node.append(helper.make_node("DequantizeLinear", ["w", "xs"], ["v"]))
+    given = load_model(proto)
+    assert with_kernels_prepared(given) is given
+
+
+def test_a_quantized_convolution_at_few_places_is_one_of_integers():
+    proto, feeds = quantized("QDQ", (64, 32, 3, 3), (1, 32, 2, 2))
+    session = InferenceSession(proto, effort="fast", cache=False, threads=1)
+    (found,), (wanted,) = session.run(None, feeds), beside.reference(proto, feeds)
+    assert np.abs(found.astype(np.int64) - wanted).max() <= 1
+    ((_, _, executable),) = session._executables()
+    products = [x for x in executable.as_text().splitlines() if " dot(" in x or "convolution(" in x]
+    assert products and all("s32[" in x.partition("(")[0] for x in products)
 
 
 def test_a_name_that_is_taken_is_left_alone():

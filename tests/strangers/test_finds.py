@@ -111,7 +111,7 @@ def test_a_saved_model(tmp_path, seed) -> None:
     graph = random.Random(seed).randbytes(200)
     path = tmp_path / "saved_model.pb"
     path.write_bytes(b"\x08\x01\x12" + b"\xc8\x01" + graph)
-    with pytest.raises(InputError, match=r"SavedModel of TensorFlow.*GraphDef"):
+    with pytest.raises(InputError, match=r"graph of a SavedModel of TensorFlow.*folder"):
         lowtide.read(path)
 
 

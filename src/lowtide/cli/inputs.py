@@ -1,11 +1,12 @@
-"""Arguments for `lowtide run`: generated from a seed, or read from an .npz file."""
+"""Arguments for `lowtide run`: generated from a seed, or read from an .npz file or .npy files."""
 
 from __future__ import annotations
 
 import os
+import re
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,12 +14,17 @@ import numpy as np
 
 from lowtide.evaluator.evaluate import Leaf
 from lowtide.ir import ElementType, InputError, Module
+from lowtide.ir.given_arrays import sizes_fit
 from lowtide.ir.literal import DTYPES, Array
+from lowtide.ir.suggestions import nearest
 
 _LOW: Final = -1.0
 _HIGH: Final = 1.0
 _FIRST_BYTES: Final = (b"P", b"\x93", b"")
 """Of an archive, of a single array, and of an empty file: NumPy takes any other for a pickle."""
+
+_ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_.-]")
+"""What names of parameters have an underscore for."""
 
 _CHUNK: Final = 1 << 20
 _TWO_VALUES: Final = frozenset(
@@ -82,8 +88,62 @@ def _uniform(generator: np.random.Generator, sizes: tuple[int, ...], dtype: np.d
     return values
 
 
+def from_npy(path: Path) -> Array:
+    """Return the array in an .npy file, which is mapped; raises InputError where there is none."""
+    try:
+        with path.open("rb") as stream:
+            if stream.read(1) != _FIRST_BYTES[1]:
+                raise InputError("is not an .npy file", file=str(path))
+        return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
+    except FileNotFoundError:
+        raise InputError("no such file", file=str(path)) from None
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"cannot be read: {reason}", file=str(path)) from None
+    except ValueError as error:
+        raise InputError(f"is no array of numbers: {error}", file=str(path)) from error
+
+
+def from_files(
+    files: Mapping[str, Path], leaves: Sequence[Leaf], initial: Mapping[int, Array]
+) -> list[Array]:
+    """Return the arrays of .npy files by the names of inputs, one per leaf.
+
+    `initial` has what parameters hold that need not be given, by their numbers. Raises InputError
+    for a name that no input has, an input without an array, and an array of another type or shape.
+    """
+    known = {leaf.name: leaf for leaf in leaves if not leaf.index}
+    found = {}
+    for name, path in files.items():
+        leaf = known.get(name) or known.get(_ILLEGAL.sub("_", name))
+        if leaf is None:
+            listed = ", ".join(known) or "none"
+            raise InputError(f"no input {name!r}{nearest(name, known)}; inputs are: {listed}")
+        found[leaf.name] = _fitting(path, leaf)
+    missing = [x for x in leaves if x.name not in found and x.number not in initial]
+    if missing:
+        listed = ", ".join([f"{x.name}: {x.shape.text(layout=False)}" for x in missing])
+        raise InputError(f"--input gives no array for {listed}")
+    return [found[x.name] if x.name in found else initial[x.number] for x in leaves]
+
+
+def _fitting(path: Path, leaf: Leaf) -> Array:
+    """The array in a file, of the type of a leaf or of its bits as unsigned ones, and its shape."""
+    array, shape = _array(from_npy(path), leaf), leaf.shape
+    dtype = DTYPES[shape.element_type]
+    is_stored = array.dtype.kind == "u" and array.dtype.itemsize == dtype.itemsize
+    if not (array.dtype == dtype or is_stored) or not sizes_fit(array.shape, shape):
+        sizes = ",".join(map(str, array.shape))
+        raise InputError(
+            f"holds {array.dtype.name}[{sizes}]; expected {shape.text(layout=False)} ({dtype}), "
+            f"which is {leaf}",
+            file=str(path),
+        )
+    return array
+
+
 def from_npz(path: Path, leaves: Sequence[Leaf]) -> list[Array]:
-    """Return the arrays `in_0`, `in_1`, ... of an .npz file, one per leaf.
+    """Return the arrays of an .npz file, one per leaf: `in_0`, `in_1`, ..., or by their names.
 
     Types that NumPy does not know may be stored as they are saved by NumPy (raw bytes) or as
     unsigned integers of equal width. Raises InputError for a file that has other keys.
@@ -95,8 +155,11 @@ def from_npz(path: Path, leaves: Sequence[Leaf]) -> list[Array]:
             archive = np.load(stream, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise InputError("is a single array; expected an .npz archive", file=str(path))
-            _check_keys(path, archive.files, leaves)
-            return [_array(archive[f"in_{i}"], leaf) for i, leaf in enumerate(leaves)]
+            keys = [x.name for x in leaves]
+            if not set(keys) <= set(archive.files):
+                keys = [f"in_{i}" for i in range(len(leaves))]
+            _check_keys(path, archive.files, keys, leaves)
+            return [_array(archive[x], leaf) for x, leaf in zip(keys, leaves, strict=True)]
     except FileNotFoundError:
         raise InputError("no such file", file=str(path)) from None
     except OSError as error:
@@ -106,8 +169,7 @@ def from_npz(path: Path, leaves: Sequence[Leaf]) -> list[Array]:
         raise InputError(f"is not an .npz archive: {error}", file=str(path)) from error
 
 
-def _check_keys(path: Path, keys: list[str], leaves: Sequence[Leaf]) -> None:
-    wanted = [f"in_{i}" for i in range(len(leaves))]
+def _check_keys(path: Path, keys: list[str], wanted: Sequence[str], leaves: Sequence[Leaf]) -> None:
     for key, leaf in zip(wanted, leaves, strict=True):
         if key not in keys:
             shape = leaf.shape.text(layout=False)

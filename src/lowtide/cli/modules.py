@@ -7,8 +7,8 @@ from typing import Final
 
 from lowtide.cli.console import note
 from lowtide.cli.progress import progress
-from lowtide.cli.shapes import given_shapes, given_signature, named_sizes
-from lowtide.frontend.files import ModuleInput, read_input
+from lowtide.cli.shapes import given_inputs, given_shapes, given_signature, named_sizes
+from lowtide.frontend.files import ModuleInput, is_onnx, read_input
 from lowtide.ir import InputError, InvalidModuleError, Module
 from lowtide.verifier import verify
 
@@ -21,9 +21,8 @@ def load(path: str, *, reoptimize: bool = False) -> ModuleInput:
     if is_executable(path):
         raise InputError("is an executable, which only `run` takes; give the module", file=path)
     with progress(f"reading {path}"):
-        found = read_input(
-            path, sizes=named_sizes(), shapes=given_shapes(), signature=given_signature()
-        )
+        shapes = {**_shapes_of_files(path), **given_shapes()}
+        found = read_input(path, sizes=named_sizes(), shapes=shapes, signature=given_signature())
         check(found)
     if reoptimize:
         found.module.schedule = None
@@ -32,6 +31,15 @@ def load(path: str, *, reoptimize: bool = False) -> ModuleInput:
         if found.others:
             note(found.others)
     return found
+
+
+def _shapes_of_files(path: str) -> dict[str, tuple[int, ...]]:
+    """The shapes of arrays that the command line gives for the inputs of an ONNX model."""
+    if not given_inputs() or not is_onnx(path):
+        return {}
+    from lowtide.cli.inputs import from_npy
+
+    return {name: from_npy(file).shape for name, file in given_inputs().items()}
 
 
 def is_executable(path: str) -> bool:

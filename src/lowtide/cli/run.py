@@ -18,7 +18,13 @@ from lowtide.cli.arguments import (
     taking,
 )
 from lowtide.cli.run_shown import show_runs
-from lowtide.cli.shapes import ShapesOption, SignatureOption, SizesOption
+from lowtide.cli.shapes import (
+    InputsOption,
+    ShapesOption,
+    SignatureOption,
+    SizesOption,
+    given_inputs,
+)
 from lowtide.records import dataclass
 
 if TYPE_CHECKING:
@@ -37,6 +43,7 @@ class _RunArguments:
     inputs: Annotated[
         Path | None, option("FILE.npz", "Arguments in_0, in_1, ... of the parameters.")
     ] = None
+    input: InputsOption = None
     outputs: Annotated[Path | None, option("FILE.npz", "Save the results out_0, out_1, ...")] = None
     seed: Annotated[int | None, option("N", "Seed of generated arguments.", min=0)] = None
     reference: Annotated[
@@ -236,6 +243,8 @@ def _check_together(given: _RunArguments) -> None:
     from lowtide.cli.run_gpu import check_gpu_usage
     from lowtide.options import CHECKS
 
+    if given.input and given.inputs is not None:
+        raise UsageError("--input and --inputs both give arguments: leave one out")
     evaluated = given.is_evaluated
     shown = {"--profile": given.profile, "--trace": given.trace}
     native = {**shown, "--threads": given.threads, "--check": given.check}
@@ -286,12 +295,14 @@ def _check_executable(
 
 def _arguments(found: ModuleInput, inputs: Path | None, seed: int | None) -> tuple[Any, str]:
     """Return the arguments, and in words where they come from."""
-    from lowtide.cli.inputs import default_seed, from_npz, generated
+    from lowtide.cli.inputs import default_seed, from_files, from_npz, generated
     from lowtide.evaluator.evaluate import parameter_leaves
 
     leaves = list(parameter_leaves(found.module))
     if inputs is not None:
         return from_npz(inputs, leaves), str(inputs)
+    if files := given_inputs():
+        return from_files(files, leaves, found.initial), ", ".join(map(str, files.values()))
     if found.arguments is not None:
         return found.arguments, "snapshot"
     seed = default_seed(found.module) if seed is None else seed
@@ -380,7 +391,7 @@ def _dealt(
     from lowtide.evaluator.evaluate import parameter_leaves
 
     leaves = list(parameter_leaves(program.module))
-    if given.inputs is None and program.found.arguments is None:
+    if given.inputs is None and not given_inputs() and program.found.arguments is None:
         seed = default_seed(program.module) if given.seed is None else given.seed
         arguments = generated_for(several, leaves, seed)
         origin = f"seed {seed}" if leaves else "none"

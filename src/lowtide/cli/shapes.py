@@ -1,8 +1,9 @@
-"""Options of graphs: sizes and shapes of inputs, a signature, how NNVM's algorithm plans."""
+"""Options of graphs: sizes, shapes, files of inputs, a signature, how NNVM's algorithm plans."""
 
 from __future__ import annotations
 
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -67,6 +68,27 @@ def _keep_shapes(given: list[str] | None) -> list[str] | None:
     return given
 
 
+_INPUTS: Final[ContextVar[dict[str, Path]]] = ContextVar("files of arguments")
+
+
+def given_inputs() -> dict[str, Path]:
+    """Return the files of arguments that the command line gives, by the names of inputs."""
+    return _INPUTS.get({})
+
+
+def _keep_inputs(given: list[str] | None) -> list[str] | None:
+    found: dict[str, Path] = {}
+    for text in given or ():
+        name, _, file = text.partition("=")
+        if not name or not file:
+            raise typer.BadParameter(f"expected NAME=FILE.npy, such as x=x.npy, found {text!r}")
+        if name in found:
+            raise typer.BadParameter(f"{name!r} is given twice")
+        found[name] = Path(file)
+    _INPUTS.set(found)
+    return given
+
+
 def _keep_signature(given: str | None) -> str | None:
     _SIGNATURE.set(given)
     return given
@@ -89,6 +111,10 @@ ShapesOption = Annotated[
         "--shape",
         callback=_keep_shapes,
     ),
+]
+InputsOption = Annotated[
+    list[str] | None,
+    option("NAME=FILE.npy", "Argument of one input.", "--input", callback=_keep_inputs),
 ]
 VariantOption = Annotated[str | None, option("NAME", "Of NNVM: nnvm, tvm or relay.")]
 MatchRangeOption = Annotated[

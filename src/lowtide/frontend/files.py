@@ -14,6 +14,7 @@ from lowtide.frontend.dump_directory import find_module
 from lowtide.frontend.file_kinds import (
     SAVED_MODEL,
     ZIP,
+    foreign_kind,
     looks_binary,
     looks_like_nnvm,
     looks_like_stablehlo,
@@ -33,14 +34,7 @@ _COMPRESSIONS: Final = (".xz", ".gz")
 _TEXT_SUFFIXES: Final = (".hlo", ".txt")
 _BINARY_SUFFIXES: Final = (".pb",)
 _ONNX_SUFFIX: Final = ".onnx"
-
-
-_FOREIGN: Final = (
-    (b"\xff\xfe", "this is UTF-16 text"),
-    (b"\xfe\xff", "this is UTF-16 text"),
-    (ZIP, "this is a zip archive"),
-)
-"""How files start that are taken for HLO by mistake, and what they are."""
+_EXPECTED: Final = "HLO, StableHLO, ONNX, TFLite, or a graph of TensorFlow or NNVM"
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,13 +197,8 @@ def _has_models(data: bytes) -> bool:
 
 
 def _refuse_foreign(data: bytes, file: str) -> None:
-    for start, what in _FOREIGN:
-        if data.startswith(start):
-            raise InputError(
-                f"{what}; expected HLO text or a HloModuleProto. JAX writes HLO text with "
-                "jax.jit(f).lower(...).as_text(dialect='hlo')",
-                file=file,
-            )
+    if kind := foreign_kind(data):
+        raise InputError(f"this is {kind}; expected {_EXPECTED}", file=file)
 
 
 def _is_binary(data: bytes, file: str) -> bool:

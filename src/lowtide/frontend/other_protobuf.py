@@ -35,8 +35,8 @@ _MESSAGES: Final = (
     _Message(
         frozenset({(1, _NUMBER), (2, _BYTES)}),
         frozenset({(1, _NUMBER), (2, _BYTES)}),
-        "this is a SavedModel of TensorFlow; expected a frozen GraphDef: variables have values "
-        "there (convert_variables_to_constants_v2)",
+        "this is the graph of a SavedModel of TensorFlow: give the SavedModel, the folder "
+        "in which it is saved_model.pb",
     ),
 )
 

@@ -6,6 +6,7 @@ rows of them as they lie, or read them there.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Final
 
@@ -14,9 +15,16 @@ import numpy as np
 from lowtide.frontend.graphs.graph import GraphNode
 from lowtide.frontend.onnx.model import OnnxModel
 from lowtide.ir.literal import Array
-from lowtide.onnx.prepared_weights import NewNames, each_once, moved_back, weights_read_at
+from lowtide.onnx.prepared_weights import (
+    NewNames,
+    each_once,
+    moved_back,
+    values_read_at,
+    weights_read_at,
+)
 
-_KERNELS: Final = {"Conv": (1,)}
+_KERNELS: Final = {"Conv": (1,), "ConvInteger": (1,), "QLinearConv": (3,)}
+_DEQUANTIZED: Final = {"DequantizeLinear": (0,)}
 
 
 def with_kernels_prepared(model: OnnxModel) -> OnnxModel:
@@ -24,13 +32,13 @@ def with_kernels_prepared(model: OnnxModel) -> OnnxModel:
 
     Nodes that move them back stand at the start: the compiler makes them part of convolutions.
     Results are equal to the last bit. What may be fed stays as it is, and so does a kernel of one
-    input or output feature.
+    input or output feature. The numbers of a quantized one are moved likewise.
     """
     known = model.initializers
     kernels = {
         x: known[x]
-        for x in weights_read_at(model, _KERNELS)
-        if known[x].dtype.kind == "f" and known[x].ndim > 2 and min(known[x].shape[:2]) > 1
+        for x in (*weights_read_at(model, _KERNELS), *_dequantized(model))
+        if known[x].ndim > 2 and min(known[x].shape[:2]) > 1 and _is_moved(known[x])
     }
     if not kernels:
         return model
@@ -45,6 +53,24 @@ def with_kernels_prepared(model: OnnxModel) -> OnnxModel:
         nodes.append(moved_back(names, stored, name, [len(spatial) + 1, len(spatial), *spatial]))
     graph = replace(model.graph, nodes=(*nodes, *model.graph.nodes))
     return replace(model, graph=graph, initializers=initializers)
+
+
+def _is_moved(kernel: Array) -> bool:
+    """Whether a kernel is read faster so: one tap of bytes is where it lies by input features."""
+    if kernel.dtype in (np.int8, np.uint8):
+        return math.prod(kernel.shape[2:]) > 1
+    return kernel.dtype.kind == "f"
+
+
+def _dequantized(model: OnnxModel) -> list[str]:
+    """The initializers that are the numbers of kernels, which DequantizeLinear makes of them."""
+    numbers, kernels = weights_read_at(model, _DEQUANTIZED), values_read_at(model, _KERNELS)
+    others = {
+        x.inputs[0]
+        for x in model.graph.nodes
+        if x.op in _DEQUANTIZED and x.outputs[0] not in kernels
+    }
+    return [x for x in numbers if x not in others]
 
 
 def _with_features_last(kernel: Array) -> Array:

@@ -20,6 +20,14 @@ def weights_read_at(
 
     With each are the operators that read it. What may be fed, and what is an output, is left out.
     """
+    known = model.initializers
+    return {x: y for x, y in values_read_at(model, places).items() if x in known}
+
+
+def values_read_at(
+    model: OnnxModel, places: Mapping[str, Collection[int]]
+) -> dict[str, frozenset[str]]:
+    """Return the same of all values, which nodes may compute."""
     fed = {x.name for x in model.overridable}
     found, other = dict[str, set[str]](), {*fed, *model.graph.outputs}
     for node in model.graph.nodes:
@@ -30,8 +38,7 @@ def weights_read_at(
             else:
                 other.add(name)
         other.update(set(reads_of(node)).difference(node.inputs))
-    known = model.initializers
-    return {x: frozenset(y) for x, y in found.items() if x in known and x not in other}
+    return {x: frozenset(y) for x, y in found.items() if x not in other}
 
 
 def each_once(given: Mapping[str, Array], made: Callable[[str], Array]) -> dict[str, Array]:

@@ -1,6 +1,7 @@
 """Elements come from memory and go back with the same bits, and nothing beside them is touched."""
 
 import ctypes
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.library import Library
 from lowtide.llvm.machine import KernelCompiler
+from lowtide.llvm.target import Target
 
 FORMS = [("native", 16), ("native", 5), ("avx2", 8)]
 
@@ -46,7 +48,8 @@ def _mask(fn: Function, pointer: str, lanes: int) -> str:
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("type_", oracle.ARRAY_TYPES)
-def test_masked_lanes_are_neither_read_nor_written(type_, form):
+@pytest.mark.parametrize("apart", [3, 100])
+def test_masked_lanes_are_neither_read_nor_written(type_, form, apart):
     name, lanes = form
     target = TARGETS[name]
     fn = Function("f", parameters(source="ptr", mask="ptr", to="ptr", all="ptr"))
@@ -55,7 +58,7 @@ def test_masked_lanes_are_neither_read_nor_written(type_, form):
     memory.store(fn, target, value, "%to", mask)
     memory.store(fn, target, value, "%all")
     given = _elements(type_, lanes)
-    chosen = np.arange(lanes) % 3 != 1
+    chosen = np.arange(lanes) % apart != apart - 1
     to, all_ = (np.full(lanes * given.itemsize, 0xA5, np.uint8) for _ in range(2))
     _run(fn, target, given, chosen.astype(np.uint8), to, all_)
     rows = to.reshape(lanes, -1)
@@ -65,6 +68,22 @@ def test_masked_lanes_are_neither_read_nor_written(type_, form):
     zero = np.zeros(1, np.uint8 if type_ is ElementType.F8E8M0FNU else given.dtype)
     if type_ is not ElementType.F8E8M0FNU:
         assert (all_.view(given.dtype)[~chosen] == zero).all()
+
+
+def test_bytes_whose_mask_holds_are_loaded_at_once_where_loads_take_no_masks():
+    zen = Target("x86_64-unknown-linux-gnu", "znver4", ("avx2", "avx512bw"), 64)
+    older = Target("x86_64-unknown-linux-gnu", "x86-64-v3", ("avx2",), 32)
+    for target, type_, is_asked in (
+        (older, ElementType.S8, True),
+        (older, ElementType.BF16, True),
+        (older, ElementType.F32, False),
+        (zen, ElementType.S8, False),
+    ):
+        for mask in ("%m", "<" + ", ".join(["i1 true"] * 7 + ["i1 false"]) + ">"):
+            fn = Function("f", parameters(source="ptr"))
+            memory.load(fn, target, type_, "%source", 8, mask)
+            plain = re.findall(r"= load <8 x", fn.text())
+            assert len(plain) == (is_asked and mask == "%m"), (target, type_, mask)
 
 
 def test_a_masked_load_stops_before_memory_that_is_not_there():

@@ -217,3 +217,60 @@ def test_what_is_left_alone(text: str) -> None:
     before = _product(module)
     take_integer_products(module)
     assert _product(module) == before
+
+
+def _greatest(
+    type_: str = "u8",
+    zero: int | None = 7,
+    *,
+    init: str = "-inf",
+    scale: float = 0.01,
+    window: str = "size=1x3x3x1 stride=1x2x1x1 pad=0_0x1_1x2_0x0_0",
+    out: str = "[2,5,8,5]",
+    opcode: str = "maximum",
+) -> str:
+    """The greatest of quantized numbers in windows of an image of 9 x 8."""
+    shape = f"{type_}[2,9,8,5]"
+    body = _centered("x", shape, type_, zero) + _scaled("x", shape, None)
+    body = body.replace("constant(0.01)", f"constant({scale})")
+    call = f"reduce-window(x_real, init), window={{{window}}}, to_apply=of_two"
+    return f"""HloModule m
+of_two {{
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] {opcode}(a, b)
+}}
+ENTRY e {{
+  x = {shape} parameter(0)
+{body}  init = f32[] constant({init})
+  ROOT r = f32{out} {call}
+}}"""
+
+
+@pytest.mark.parametrize("zero", [None, 0, 7, 128, 255])
+@pytest.mark.parametrize("type_", ["u8", "s8"])
+def test_the_greatest_in_windows_is_found_among_the_numbers(type_: str, zero: int | None) -> None:
+    before, after = parse_hlo(_greatest(type_, zero)), parse_hlo(_greatest(type_, zero))
+    assert take_integer_products(after)
+    (window,) = [x for x in after.entry.instructions.values() if x.opcode is Opcode.REDUCE_WINDOW]
+    assert window.shape.element_type is {"u8": ElementType.U8, "s8": ElementType.S8}[type_]
+    arguments = _drawn(before)
+    np.testing.assert_array_equal(evaluate(after, arguments), evaluate(before, arguments))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"init": "-1"},
+        {"scale": -0.01},
+        {"opcode": "minimum"},
+        {"window": "size=1x2x3x1 stride=1x2x1x1 pad=0_0x2_1x2_0x0_0", "out": "[2,6,8,5]"},
+        {"window": "size=1x2x1x1 stride=1x1x1x1 pad=0_0x0_2x0_0x0_0", "out": "[2,10,8,5]"},
+        {"window": "size=1x2x1x1 lhs_dilate=1x3x1x1", "out": "[2,24,8,5]"},
+    ],
+)
+def test_windows_that_need_not_meet_a_greatest_number_stay(given: dict[str, str]) -> None:
+    module = parse_hlo(_greatest(**given))  # type: ignore[arg-type]
+    text = str(module)
+    assert not take_integer_products(module)
+    assert str(module) == text

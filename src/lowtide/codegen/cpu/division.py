@@ -16,6 +16,7 @@ from functools import partial
 from typing import Final
 
 from lowtide.codegen import elementwise
+from lowtide.codegen.cpu.fetching import has_quick_division
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.table import operation
 from lowtide.codegen.elements.values import Element, Request, Rule
@@ -66,7 +67,7 @@ def _by_reciprocal(
     """The quotient of two elements, None where the usual way is as good."""
     type_ = instruction.shape.element_type
     range_ = _RANGES.get(type_)
-    if range_ is None:
+    if range_ is None or has_quick_division(elements.target):
         return None
     (whole,), (by,) = [x.values for x in found]
     dividend, divisor = [elements.scopes.placed(x.level) for x in found]

@@ -49,3 +49,8 @@ def fetching_for(target: Target) -> Fetching:
 def has_halved_vectors(target: Target) -> bool:
     """Whether a product of vectors of 64 bytes takes two turns, as on AMD's Zen 4."""
     return target.has(_OF_ZEN) and target.vector_bytes == 64 and not target.has(_OF_ZEN_5)
+
+
+def has_quick_division(target: Target) -> bool:
+    """Whether vectors of 64 bytes are divided as fast as they come from a first cache."""
+    return target.vector_bytes == 64 and target.has(_OF_ZEN) and target.has(_OF_ZEN_5)

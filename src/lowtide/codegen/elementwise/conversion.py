@@ -69,7 +69,11 @@ def float_to_integer(x: Number, type_: ElementType) -> Number:
         return x.saturated(f"i{type_.bits}", signed)
     low = -(1 << (type_.bits - 1)) if signed else 0
     high = (1 << (type_.bits - int(signed))) - 1
-    inside = x.where(x.is_nan(), 0.0).where(x < float(low), float(low))
+    if signed:
+        inside = x.where(x.is_nan(), 0.0)
+        inside = inside.where(inside < float(low), float(low))
+    else:
+        inside = (x > 0.0).select(x, x.like(0.0))
     inside = inside.where(inside > float(high), float(high))
     return inside.cast("fptosi", "i32").cast("trunc", register_type(type_))
 

@@ -60,7 +60,32 @@ def load(
         return Value(tuple(names), type_)
     if mask is not None and type_.is_complex:
         mask = _doubled(fn, mask, lanes)
-    return _vector(fn, target, type_, raw(fn, whole, pointer, mask, type_), lanes)
+    if mask is None or mask.startswith("<") or takes_masks(target, type_):
+        return _vector(fn, target, type_, raw(fn, whole, pointer, mask, type_), lanes)
+    (name,) = fn.choose(
+        _is_whole(fn, whole, mask),
+        [whole],
+        lambda: [raw(fn, whole, pointer, None, type_)],
+        lambda: [raw(fn, whole, pointer, mask, type_)],
+    )
+    return _vector(fn, target, type_, name, lanes)
+
+
+def takes_masks(target: Target, type_: ElementType) -> bool:
+    """Return whether a vector of such elements is loaded by one instruction under a mask.
+
+    Else it becomes a branch and a load for each lane: whether all lanes are wanted, as they mostly
+    are, is then worth a branch ahead of these.
+    """
+    is_narrow = element_bytes(type_) < 4
+    return not (is_narrow and target.triple.startswith("x86_64")) or target.has("avx512bw")
+
+
+def _is_whole(fn: Function, whole: str, mask: str) -> str:
+    """Whether a mask holds in all lanes."""
+    type_ = _mask_type(whole)
+    bits = f"i{type_[1:].split(' ')[0]}"
+    return fn.op(f"icmp eq {bits} {fn.op(f'bitcast {type_} {mask} to {bits}')}, -1")
 
 
 def loaded(fn: Function, target: Target, type_: ElementType, name: str, lanes: int) -> Value:

@@ -14,6 +14,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
+from lowtide.frontend.file_kinds import foreign_kind, looks_like_tflite
 from lowtide.frontend.graphs.dtypes import ONNX
 from lowtide.frontend.graphs.graph import GraphError, GraphNode, OpGraph
 from lowtide.frontend.onnx.functions import has_functions, with_functions_inlined
@@ -24,6 +25,7 @@ from lowtide.frontend.onnx.tensors import RawPlace, TensorSource, array_of, dens
 from lowtide.frontend.onnx.texts import find_bad_string, name_of, names_of
 from lowtide.frontend.onnx.tiny_weights import without_tiny_weights
 from lowtide.frontend.onnx.wire import OnnxWireError, without_long_data
+from lowtide.frontend.tensorflow.messages import looks_like_graph
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError
 from lowtide.ir.literal import Array
@@ -94,7 +96,7 @@ def _model_in(data: Any, file: str, folder: Path | None) -> OnnxModel:
     try:
         light = _parsed(without_long_data(view), file)
     except OnnxWireError as error:
-        raise InputError(f"this is no ONNX model: {error}", file=file) from error
+        raise InputError(_no_model(view, f"{error}"), file=file) from error
     if has_functions(light, _opsets(light)):
         light = _parsed(bytes(view), file)
     return read_model(light, TensorSource(folder, view))
@@ -104,12 +106,24 @@ def _parsed(data: bytes, file: str) -> ModelProto:
     try:
         model = onnx.load_model_from_string(data)
     except (DecodeError, ValueError, TypeError) as error:
-        raise InputError(f"this is no ONNX model: {error}", file=file) from error
+        raise InputError(_no_model(data, f"{error}"), file=file) from error
     if bad := find_bad_string(model):
         raise InputError("the string is not UTF-8", file=file, position=bad)
     if not model.HasField("graph") or not model.opset_import:
-        raise InputError("this is no ONNX model: it has no graph or no opset", file=file)
+        why = "it has no graph or no opset" if data else "the file is empty"
+        raise InputError(_no_model(data, why), file=file)
     return model
+
+
+def _no_model(data: bytes | memoryview, why: str) -> str:
+    """What to say of bytes that are no model: what they are instead, or else what is wrong."""
+    if kind := foreign_kind(data):
+        return f"this is {kind}; expected an ONNX model"
+    if looks_like_tflite(data):
+        return "this is a TFLite model: rename it to end in .tflite"
+    if looks_like_graph(bytes(data)):
+        return "this is a graph of TensorFlow: rename it to end in .pb"
+    return f"this is no ONNX model: {why}"
 
 
 def read_model(model: ModelProto, source: TensorSource | None = None) -> OnnxModel:

@@ -99,7 +99,10 @@ def _extent(view: memoryview, at: int, end: int, kind: int) -> tuple[int, int]:
     else:
         raise OnnxWireError(f"a field of kind {kind} at byte {at}")
     if after > end:
-        raise OnnxWireError(f"a field at byte {at} ends behind its message")
+        cut = ", the file is cut off" if end == len(view) else ""
+        raise OnnxWireError(
+            f"a field ends at byte {after:,} and what it is in at byte {end:,}{cut}"
+        )
     return at, after
 
 

@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.frontend.file_kinds import looks_like_tflite
+from lowtide.frontend.file_kinds import foreign_kind, looks_like_tflite
+from lowtide.frontend.other_protobuf import refuse_other_protobuf
 from lowtide.frontend.tflite.bundle import model_in
 from lowtide.frontend.tflite.flatbuffer import FlatBytes, FlatTable
 from lowtide.frontend.tflite.operator_names import OPERATOR_NAMES
@@ -146,7 +147,11 @@ def read_tflite(data: bytes, file: str = "") -> LiteModel:
     """
     data = model_in(data, file)
     if len(data) < 8 or not looks_like_tflite(data):
-        raise InputError("is no TFLite model: bytes 4 to 7 are not 'TFL3'", file=file)
+        refuse_other_protobuf(data, file)
+        what = "bytes 4 to 7 are not 'TFL3'" if data else "the file is empty"
+        if kind := foreign_kind(data):
+            what = f"this is {kind}"
+        raise InputError(f"is no TFLite model: {what}", file=file)
     source = FlatBytes(data, file)
     return _Reader(source, source.root()).model()
 

@@ -9,8 +9,9 @@ from lowtide.passes.interface import Pass
 from lowtide.passes.rewriting import rewrite
 from lowtide.transforms.quantization.convolutions import integer_convolution
 from lowtide.transforms.quantization.dots import integer_dot
+from lowtide.transforms.quantization.windows import greatest_number
 
-_RULES: Final = (integer_dot, integer_convolution)
+_RULES: Final = (integer_dot, integer_convolution, greatest_number)
 
 
 def take_integer_products(module: Module) -> int:
@@ -18,7 +19,8 @@ def take_integer_products(module: Module) -> int:
 
     Dots and convolutions of numbers of at most 8 bits that are widened, lessened by a zero point
     and multiplied by a scale become such of the numbers, with sums of 32 bits. Zero points are
-    taken from the sums, and scales multiply them.
+    taken from the sums, and scales multiply them. The greatest of them in windows is found among
+    the numbers, too.
     """
     return sum(rewrite(module, _RULES).values())
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from lowtide.ir import ElementType, Instruction, Layout, Opcode
 from lowtide.ir.attributes import ReducePrecision
-from lowtide.passes.matching import are_plain, has_one_user
+from lowtide.passes.matching import are_plain, has_one_user, scalar_value
 from lowtide.passes.rewriting import Rewriter, rule
 from lowtide.transforms.simplify.support import (
     FLOATS,
@@ -76,6 +76,23 @@ def convert_wrapped(convert: Instruction, at: Rewriter) -> Made:
     if not all(t in INTEGERS for t in types) or types[2].bits > types[1].bits:
         return None
     return x if x.shape is convert.shape else again(at, convert, x)
+
+
+@arrays(Opcode.CONVERT, on=FLOATS, of=(Opcode.CLAMP,))
+def convert_clamped(convert: Instruction, at: Rewriter) -> Made:
+    """convert(clamp(low, x, high)) => convert(x) to integers, all of which lie between the ends
+
+    From floating point it saturates by itself, and makes 0 of what is no number, clamped or not.
+    """
+    clamp, type_ = convert.operands[0], convert.shape.element_type
+    if clamp.opcode is not Opcode.CLAMP or type_ not in INTEGERS:
+        return None
+    low, high = scalar_value(clamp.operands[0]), scalar_value(clamp.operands[2])
+    if low is None or high is None:
+        return None
+    least = -(1 << type_.bits - 1) if type_.is_signed else 0
+    most = (1 << type_.bits - type_.is_signed) - 1
+    return again(at, convert, clamp.operands[1]) if low <= least and high >= most else None
 
 
 @arrays(Opcode.CONVERT, on=FLOATS, exact=False, of=(Opcode.CONVERT,))
@@ -263,6 +280,7 @@ RULES: Final = (
     convert_to_same,
     convert_widened,
     convert_wrapped,
+    convert_clamped,
     convert_there_and_back,
     convert_iota,
     bitcast_to_same,

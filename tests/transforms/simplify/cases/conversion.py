@@ -8,6 +8,12 @@ def twice(first: str, second: str, last: str, opcode: str = "convert") -> str:
     return f"x: {first}[4]; a = {second}[4] {opcode}(x); b = {last}[4] {opcode}(a)"
 
 
+def clamped(first: str, low: int, high: int, last: str) -> str:
+    """Return the body of a conversion of what is clamped."""
+    ends = f"p = {first}[] constant({low}); q = {first}[] constant({high})"
+    return f"x: {first}[4]; {ends}; a = {first}[4] clamp(p, x, q); b = {last}[4] convert(a)"
+
+
 CASES: list[Case] = [
     ("convert-to-same", "x: f32[4]; a = f32[4] convert(x)", "x: f32[4]"),
     ("convert-widened", twice("bf16", "f32", "s32"), "x: bf16[4]; b = s32[4] convert(x)"),
@@ -24,6 +30,13 @@ CASES: list[Case] = [
     ("convert-wrapped", twice("s32", "u16", "s8"), "x: s32[4]; b = s8[4] convert(x)"),
     ("convert-wrapped", twice("s32", "u32", "s32"), "x: s32[4]"),
     ("convert-wrapped", twice("s32", "s8", "s16"), None),
+    ("convert-clamped", clamped("f32", 0, 255, "u8"), "x: f32[4]; b = u8[4] convert(x)"),
+    ("convert-clamped", clamped("f32", -128, 127, "s8"), "x: f32[4]; b = s8[4] convert(x)"),
+    ("convert-clamped", clamped("f16", -9, 300, "u8"), "x: f16[4]; b = u8[4] convert(x)"),
+    ("convert-clamped", clamped("f32", 0, 127, "s8"), None),
+    ("convert-clamped", clamped("f32", 0, 254, "u8"), None),
+    ("convert-clamped", clamped("f32", 1, 255, "u8"), None),
+    ("convert-clamped", clamped("s32", -128, 127, "s8"), None),  # which wraps around
     ("convert-there-and-back", twice("bf16", "f16", "bf16"), "x: bf16[4]"),
     ("convert-there-and-back", twice("s32", "f32", "s32"), None),
     (

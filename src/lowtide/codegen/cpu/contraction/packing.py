@@ -98,6 +98,22 @@ class Packer:
         with self.elements.scopes.loop(edge, stop) as loop:
             yield self, loop.index
 
+    def along_k(self, first: Integer, stop: Integer) -> Iterator[tuple[Packer, Integer, int]]:
+        """Write loops over vectors of units along k, as `vectors` does; each has their number, too.
+
+        Where masks are slow, those that lie within k come first, of which there are fewer.
+        """
+        whole, ragged = divmod(self.k, self.how.group * self.lanes)
+        takes_masks = memory.takes_masks(self.target, self.side.type)
+        if takes_masks or not whole or not ragged:
+            for some, index in self.vectors(first, stop):
+                yield some, index, whole + bool(ragged)
+            return
+        for some, index in self.vectors(first, self.fn.min(stop, whole)):
+            yield some, index, whole
+        with self.elements.scopes.loop(self.fn.max(first, whole), stop) as loop:
+            yield self, loop.index, whole + 1
+
     def below(self, index: Affine, end: int) -> Mask | None:
         """Return the mask of indices below an end, None where all of them are."""
         found = within(self.elements, index, 0, end)
@@ -169,18 +185,18 @@ def pack_rows(pack: Packer, row_step: int) -> Function:
     last = fn.add("%first", fn.div(fn.add("%steps", pack.lanes - 1), pack.lanes))
     with pack.inside("%start", end) as row:
         to = unit_address(pack, "%to", fn.mul(fn.sub(row, "%start"), row_step))
-        for part, vector in pack.vectors("%first", last):
+        for part, vector, count in pack.along_k("%first", last):
             there = unit_address(pack, to, fn.mul(fn.sub(vector, "%first"), pack.lanes))
-            _store_along(part, row, vector, there)
+            _store_along(part, row, vector, count, there)
     return fn
 
 
-def _store_along(pack: Packer, row: Integer, vector: Integer, to: str) -> None:
-    """Store the units of a row or column from a vector of units of k on."""
+def _store_along(pack: Packer, row: Integer, vector: Integer, count: int, to: str) -> None:
+    """Store the units of a row or column from a vector of units of k on, of so many."""
     how, variable = pack.how, pack.elements.indices.variable
     free = LanePosition(variable(row, pack.count))
     abreast = pack.width // pack.lanes
-    chunk = variable(vector, max(1, -(-pack.k // (how.group * pack.lanes)) - abreast + 1))
+    chunk = variable(vector, max(1, count - abreast + 1))
     for part in range(how.group):
         start = (chunk * how.group + part) * pack.lanes
         inner = LanePosition(start, pack.lane(), is_aligned=abreast == 1)
@@ -305,7 +321,7 @@ def pack_transposed(pack: Packer, columns: int, step: int) -> Function:
     square = fn.stack("i8", lanes * most * size)
     last = fn.add("%first", fn.div(fn.add("%steps", lanes - 1), lanes))
     ask = lines_ahead(pack.elements, pack.side)
-    for some, vector in pack.vectors("%first", last):
+    for some, vector, count in pack.along_k("%first", last):
         at = fn.mul(fn.mul(fn.sub(vector, "%first"), lanes), step)
         with some.elements.scopes.loop(0, columns, lanes) as across:
             start = fn.add("%start", across.index)
@@ -313,7 +329,7 @@ def pack_transposed(pack: Packer, columns: int, step: int) -> Function:
                 column = fn.min(fn.add(start, inside.index), pack.count - 1)
                 ask(column, fn.mul(vector, pack.how.group * lanes))
                 row = fn.gep(square, fn.mul(inside.index, some.width * size))
-                _store_along(some, column, vector, row)
+                _store_along(some, column, vector, count, row)
             there = unit_address(pack, "%to", fn.add(at, across.index))
             for first in range(0, some.width, lanes):
                 part = fn.gep(square, first * size)

@@ -14,7 +14,7 @@ from typing import Final
 
 from lowtide.builder import Builder, Op
 from lowtide.frontend.graphs.shared.contraction import WindowShape
-from lowtide.ir import Opcode
+from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Dimensions, DotDimensions
 from lowtide.ir.element_type import ElementType
 
@@ -37,10 +37,22 @@ def is_product_of_rows(x: Op, kernel: Op, shape: WindowShape) -> bool:
         return False
     if x.dimensions[1] != kernel.dimensions[1] or kernel.shape.element_count < _LEAST_FILTERS:
         return False
+    if _is_dequantized(x.instruction) and _is_dequantized(kernel.instruction):
+        return False  # As a convolution it becomes one of the integers.
     features, met = kernel.dimensions[:2]
     is_large = kernel.shape.element_count >= _LARGE and features >= met
     most = _MOST_OF_LARGE if is_large else _MOST_ROWS
     return 0 < x.dimensions[0] * prod(_places(x, shape)) <= most
+
+
+def _is_dequantized(x: Instruction) -> bool:
+    """Whether an array is one of integers times scales."""
+    while x.opcode in (Opcode.RESHAPE, Opcode.TRANSPOSE, Opcode.CONVERT):
+        x = x.operands[0]
+    if x.opcode is not Opcode.MULTIPLY:
+        return False
+    converted = [y.operands[0] for y in x.operands if y.opcode is Opcode.CONVERT]
+    return any(y.shape.element_type.is_integer for y in converted)
 
 
 def product_of_rows(b: Builder, x: Op, kernel: Op, shape: WindowShape) -> Op:
