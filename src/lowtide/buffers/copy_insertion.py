@@ -81,17 +81,24 @@ class _Insertion:
             self.copies.append(InsertedCopy(copy, reason))
             self.copied.add(copy)
         editor.finish()
+        orders, flat, sharing = self._settled()
+        if self._make_again():
+            flat = self._flatten(dataflow(self.module.entry, with_host=True), self.sequences)
+            sharing = self._share(flat)
+            if sharing.refusals:
+                orders, flat, sharing = self._settled()
+        return CopyInsertion(tuple(self.copies), self._pin(orders, flat, sharing))
+
+    def _settled(
+        self,
+    ) -> tuple[dict[Computation, TopologicalOrder] | None, FlatSchedule, StorageClasses]:
+        """Copy until all that has to share a buffer can; return the order, and what shares."""
         for _ in range(_MOST_ROUNDS):
             flows = dataflow(self.module.entry, with_host=True)
             orders, flat = self._ordered(flows)
             sharing = self._share(flat)
             if not sharing.refusals:
-                if self._make_again():
-                    flows = dataflow(self.module.entry, with_host=True)
-                    flat = self._flatten(flows, self.sequences)
-                    sharing = self._share(flat)
-                    assert not sharing.refusals
-                return CopyInsertion(tuple(self.copies), self._pin(orders, flat, sharing))
+                return orders, flat, sharing
             self._copy(flows, flat, sharing)
         raise AssertionError(
             f"{self.module.name}: copies do not settle after {_MOST_ROUNDS} rounds"
@@ -205,10 +212,10 @@ class _Insertion:
     def _make_again(self) -> bool:
         """Put arrays that are made of constants in place of their copies; whether there are any.
 
-        This comes once, when all has settled, and unsettles nothing: each new array is made where
-        its copy was, out of what nothing overwrites, and is read where the copy was. What was
-        copied is read no later than before. So no two values are in each other's way that were
-        not before, and all that was granted is granted again.
+        This comes once, when all has settled. Each new array is made where its copy was, out of
+        what nothing overwrites, and is read where the copy was; what was copied is read no later
+        than before. Little is in the way that was not: what then stands first in the body of a
+        loop, where the state that comes in is still there. That is copied, and stays a copy.
         """
         copies = [x.copy for x in self.copies]
         schedule = self.module.schedule
