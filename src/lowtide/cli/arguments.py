@@ -86,7 +86,7 @@ MemoryOption = Annotated[
     typer.Option(
         metavar="SIZE",
         parser=budget_given,
-        help="Most that a call may need beyond its arguments, or 80% of the plain plan.",
+        help="Most beyond arguments, or 80% of the plain plan.",
     ),
 ]
 TargetOption = Annotated[str, option("NAME", "cpu (default), cpu:avx2, cuda, cuda:sm_90, ...")]
