@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any, Final
 
 from lowtide.codegen.elementwise import floats, integers
@@ -123,9 +124,12 @@ def _of_floats(operation: Operation) -> Value:
 
 
 def _of_complex(operation: Operation) -> Value:
-    from lowtide.codegen.elementwise.complex_functions import write_complex
+    found: Value = import_module(_COMPLEX).write_complex(operation)
+    return found
 
-    return write_complex(operation)
+
+_COMPLEX: Final = "lowtide.codegen.elementwise.complex_functions"
+"""The file of complex numbers, which is loaded with the first operation on them."""
 
 
 def _single(operation: Operation) -> tuple[Number, ...]:
