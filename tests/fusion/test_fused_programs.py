@@ -7,7 +7,6 @@ from lowtide import compiler
 from lowtide.checking import check_plan
 from lowtide.evaluator import evaluate
 from lowtide.evaluator.in_arena import differing_leaves, run_in_arena
-from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.clone import clone_module
 from lowtide.passes import Fixpoint, run_pipeline
 from lowtide.passes.registry import passes
@@ -44,37 +43,3 @@ def test_random_modules(first: int) -> None:
 def test_many_random_modules(first: int) -> None:
     for seed in range(first, first + 100):
         check(seed)
-
-
-MASKS = """
-HloModule m
-add {
-  p = f32[] parameter(0)
-  q = f32[] parameter(1)
-  ROOT s = f32[] add(p, q)
-}
-ENTRY main {
-  places = s32[64,2] parameter(0)
-  shares = f32[64,2] parameter(1)
-  x = f32[64,16] parameter(2)
-  zero = f32[] constant(0)
-  at = s32[64,2,64] broadcast(places), dimensions={0,1}
-  slots = s32[64,2,64] iota(), iota_dimension=2
-  is_at = pred[64,2,64] compare(at, slots), direction=EQ
-  hot = f32[64,2,64] convert(is_at)
-  sent = f32[64,64] reduce(hot, zero), dimensions={1}, to_apply=add
-  taken = f32[64,64] dot(hot, shares), lhs_batch_dims={0}, rhs_batch_dims={0},
-    lhs_contracting_dims={1}, rhs_contracting_dims={1}
-  slotted = f32[64,16] dot(sent, x), lhs_contracting_dims={0}, rhs_contracting_dims={0}
-  y = f32[64,16] tanh(slotted)
-  ROOT r = f32[64,16] dot(taken, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-}
-"""
-
-
-def test_masks_that_send_to_few_places_are_made_where_products_read_them() -> None:
-    module = parse_hlo(MASKS)
-    plan = compiler.plan(module)
-    assert_same_values(module, plan.module, seeds=2)
-    mask = 64 * 64 * 4
-    assert plan.report.ladder.live_bytes < mask

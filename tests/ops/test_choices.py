@@ -53,10 +53,10 @@ def test_instructions_that_were_made_late_are_found_first() -> None:
 
 @pytest.mark.parametrize(
     ("name", "is_alike"),
-    [("argmin", False), ("anymax", False), ("first", False), ("largest", True)],
+    [("argmin", True), ("anymax", False), ("first", False), ("largest", True)],
 )
-def test_equal_or_odd_numbers_choose_by_their_side(name: str, is_alike: bool) -> None:
-    """Of two NaNs, or equal numbers, most of these take the left one; a maximum is one number."""
+def test_equal_numbers_choose_by_their_side(name: str, is_alike: bool) -> None:
+    """Of equal ones two of these take the left; a maximum is one number, as the least place is."""
     module = parse_hlo(text_of(ENTRY))
     assert chooses_alike(module.computations[name]) is is_alike
 
@@ -72,7 +72,7 @@ SYMMETRIC = {
 
 @pytest.mark.parametrize(
     ("name", "is_same"),
-    [("scaled", True), ("hidden", False), ("minus", False), ("least", False), ("sums", True)],
+    [("scaled", True), ("hidden", False), ("minus", False), ("least", True), ("sums", True)],
 )
 def test_operands_that_change_places(name: str, is_same: bool) -> None:
     lines = "\n".join(SYMMETRIC[name])
@@ -89,3 +89,23 @@ def test_whole_numbers_choose_alike() -> None:
       ROOT r = s32[] select(c, x, y)
     }"""
     assert is_symmetric(parse_hlo(text).entry)
+
+
+@pytest.mark.parametrize(("met", "is_same"), [("maximum(b, b)", True), ("maximum(b, j)", False)])
+def test_operands_of_one_type_are_told_apart(met: str, is_same: bool) -> None:
+    """The greatest of whole numbers and its least place, which is no number to compare with."""
+    text = f"""HloModule m\nENTRY e {{
+      a = s32[] parameter(0)
+      i = s32[] parameter(1)
+      b = s32[] parameter(2)
+      j = s32[] parameter(3)
+      d = s32[] {met}
+      more = pred[] compare(a, d), direction=GT
+      equal = pred[] compare(a, d), direction=EQ
+      value = s32[] select(more, a, d)
+      least = s32[] minimum(i, j)
+      other = s32[] select(more, i, j)
+      place = s32[] select(equal, least, other)
+      ROOT r = (s32[], s32[]) tuple(value, place)
+    }}"""
+    assert is_symmetric(parse_hlo(text).entry) is is_same

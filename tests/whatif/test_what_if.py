@@ -109,6 +109,8 @@ def test_bf16_of_what_a_step_updates_halves_its_new_value_too() -> None:
     assert report.output_bytes == base.report.output_bytes - SIZE // 2
     assert "its new value too" in state.code
     assert "its new value too" not in change(base, "bf16:x").code
+    bare = baseline(STEP.replace("state['w']", "state"))  # As images that a network adds to.
+    assert "its new value too" not in change(bare, "bf16:state").code
 
 
 def test_counts_beside_weights_stay_in_the_line_for_bf16() -> None:

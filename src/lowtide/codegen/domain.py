@@ -41,11 +41,15 @@ _MOST_TOGETHER: Final = 4
 _LINES_TOGETHER: Final = 400
 """Lines of code of a point of all of them, at most: registers have to hold what is loaded."""
 
+_FEWEST_SPREAD: Final = 5
 _MOST_SPREAD: Final = 32
-"""Positions of a loop that are gone through together, at most."""
+"""Positions of a loop that are gone through together: pieces of fewer cost a loop only masks."""
 
 _LINES_SPREAD: Final = 1500
 """Lines of code of all of them, at most."""
+
+_LINES_SAVED: Final = 144
+"""Lines that a position takes less, at least: as long as to store the lanes of a vector apart."""
 
 _ROUNDS: Final = 12
 """How often loops are split, at most."""
@@ -266,16 +270,20 @@ def _spread(domain: LoopDomain, trial: Trial, target: Target, visit: Visit) -> B
     """Return a box without loops over short pieces, whose positions are gone through together.
 
     At each of them it is known which piece it belongs to, where a loop would compute all of them
-    each time. That is worth it where positions read what all of them read anyway: pieces of one
-    element, and not rows cut in two.
+    each time. That is worth it where positions read what all of them read anyway, pieces of one
+    element and not rows cut in two, and where pieces take longer than to store each by itself.
     """
     for number in range(len(domain.axes) - 1, -1, -1):
         places = domain.axes[number].size * (1 + len(domain.others))
-        if places > _MOST_SPREAD or domain.axes[number].size > 2 * _pieces_along(trial, number):
+        if not _FEWEST_SPREAD <= places <= _MOST_SPREAD:
+            continue
+        if domain.axes[number].size > 2 * _pieces_along(trial, number):
             continue
         spread = _without_loop(domain, number)
         found = trial_of(spread, target, visit)
-        if found.loads <= 2 * trial.loads and found.lines <= _LINES_SPREAD:
+        if found.loads > 2 * trial.loads or found.lines > _LINES_SPREAD:
+            continue
+        if trial.lines - found.lines // places >= _LINES_SAVED:
             domain, trial = spread, found
     return domain, trial
 

@@ -44,14 +44,16 @@ def chooses_in_order(computation: Computation) -> bool:
 
 @lru_cache(maxsize=64)
 def chooses_alike(computation: Computation) -> bool:
-    """Return whether a reducer chooses the same of two in either order.
+    """Return whether a reducer chooses the same of two in either order, if neither is a NaN.
 
-    It has to compare no numbers of different operands, and none with constants.
+    It has to compare no numbers of different operands, and none with constants. Zeros of either
+    sign are the same.
     """
     table = _table(computation)
     if table is None:
         return False
     points, pairs = table
+    points = [x for x in points if None not in _key(x)]
     return all(_key(pairs[x, y]) == _key(pairs[y, x]) for x, y in itertools.combinations(points, 2))
 
 
@@ -59,7 +61,9 @@ def _table(computation: Computation) -> tuple[Sequence[Numbers], Pairs] | None:
     """What a reducer chooses of any two of some points, None where points cannot tell."""
     types = [x.shape.element_type for x in computation.parameters]
     count = len(types) // 2
-    if not selects(computation) or types[:count] != types[count:] or len(set(types)) != count:
+    if not selects(computation) or types[:count] != types[count:]:
+        return None
+    if len(set(types)) < count and not _are_apart(computation, count):
         return None
     instructions = list(computation.instructions.values())
     if any(map(_is_otherwise, instructions)):
@@ -69,6 +73,22 @@ def _table(computation: Computation) -> tuple[Sequence[Numbers], Pairs] | None:
         return None
     pairs = {(x, y): _chosen(computation, (*x, *y)) for x, y in itertools.product(points, repeat=2)}
     return points, pairs
+
+
+def _are_apart(computation: Computation, count: int) -> bool:
+    """Whether operations other than choices have numbers of one operand only."""
+    of: dict[Instruction, set[int]] = {}
+    for number, x in enumerate(computation.parameters):
+        of[x] = {number % count}
+    for x in post_order(computation):
+        if x.opcode is Opcode.PARAMETER or (x is computation.root and x.opcode is Opcode.TUPLE):
+            continue
+        of[x] = set().union(*[of[y] for y in x.operands])
+        if len(of[x]) > 1:
+            return False
+        if x.shape.element_type is ElementType.PRED:
+            of[x] = set()
+    return True
 
 
 def _is_grouped(points: Sequence[Numbers], pairs: Pairs) -> bool:

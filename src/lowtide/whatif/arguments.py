@@ -132,11 +132,21 @@ def _overwritten(module: Module) -> dict[Instruction, int]:
 
 
 def _updates(module: Module) -> dict[Instruction, int]:
-    """The array of the result that overwrites each parameter, or that would if it were donated."""
+    """The array of the result that overwrites each parameter, or that would if it were donated.
+
+    Of an argument that is not donated that is so where it is a tree of arrays, each of which a
+    result may overwrite: one array may well have the shape of a result that is not its next value.
+    """
+    known = _overwritten(module)
     if not (module.entry.root.shape.is_array or module.entry.root.opcode is Opcode.TUPLE):
-        return _overwritten(module)
-    possible = possible_donations(module, aliases(module))
-    return {**{x.parameter: x.output for x in possible}, **_overwritten(module)}
+        return known
+    possible = {x.parameter: x.output for x in possible_donations(module, aliases(module))}
+    arrays: dict[str, list[Instruction]] = {}
+    for parameter in module.entry.parameters:
+        arrays.setdefault(_argument(parameter), []).append(parameter)
+    trees = [x for name, x in arrays.items() if x[0].metadata.op_name != name]
+    whole = [x for x in trees if possible.keys() >= set(x)]
+    return {**{y: possible[y] for x in whole for y in x}, **known}
 
 
 def _change_output(module: Module, number: int, shape: Shape, opcode: Opcode) -> None:

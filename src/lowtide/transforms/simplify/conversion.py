@@ -92,7 +92,8 @@ def convert_clamped(convert: Instruction, at: Rewriter) -> Made:
         return None
     least = -(1 << type_.bits - 1) if type_.is_signed else 0
     most = (1 << type_.bits - type_.is_signed) - 1
-    return again(at, convert, clamp.operands[1]) if low <= least and high >= most else None
+    is_wide = float(low) <= least and float(high) >= most
+    return again(at, convert, clamp.operands[1]) if is_wide else None
 
 
 @arrays(Opcode.CONVERT, on=FLOATS, exact=False, of=(Opcode.CONVERT,))

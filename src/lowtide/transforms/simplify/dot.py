@@ -19,20 +19,11 @@ from lowtide.passes.matching import (
     is_uniform,
 )
 from lowtide.passes.rewriting import Rewriter
-from lowtide.transforms.simplify.shapes import (
-    FEW,
-    is_ascending,
-    is_scalar_broadcast,
-    is_spread,
-    parts_along,
-    without_units,
-)
+from lowtide.transforms.simplify.shapes import is_ascending, is_scalar_broadcast, without_units
 from lowtide.transforms.simplify.support import (
     COMPLEX,
     FLOATS,
-    INTEGERS,
     REALS,
-    WIDE,
     Made,
     arrays,
     exact_on_integer_arrays,
@@ -93,34 +84,6 @@ def dot_of_single_products(dot: Instruction, at: Rewriter) -> Made:
         parts.append(at.build.broadcast(part, dot.shape.dimensions, places))
     product = parts[0] * parts[1]
     return product + splat(at, 0, dot.shape) if dot.shape.element_type in FLOATS else product
-
-
-@arrays(Opcode.DOT, on=INTEGERS | WIDE)
-def dot_of_few_products(dot: Instruction, at: Rewriter) -> Made:
-    """dot(x, y) => x[0] * broadcast(y[0]) + ..., where few are contracted of a far larger x
-
-    That is one made of far smaller arrays, as a mask is, of which y meets each element once. So
-    neither has to be stored: both are made where the sum is read, which begins with 0.
-    """
-    roles = dot_roles(dot)
-    if len(roles[0].contracted) != 1 or not _of_one_type(dot):
-        return None
-    wide = 0 if roles[0].free else 1
-    x, contracted = dot.operands[wide], roles[wide].contracted[0]
-    if roles[1 - wide].free or not 1 < x.shape.dimensions[contracted] <= FEW or not is_spread(x):
-        return None
-    sides = [
-        [
-            at.build.broadcast(part, dot.shape.dimensions, [p for p in role.places if p >= 0])
-            for part in parts_along(at, at(y), role.contracted[0])
-        ]
-        for y, role in zip(dot.operands, roles, strict=True)
-    ]
-    products: list[Op] = [a * b for a, b in zip(*sides, strict=True)]
-    total = products[0]
-    for product in products[1:]:
-        total = total + product
-    return total + splat(at, 0, dot.shape) if dot.shape.element_type in FLOATS else total
 
 
 @exact_on_integer_arrays(Opcode.DOT)
@@ -301,7 +264,6 @@ RULES: Final = (
     dot_of_nothing,
     *dot_of_zeros,
     dot_of_single_products,
-    dot_of_few_products,
     *dot_of_repeated_scalar,
     dot_without_units,
     dot_of_transpose,

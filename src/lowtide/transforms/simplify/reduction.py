@@ -21,7 +21,7 @@ from lowtide.passes.matching import (
 )
 from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.simplify.pad import NO_PADDING, padding_of
-from lowtide.transforms.simplify.shapes import FEW, groups_of, is_ascending, is_spread, parts_along
+from lowtide.transforms.simplify.shapes import groups_of, is_ascending
 from lowtide.transforms.simplify.support import (
     FLOATS,
     INEXACT,
@@ -133,23 +133,6 @@ def reduce_units(x: Instruction, at: Rewriter) -> Made:
     kept = [d for d in range(len(sizes)) if d not in dropped]
     flat = at.build.reshape(at(r.operand), [sizes[d] for d in kept])
     return _again(at, r, flat, at(r.init), [kept.index(d) for d in r.reduced if d in kept])
-
-
-@arrays(Opcode.REDUCE)
-def reduce_of_few(x: Instruction, at: Rewriter) -> Made:
-    """reduce(x, v) => op(x[0], x[1], ..., v), where x has few parts, made of far smaller arrays
-
-    So a mask need not be stored for the sum of a few, which is then made where it is read.
-    """
-    r = reduction_of(x)
-    if r is None or len(r.reduced) != 1:
-        return None
-    if not 1 < r.operand.shape.dimensions[r.reduced[0]] <= FEW or not is_spread(r.operand):
-        return None
-    total, *others = parts_along(at, at(r.operand), r.reduced[0])
-    for part in others:
-        total = at.build.emit(r.opcode, [total, part])
-    return _combined(at, r.opcode, total, r.init)
 
 
 @arrays(Opcode.REDUCE, on=_NUMBERS, of=(Opcode.REDUCE,))
@@ -421,7 +404,6 @@ RULES: Final = (
     reduce_empty,
     reduce_only_units,
     reduce_units,
-    reduce_of_few,
     reduce_of_reduce,
     reduce_of_reduce_inexactly,
     reduce_of_transpose,

@@ -6,13 +6,9 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Final
 
-from lowtide.builder.values import Op
 from lowtide.ir import Instruction, Opcode
-from lowtide.ops.table import TABLE
 from lowtide.passes.matching import dimensions
-from lowtide.passes.rewriting import Rewriter
 
 Sizes = tuple[int, ...]
 Group = tuple[range, range]
@@ -110,50 +106,3 @@ def transposed_places(broadcast: Instruction, permutation: Sequence[int]) -> Siz
     """Return the dimensions of a broadcast that is transposed; its operand stays as it is."""
     position = inverse(permutation)
     return tuple([position[d] for d in dimensions(broadcast)])
-
-
-def is_spread(x: Instruction) -> bool:
-    """Whether an array is made element by element of values that take far less memory.
-
-    Masks of positions are. Such an array is made again wherever it is read rather than stored, as
-    long as all on the way to its readers can be.
-    """
-    seen = {x}
-    waiting, small = [x], 0
-    while waiting:
-        value = waiting.pop()
-        is_made_again = value.opcode in _SPREADING or TABLE[value.opcode].elementwise
-        if not is_made_again or value.shape.nbytes * _SPREAD <= x.shape.nbytes:
-            small += value.shape.nbytes
-            continue
-        new = [y for y in value.operands if y not in seen]
-        seen.update(new)
-        waiting += new
-        if len(seen) > _MOST_SPREADING:
-            return False
-    return small * _SPREAD <= x.shape.nbytes
-
-
-_SPREADING: Final = frozenset({Opcode.BROADCAST, Opcode.CONSTANT, Opcode.IOTA, Opcode.RESHAPE})
-
-_MOST_SPREADING: Final = 24
-"""So many instructions are looked at."""
-
-_SPREAD: Final = 8
-"""How many times as many bytes an array has as what it is made of."""
-
-
-def parts_along(at: Rewriter, x: Op, dimension: int) -> list[Op]:
-    """Return the slices of an array at each index of a dimension, which they lack."""
-    sizes = list(x.dimensions)
-    kept = [size for d, size in enumerate(sizes) if d != dimension]
-    parts = []
-    for i in range(sizes[dimension]):
-        starts, limits = [0] * len(sizes), sizes.copy()
-        starts[dimension], limits[dimension] = i, i + 1
-        parts.append(at.build.reshape(at.build.slice(x, starts, limits), kept))
-    return parts
-
-
-FEW: Final = 4
-"""Sums of at most so many terms may be written out."""

@@ -29,8 +29,6 @@ FLOATS: Final[Kinds] = frozenset(
     {ElementType.F16, ElementType.BF16, ElementType.F32, ElementType.F64}
 )
 """The types with infinities and zeros of both signs; the narrower ones lack one or the other."""
-WIDE: Final[Kinds] = frozenset({ElementType.F32, ElementType.F64})
-"""The types in which sums of themselves are made."""
 COMPLEX: Final[Kinds] = frozenset({ElementType.C64, ElementType.C128})
 REALS: Final = INTEGERS | FLOATS
 NUMBERS: Final = REALS | COMPLEX

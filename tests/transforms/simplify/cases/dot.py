@@ -7,8 +7,6 @@ BATCHES = (
     "lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}"
 )
 
-FEW = "lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={1}, rhs_contracting_dims={1}"
-
 CASES: list[Case] = [
     (
         "dot-of-nothing",
@@ -47,39 +45,6 @@ CASES: list[Case] = [
         "v: T[]; y: T[4,3]; z: T[] = 0; b = T[3] reduce(y, z), dimensions={0}, to_apply=add_T; "
         "c = T[3] broadcast(v), dimensions={}; d = T[3] multiply(b, c); "
         "a = T[2,3] broadcast(d), dimensions={1}",
-    ),
-    (
-        "dot-of-few-products",
-        "x: f32[3,2]; y: f32[3,2]; b = f32[3,2,9] broadcast(x), dimensions={0,1}; "
-        f"a = f32[3,9] dot(b, y), {FEW}",
-        "x: f32[3,2]; y: f32[3,2]; b = f32[3,2,9] broadcast(x), dimensions={0,1}; "
-        "c = f32[3,1,9] slice(b), slice={[0:3], [0:1], [0:9]}; d = f32[3,9] reshape(c); "
-        "l = f32[3,9] broadcast(d), dimensions={0,1}; "
-        "e = f32[3,1,9] slice(b), slice={[0:3], [1:2], [0:9]}; f = f32[3,9] reshape(e); "
-        "m = f32[3,9] broadcast(f), dimensions={0,1}; "
-        "g = f32[3,1] slice(y), slice={[0:3], [0:1]}; h = f32[3] reshape(g); "
-        "i = f32[3,9] broadcast(h), dimensions={0}; "
-        "j = f32[3,1] slice(y), slice={[0:3], [1:2]}; k = f32[3] reshape(j); "
-        "n = f32[3,9] broadcast(k), dimensions={0}; p = f32[3,9] multiply(l, i); "
-        "q = f32[3,9] multiply(m, n); r = f32[3,9] add(p, q); z: f32[3,9] = 0; "
-        "a = f32[3,9] add(r, z)",
-    ),
-    (
-        "dot-of-few-products",
-        f"x: f32[3,2,9]; y: f32[3,2]; a = f32[3,9] dot(x, y), {FEW}",
-        None,  # x is there
-    ),
-    (
-        "dot-of-few-products",
-        "x: f32[3,2]; y: f32[3,2,4]; b = f32[3,2,9] broadcast(x), dimensions={0,1}; "
-        f"a = f32[3,9,4] dot(b, y), {FEW}",
-        None,  # each element is met four times
-    ),
-    (
-        "dot-of-few-products",
-        "x: bf16[3,2]; y: bf16[3,2]; b = bf16[3,2,9] broadcast(x), dimensions={0,1}; "
-        f"a = bf16[3,9] dot(b, y), {FEW}",
-        None,  # sums are not rounded to bf16
     ),
     (
         "dot-of-repeated-scalar",

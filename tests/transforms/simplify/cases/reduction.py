@@ -31,28 +31,6 @@ CASES: list[Case] = [
         "a = f32[4] reduce(b, v), dimensions={1}, to_apply=add_f32",
     ),
     (
-        "reduce-of-few",
-        "x: s32[3,2]; v: s32[]; b = s32[3,2,9] broadcast(x), dimensions={0,1}; "
-        "a = s32[3,9] reduce(b, v), dimensions={1}, to_apply=add_s32",
-        "x: s32[3,2]; v: s32[]; b = s32[3,2,9] broadcast(x), dimensions={0,1}; "
-        "c = s32[3,1,9] slice(b), slice={[0:3], [0:1], [0:9]}; d = s32[3,9] reshape(c); "
-        "e = s32[3,1,9] slice(b), slice={[0:3], [1:2], [0:9]}; f = s32[3,9] reshape(e); "
-        "g = s32[3,9] add(d, f); w = s32[3,9] broadcast(v), dimensions={}; "
-        "a = s32[3,9] add(g, w)",
-    ),
-    (
-        "reduce-of-few",
-        "x: s32[3,2]; v: s32[]; b = s32[3,2,7] broadcast(x), dimensions={0,1}; "
-        "a = s32[3,7] reduce(b, v), dimensions={1}, to_apply=add_s32",
-        None,  # less than eight times as large
-    ),
-    (
-        "reduce-of-few",
-        "x: s32[3,5]; v: s32[]; b = s32[3,5,9] broadcast(x), dimensions={0,1}; "
-        "a = s32[3,9] reduce(b, v), dimensions={1}, to_apply=add_s32",
-        None,  # too many
-    ),
-    (
         "reduce-of-reduce",
         "x: s32[2,3,4]; v: s32[] = 0; w: s32[] = 5; b = s32[2,4] reduce(x, v), dimensions={1}, "
         "to_apply=add_s32; a = s32[4] reduce(b, w), dimensions={0}, to_apply=add_s32",

@@ -101,6 +101,8 @@ def plan_topk_call(instruction: Instruction, target: Target) -> KernelPlan | Non
     source, shapes = instruction.operands[0].shape, leaves(instruction.shape)
     if not source.is_array or not source.rank or len(shapes) != 2 or not shapes[0].rank:
         return None
+    if source.element_type.is_complex:
+        return None
     k = shapes[0].dimensions[-1]
     sizes = (*source.dimensions[:-1], k)
     kinds = [source.element_type, ElementType.S32]
