@@ -157,7 +157,10 @@ def test_training_steps_need_no_more_where_their_state_is_donated(
                 .compiler_ir("hlo")
                 .as_hlo_text()
             )
-        ).report.total_bytes
+        ).report
         for given in ((), (0,))
     ]
-    assert donated <= plain
+    # Single numbers that kernels have from outside are constants of 4 bytes, in either plan others.
+    numbers = donated.constant_bytes - plain.constant_bytes
+    assert numbers < 64
+    assert donated.total_bytes - numbers <= plain.total_bytes
