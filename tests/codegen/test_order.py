@@ -34,8 +34,8 @@ def orders(name: str) -> list[tuple[tuple[int, ...], int, int | None, int | None
     ("name", "expected"),
     [
         ("transposed operand", [((70, 45), 1, None, 0)]),
-        ("interleaved", [((53,), 0, None, None)]),
-        ("pairs rotated", [((180,), 0, None, None)]),
+        ("interleaved", [((53, 2), 0, 1, None)]),
+        ("pairs rotated", [((180, 2), 0, 1, None)]),
         ("few columns and a row", [((77, 3), 0, 1, None)]),
         ("every other element", [((40,), 0, None, None)]),
         ("repeated", [((126, 3), 0, 1, None)]),

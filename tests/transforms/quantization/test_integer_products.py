@@ -263,6 +263,7 @@ def test_the_greatest_in_windows_is_found_among_the_numbers(type_: str, zero: in
     [
         {"init": "-1"},
         {"scale": -0.01},
+        {"scale": "inf"},
         {"opcode": "minimum"},
         {"window": "size=1x2x3x1 stride=1x2x1x1 pad=0_0x2_1x2_0x0_0", "out": "[2,6,8,5]"},
         {"window": "size=1x2x1x1 stride=1x1x1x1 pad=0_0x0_2x0_0x0_0", "out": "[2,10,8,5]"},

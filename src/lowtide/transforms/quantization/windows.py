@@ -43,14 +43,14 @@ def greatest_number(x: Instruction, at: Rewriter) -> Made:
 
 
 def _is_positive(x: Instruction) -> bool:
-    """Whether a number, which may be the only element of an array, is known to be above 0."""
+    """Whether a number, the only element of its array, is known: above 0, and not infinite."""
     x = plain(x)
     while x.opcode is Opcode.RESHAPE:
         x = plain(x.operands[0])
     if x.opcode is not Opcode.CONSTANT or x.shape.element_count != 1:
         return False
     literal = x.attributes_as(Constant).literal
-    return not literal.elided and bool(literal.array.item() > 0)
+    return not literal.elided and 0 < literal.array.item() < _INFINITY
 
 
 def _is_of_greatest(x: Instruction) -> bool:
