@@ -218,6 +218,8 @@ class _Insertion:
         loop, where the state that comes in is still there. That is copied, and stays a copy.
         """
         copies = [x.copy for x in self.copies]
+        if not any(is_of_constants(x.operands[0]) for x in copies):
+            return False
         schedule = self.module.schedule
         self.module.schedule = Schedule({x: tuple(order) for x, order in self.sequences.items()})
         editor = Editor(self.module)
@@ -228,7 +230,7 @@ class _Insertion:
             self.module.schedule = None
         self.copies = [x for x in self.copies if x.copy not in again]
         self.copied = {again.get(x, x) for x in self.copied}
-        return bool(again)
+        return True
 
     def _note(self, made: Mapping[int, Instruction], reasons: Mapping[int, CopyReason]) -> None:
         for leaf, copy in made.items():

@@ -7,7 +7,7 @@ equal values up to its rotation. A matrix without a result gives NaN and `info` 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -32,28 +32,32 @@ def syevd(interpreter: Interpreter, instruction: Instruction, operands: Values) 
 
     Only the triangle that the option `uplo` names is read.
     """
-    matrix = as_array(operands[0])
     lower = call_options(instruction).get("uplo", "L") == "L"
     vectors, values, info = _results(instruction)
-    for batch in np.ndindex(info.shape):
-        try:
-            values[batch], vectors[batch] = np.linalg.eigh(matrix[batch], "L" if lower else "U")
-        except np.linalg.LinAlgError:
-            values[batch], vectors[batch], info[batch] = np.nan, np.nan, 1
+    for batch in _spectra(as_array(operands[0]), "L" if lower else "U", vectors, values):
+        info[batch] = 1
     return (vectors, values, info)
 
 
 def eigh(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:
     """Return (eigenvectors in columns, ascending eigenvalues) of Hermitian matrices: XLA's call."""
-    matrix = as_array(operands[0])
-    triangle = spectrum_triangle(instruction)
     vectors, values = _results(instruction)
+    _spectra(as_array(operands[0]), spectrum_triangle(instruction), vectors, values)
+    return (vectors, values)
+
+
+def _spectra(
+    matrix: Array, triangle: Literal["L", "U"], vectors: Array, values: Array
+) -> list[tuple[int, ...]]:
+    """Store the spectrum of each matrix of a batch, by one triangle; return which have none."""
+    failed = []
     for batch in np.ndindex(values.shape[:-1]):
         try:
             values[batch], vectors[batch] = np.linalg.eigh(matrix[batch], triangle)
         except np.linalg.LinAlgError:
             values[batch], vectors[batch] = np.nan, np.nan
-    return (vectors, values)
+            failed.append(batch)
+    return failed
 
 
 def gesdd(interpreter: Interpreter, instruction: Instruction, operands: Values) -> Value:

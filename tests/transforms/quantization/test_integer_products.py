@@ -1,6 +1,7 @@
 """Quantized products of integers: what is recognized, its values, and what is left alone."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -270,8 +271,8 @@ def test_the_greatest_in_windows_is_found_among_the_numbers(type_: str, zero: in
         {"window": "size=1x2x1x1 lhs_dilate=1x3x1x1", "out": "[2,24,8,5]"},
     ],
 )
-def test_windows_that_need_not_meet_a_greatest_number_stay(given: dict[str, str]) -> None:
-    module = parse_hlo(_greatest(**given))  # type: ignore[arg-type]
+def test_windows_that_need_not_meet_a_greatest_number_stay(given: dict[str, Any]) -> None:
+    module = parse_hlo(_greatest(**given))
     text = str(module)
     assert not take_integer_products(module)
     assert str(module) == text
