@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 from lowtide.ir.attributes import CustomCall, Domain, Infeed, Outfeed
+from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import ShapeError
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.opcode import Opcode
@@ -56,6 +57,30 @@ def call_options(instruction: Instruction) -> Mapping[str, str]:
         is_character = text.isdigit() and name not in ("low", "high")
         found[name] = chr(int(text)) if is_character else text
     return found
+
+
+def options_text(options: Mapping[str, str]) -> str:
+    """Return the backend_config that says options of one character each, as LAPACK's calls have."""
+    return "{" + ", ".join([f"{name} = {ord(x)} : ui8" for name, x in options.items()]) + "}"
+
+
+def lapack_target(routine: str, kind: ElementType) -> str:
+    """Return the target of a call of LAPACK, by its name for real matrices, "" for other types."""
+    if kind not in LAPACK_LETTERS:
+        return ""
+    name = _COMPLEX_NAMES.get(routine, routine) if kind.is_complex else routine
+    return f"lapack_{LAPACK_LETTERS[kind]}{name}_ffi"
+
+
+LAPACK_LETTERS: Final[Mapping[ElementType, str]] = {
+    ElementType.F32: "s",
+    ElementType.F64: "d",
+    ElementType.C64: "c",
+    ElementType.C128: "z",
+}
+"""By the element type of matrices the letter in the names of LAPACK's routines."""
+
+_COMPLEX_NAMES: Final = {"orgqr": "ungqr", "syevd": "heevd"}
 
 
 def spectrum_triangle(instruction: Instruction) -> Literal["L", "U"]:

@@ -9,7 +9,13 @@ from lowtide.builder.values import Op
 from lowtide.evaluator.lapack import target_names
 from lowtide.ir import ElementType, Instruction, Module, Opcode, Shape, array_shape, tuple_shape
 from lowtide.ir.attributes import CustomCall, TriangularSolve
-from lowtide.ops.custom_call import call_options, spectrum_triangle
+from lowtide.ops.custom_call import (
+    LAPACK_LETTERS,
+    call_options,
+    lapack_target,
+    options_text,
+    spectrum_triangle,
+)
 from lowtide.passes.interface import Pass
 from lowtide.passes.matching import is_plain
 from lowtide.passes.rewriting import Rewriter, rule
@@ -54,31 +60,32 @@ def call_by_xlas_name(x: Instruction, at: Rewriter) -> Made:
     "Eigh" has no `info`.
     """
     routine = _XLAS_NAMES.get(x.attributes_as(CustomCall).target)
-    letter = _LETTERS.get(x.operands[0].shape.element_type) if x.operands else None
-    if routine is None or letter is None:
+    if routine is None or not x.operands:
         return None
-    target = f"lapack_{letter}{routine[letter in 'cz']}_ffi"
+    target = lapack_target(routine, x.operands[0].shape.element_type)
+    if not target:
+        return None
     operands = [at(y) for y in x.operands]
-    if routine is not _SPECTRUM:
+    if routine != _SPECTRUM:
         return at.build.custom_call(target, operands, x.shape)
     leaves = [library_shapes.leaf(y) for y in x.shape.tuple_shapes if y.is_array]
     if not library_shapes.eigh(x.operands[0].shape, leaves):
         return None
     info = array_shape(ElementType.S32, x.operands[0].shape.dimensions[:-2])
-    config = f"{{mode = {ord('V')} : ui8, uplo = {ord(spectrum_triangle(x))} : ui8}}"
+    config = options_text({"mode": "V", "uplo": spectrum_triangle(x)})
     shape = tuple_shape([*x.shape.tuple_shapes, info])
     found = at.build.custom_call(target, operands, shape, backend_config=config)
     return at.build.tuple([at.build.get_tuple_element(found, i) for i in range(2)])
 
 
-_SPECTRUM: Final = ("syevd", "heevd")
+_SPECTRUM: Final = "syevd"
 
-_XLAS_NAMES: Final[Mapping[str, tuple[str, str]]] = {
+_XLAS_NAMES: Final[Mapping[str, str]] = {
     "Eigh": _SPECTRUM,
-    "ProductOfElementaryHouseholderReflectors": ("orgqr", "ungqr"),
-    "Qr": ("geqrf", "geqrf"),
+    "ProductOfElementaryHouseholderReflectors": "orgqr",
+    "Qr": "geqrf",
 }
-"""LAPACK's names, for real and for complex matrices, of what XLA calls otherwise."""
+"""LAPACK's names of what XLA calls otherwise."""
 
 
 @rule(Opcode.CUSTOM_CALL, exact=False)
@@ -180,15 +187,7 @@ def ormqr(x: Instruction, operands: Sequence[Op]) -> list[Op]:
     return factorizations.times_reflectors(*operands, is_left=is_left, is_adjoint=is_adjoint)
 
 
-_KINDS: Final[Mapping[str, ElementType]] = {
-    "s": ElementType.F32,
-    "d": ElementType.F64,
-    "c": ElementType.C64,
-    "z": ElementType.C128,
-}
-
-
-_LETTERS: Final = {kind: letter for letter, kind in _KINDS.items()}
+_KINDS: Final = {letter: kind for kind, letter in LAPACK_LETTERS.items()}
 
 
 class _Call(NamedTuple):

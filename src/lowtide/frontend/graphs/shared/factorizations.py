@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -16,38 +16,26 @@ from lowtide.frontend.graphs.shared.reductions import reduce
 from lowtide.ir import Shape, array_shape, tuple_shape
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import DTYPES
+from lowtide.ops.custom_call import LAPACK_LETTERS, lapack_target, options_text
 
-_LETTERS: Final = {
-    ElementType.F32: "s",
-    ElementType.F64: "d",
-    ElementType.C64: "c",
-    ElementType.C128: "z",
-}
 _REAL: Final = {ElementType.C64: ElementType.F32, ElementType.C128: ElementType.F64}
-_COMPLEX_NAMES: Final = {"syevd": "heevd", "orgqr": "ungqr"}
 
 
 def has_routines(kind: ElementType) -> bool:
     """Whether there are routines for matrices of a type."""
-    return kind in _LETTERS
+    return kind in LAPACK_LETTERS
 
 
 def _called(
     b: Builder, routine: str, operands: Sequence[Op], results: Sequence[Shape], **options: str
 ) -> list[Op]:
     """The results of a routine, by the type of the first operand; options are characters."""
-    kind = operands[0].element_type
-    name = _COMPLEX_NAMES.get(routine, routine) if kind.is_complex else routine
     shape = results[0] if len(results) == 1 else tuple_shape([*results])
-    target = f"lapack_{_LETTERS[kind]}{name}_ffi"
-    found = b.custom_call(target, operands, shape, backend_config=_config(options))
+    target = lapack_target(routine, operands[0].element_type)
+    found = b.custom_call(target, operands, shape, backend_config=options_text(options))
     if len(results) == 1:
         return [found]
     return [b.get_tuple_element(found, i) for i in range(len(results))]
-
-
-def _config(options: Mapping[str, str]) -> str:
-    return "{" + ", ".join([f"{k} = {ord(v)} : ui8" for k, v in options.items()]) + "}"
 
 
 def _info(x: Op) -> Shape:
