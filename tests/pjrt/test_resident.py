@@ -215,6 +215,10 @@ assert block.peak < 2.2 * (1 << 27), block.peak
 
 
 def test_a_loop_of_steps_is_given_the_same_pages(tmp_path: Path) -> None:
+    """A step that begins before its caller lets the last result go needs pages of its own.
+
+    Whether it does depends on the threads' order, but at most the first of a loop's steps can.
+    """
     script = (
         QUEUE
         + """
@@ -224,6 +228,12 @@ def faults():
 step = jax.jit(lambda x: jnp.tanh(x) * 0.5 + 0.1)
 for floats in (250_000, 4_000_000, LARGE):
     x = jnp.ones(floats)
+    step(x).block_until_ready()
+    before = faults()
+    kept = [step(x) for _ in range(4)]
+    jax.block_until_ready(kept)
+    fresh = (faults() - before) / 3  # One of the four may have pages that waited.
+    del kept
     for carried in (True, False):
         y = x
         for _ in range(6):
@@ -236,7 +246,8 @@ for floats in (250_000, 4_000_000, LARGE):
                 y = step(y if carried else x)
             y.block_until_ready()
             counts.append(faults() - before)
-        assert min(counts) < 200, (floats, carried, counts)
+        assert min(counts) < 2 * fresh + 200, (floats, carried, counts, fresh)
+    assert floats < LARGE or fresh >= 40, fresh
 """
     )
     run(script, tmp_path)
