@@ -75,6 +75,11 @@ class ElementType(StrEnum):
         return self in COMPLEX
 
     @property
+    def part(self) -> "ElementType":
+        """The type of the real and imaginary part; the type itself where it is not complex."""
+        return _PARTS.get(self, self)
+
+    @property
     def is_signed(self) -> bool:
         """Whether the type is a signed integer."""
         return self in SIGNED
@@ -119,7 +124,8 @@ UNSIGNED: Final = frozenset(
         ElementType.U64,
     }
 )
-COMPLEX: Final = frozenset({ElementType.C64, ElementType.C128})
+_PARTS: Final = {ElementType.C64: ElementType.F32, ElementType.C128: ElementType.F64}
+COMPLEX: Final = frozenset(_PARTS)
 FLOATING: Final = frozenset(
     {
         ElementType.F16,

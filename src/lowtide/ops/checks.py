@@ -204,14 +204,12 @@ _SIGNIFICAND_BITS: Final = {
 }
 """The bits of the significand, the implied one included."""
 
-COMPONENT: Final = {ElementType.C64: ElementType.F32, ElementType.C128: ElementType.F64}
-"""The type of the real and imaginary part of each complex type."""
-
-COMPLEX_OF: Final = {part: whole for whole, part in COMPONENT.items()}
+COMPLEX_OF: Final = {whole.part: whole for whole in ElementType if whole.is_complex}
+"""The complex type of parts of each type."""
 
 
 def _rank_of_type(element_type: ElementType) -> tuple[Any, ...]:
-    part = COMPONENT.get(element_type, element_type)
+    part = element_type.part
     return (
         element_type.is_complex,
         _OVERFLOW_EXPONENT.get(part, -1),

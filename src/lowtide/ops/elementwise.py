@@ -13,7 +13,6 @@ from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import UNBOUNDED, ProgramShape, Shape
 from lowtide.ops.checks import (
     COMPLEX_OF,
-    COMPONENT,
     Dimension,
     Predicate,
     array,
@@ -69,8 +68,7 @@ def _infer_component(kinds: tuple[Predicate, str]) -> Infer:
 
     def infer(operands: Shapes, attributes: Any, called: Called) -> Shape:
         operand = check(operands, attributes, called)
-        part = COMPONENT.get(operand.element_type)
-        return operand if part is None else operand.with_element_type(part)
+        return operand.with_element_type(operand.element_type.part)
 
     return infer
 

@@ -13,7 +13,6 @@ from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import ProgramShape, Shape, tuple_shape
 from lowtide.ops.checks import (
     COMPLEX_OF,
-    COMPONENT,
     Dimension,
     array,
     compatible_size,
@@ -72,7 +71,7 @@ def _infer_irfft(operand: Shape, lengths: tuple[int, ...]) -> Shape:
             f"the last sizes of {plain(operand)} must be {listed(expected)} for fft_length "
             f"{listed(lengths)}"
         )
-    return _with_last_size(operand, COMPONENT[operand.element_type], lengths[-1])
+    return _with_last_size(operand, operand.element_type.part, lengths[-1])
 
 
 def _with_last_size(operand: Shape, element_type: ElementType, size: int) -> Shape:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from lowtide.ir import ElementType, Instruction, Shape
-from lowtide.ops.checks import COMPONENT
 from lowtide.ops.custom_call import call_options
 
 Leaf: TypeAlias = tuple[ElementType, tuple[int, ...]]
@@ -96,8 +95,7 @@ def eigh(operand: Shape, results: Sequence[Leaf]) -> bool:
     if not operand.is_array or operand.rank < 2:
         return False
     kind, (*batch, m, n) = operand.element_type, operand.dimensions
-    real = COMPONENT.get(kind, kind)
-    return m == n and [*results] == [leaf(operand), (real, (*batch, n))]
+    return m == n and [*results] == [leaf(operand), (kind.part, (*batch, n))]
 
 
 def ormqr(

@@ -20,8 +20,6 @@ _CHANGING: Final = frozenset(
 
 _UNIFORM: Final = tuple([x for x in Opcode if TABLE[x].elementwise and x not in _CHANGING])
 
-_PARTS: Final = {ElementType.C64: ElementType.F32, ElementType.C128: ElementType.F64}
-
 
 @expander(*_UNIFORM)
 def write_conversions(x: Instruction, at: Rewriter) -> Made:
@@ -39,8 +37,8 @@ def write_conversions(x: Instruction, at: Rewriter) -> Made:
 @expander(Opcode.REAL, Opcode.IMAG, Opcode.ABS)
 def write_parts(x: Instruction, at: Rewriter) -> Made:
     """real(z) => convert(real(z)), where the result is of another type than parts of z are."""
-    part = _PARTS.get(x.operands[0].shape.element_type)
-    if part is None or x.shape.element_type is part:
+    type_ = x.operands[0].shape.element_type
+    if not type_.is_complex or x.shape.element_type is type_.part:
         return None
     made = at.build.emit(x.opcode, [at(x.operands[0])], x.attributes)
     return narrowed(made, x.shape.element_type)

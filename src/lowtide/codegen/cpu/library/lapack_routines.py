@@ -95,12 +95,12 @@ class RoutineSetting:
     @property
     def is_complex(self) -> bool:
         """Whether the matrix is complex."""
-        return self.type in _REAL
+        return self.type.is_complex
 
     @property
     def real(self) -> ElementType:
         """The type of the parts of the elements."""
-        return _REAL.get(self.type, self.type)
+        return self.type.part
 
     @property
     def rows(self) -> int:
@@ -117,8 +117,6 @@ class RoutineSetting:
         """The smaller of rows and columns."""
         return min(self.operands[0])
 
-
-_REAL: Final = {ElementType.C64: ElementType.F32, ElementType.C128: ElementType.F64}
 
 Describe: TypeAlias = Callable[[RoutineSetting], RoutineCall]
 

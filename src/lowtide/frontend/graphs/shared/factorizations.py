@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 
@@ -17,8 +16,6 @@ from lowtide.ir import Shape, array_shape, tuple_shape
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import DTYPES
 from lowtide.ops.custom_call import LAPACK_LETTERS, lapack_target, options_text
-
-_REAL: Final = {ElementType.C64: ElementType.F32, ElementType.C128: ElementType.F64}
 
 
 def has_routines(kind: ElementType) -> bool:
@@ -42,16 +39,12 @@ def _info(x: Op) -> Shape:
     return array_shape(ElementType.S32, x.dimensions[:-2])
 
 
-def _real(x: Op) -> ElementType:
-    return _REAL.get(x.element_type, x.element_type)
-
-
 def hermitian_spectrum(b: Builder, x: Op) -> tuple[Op, Op]:
     """Return ascending eigenvalues [..., n], and eigenvectors in columns, of Hermitian matrices.
 
     Only the lower triangle is read.
     """
-    values = array_shape(_real(x), x.dimensions[:-1])
+    values = array_shape(x.element_type.part, x.dimensions[:-1])
     shapes = [array_shape(x.element_type, x.dimensions), values, _info(x)]
     vectors, found, _ = _called(b, "syevd", [x], shapes, mode="V", uplo="L")
     return found, vectors
@@ -63,7 +56,7 @@ def singular_values(b: Builder, x: Op, *, full: bool) -> tuple[Op, Op, Op]:
     least = min(m, n)
     shapes = [
         array_shape(x.element_type, x.dimensions),
-        array_shape(_real(x), (*batch, least)),
+        array_shape(x.element_type.part, (*batch, least)),
         array_shape(x.element_type, (*batch, m, m if full else least)),
         array_shape(x.element_type, (*batch, n if full else least, n)),
         _info(x),
