@@ -123,8 +123,8 @@ def test_an_interrupt_ends_a_loop_of_calls_and_nothing_else(tmp_path: Path) -> N
     x = step(jnp.ones(8))
     sys.unraisablehook = lambda found: None  # ctypes tells of the interrupt, too
     for _ in range(5):
-        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
         try:
+            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
             while True:
                 x = step(x)
         except (KeyboardInterrupt, jax.errors.JaxRuntimeError) as error:

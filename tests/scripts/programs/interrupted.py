@@ -18,8 +18,8 @@ def slow(x):
 x = np.ones((64, 64), np.float32)
 done = [np.asarray(slow(x))]
 main = threading.main_thread().ident
-threading.Timer(0.2, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
 try:
+    threading.Timer(0.2, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
     while True:
         slow(x)
 except KeyboardInterrupt:
