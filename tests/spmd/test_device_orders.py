@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.spmd.equal_results import partitioned_text
+from tests.spmd.equal_results import check_equal, partitioned_text
 
 from lowtide.evaluator.on_devices import evaluate_on_devices
 from lowtide.evaluator.values import as_array
@@ -103,3 +103,49 @@ def test_a_mesh_of_one_device_splits_nothing() -> None:
     text = MESHES.replace('<["x"=2, "y"=2], device_ids=[3, 1, 2, 0]>', '<["x"=1, "y"=1]>')
     parts = partitioned_text(text)
     assert str(parts.parameters[0]) == "{replicated}"
+
+
+KEEPING = """HloModule m, num_partitions=4, allow_spmd_sharding_propagation_to_output={{true}}
+later {{
+  a = f32[] parameter(0)
+  i = s32[] parameter(1)
+  b = f32[] parameter(2)
+  j = s32[] parameter(3)
+  p = pred[] compare(b, a), direction=GE
+  v = f32[] select(p, b, a)
+  n = s32[] select(p, j, i)
+  ROOT r = (f32[], s32[]) tuple(v, n)
+}}
+ENTRY e {{
+  x = f32[16,64] parameter(0), sharding={sharding}
+  i = s32[16,64] parameter(1), sharding={sharding}
+  l = f32[] constant(-inf)
+  n = s32[] constant(-1)
+  ROOT r = ({shape}) reduce(x, i, l, n), dimensions={{{dimensions}}}, to_apply=later
+}}
+"""
+"""A reducer that is associative and does not commute."""
+
+
+@pytest.mark.parametrize(
+    "sharding",
+    [
+        "{devices=[1,4]<=[4]}",
+        "{devices=[1,4]<=[2,2]T(1,0)}",
+        "{devices=[1,4]3,1,0,2}",
+        "{devices=[4,1]<=[2,2]T(1,0)}",
+        "{devices=[2,2]<=[4]}",
+        "{devices=[2,2]<=[2,2]T(1,0)}",
+    ],
+)
+@pytest.mark.parametrize(
+    ("dimensions", "sizes"), [("0", "[64]"), ("1", "[16]"), ("0,1", "[]"), ("1,0", "[]")]
+)
+def test_the_later_of_equals_is_kept(dimensions: str, sizes: str, sharding: str) -> None:
+    shape = f"f32{sizes}, s32{sizes}"
+    text = KEEPING.format(sharding=sharding, dimensions=dimensions, shape=shape)
+    numbers = np.arange(16 * 64, dtype=np.int32).reshape(16, 64)
+    for seed in range(3):
+        x = np.random.default_rng(seed).integers(0, 8, numbers.shape).astype(np.float32)
+        x[x == 7] *= numbers[x == 7] % 5 == 0
+        check_equal(parse_hlo(text), [x, numbers])

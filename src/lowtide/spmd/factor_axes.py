@@ -97,6 +97,9 @@ def term_axes(rule: OpFactors, axes: FactorAxes) -> tuple[int, ...]:
 
 
 def chosen_axes(rule: OpFactors, axes: FactorAxes) -> tuple[int, ...]:
-    """Return the axes along which results are gathered and worked on once more."""
+    """Return the axes along which results are gathered and worked on once more.
+
+    They are in the order of the parts, so that what does not commute meets these in theirs.
+    """
     chosen = [f for f, kind in enumerate(rule.kinds) if kind is FactorKind.CHOSEN]
-    return tuple(sorted([axis for f in chosen for axis in axes.get(f, ())]))
+    return tuple([axis for f in chosen for axis in axes.get(f, ())])

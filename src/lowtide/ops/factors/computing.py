@@ -12,12 +12,14 @@ from lowtide.ir.attributes import (
     Fft,
     Sort,
 )
+from lowtide.ir.computation import Computation
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import Shape
 from lowtide.ops.dot_roles import roles_of
 from lowtide.ops.factors.record import FactorDraft, FactorKind, OpFactors, same_dimensions
 from lowtide.ops.reducers import reducer_opcode, selects
+from lowtide.ops.symmetry import is_symmetric
 
 _BATCHES: Final = "num_batch_dims"
 """The frontend attribute by which a custom call says how many dimensions are batches."""
@@ -68,11 +70,15 @@ def dot(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> 
 
 
 def reduce(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpFactors:
-    """Return the factors of reduce; a reduced dimension has one where parts can be combined."""
+    """Return the factors of reduce; a reduced dimension has one where parts can be combined.
+
+    The parts of a minor one do not follow each other: that takes a reducer that commutes.
+    """
     draft = FactorDraft.of(operands, results)
     reduced = x.attributes_as(Dimensions).dimensions
     inputs = range(len(results))
     reduction = reducer_opcode(x.called_computations[0]) if len(results) == 1 else None
+    combined = _combined(x.called_computations[0], reduced, operands[0])
     place = 0
     for dimension, size in enumerate(operands[0].dimensions):
         given = dict.fromkeys(inputs, dimension)
@@ -81,11 +87,20 @@ def reduce(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) 
             place += 1
         elif reduction is not None:
             draft.join(size, given, kind=FactorKind.SUMMED)
-        elif selects(x.called_computations[0]):
+        elif dimension in combined:
             draft.join(size, given, kind=FactorKind.CHOSEN)
     # The initial value is added once: a sum of terms may be reduced where it is a term too.
     linear = ((0, 1),) if reduction is Opcode.ADD else ()
     return draft.done(linear, reduction, "a reduced dimension", once=(1,))
+
+
+def _combined(reducer: Computation, reduced: Sequence[int], operand: Shape) -> Sequence[int]:
+    """The reduced dimensions along which parts can be chosen from once more."""
+    if not selects(reducer):
+        return ()
+    if is_symmetric(reducer):
+        return reduced
+    return sorted([d for d in reduced if operand.dimensions[d] > 1])[:1]
 
 
 def sort(x: Instruction, operands: Sequence[Shape], results: Sequence[Shape]) -> OpFactors:
