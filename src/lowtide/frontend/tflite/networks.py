@@ -213,7 +213,7 @@ def give_sums(node: LiteNode, sums: Op, factors: list[Factor], activation: str) 
     if sums.element_type is ElementType.S64:
         found = scaled_sums(node.b, sums, factors)
     else:
-        found = scaled(node.b, sums, factors)
+        found = scaled(node.b, sums, factors, quantized.ends(node, activation))
     quantized.give(node, found, activation)
 
 

@@ -50,6 +50,15 @@ def bounds(node: LiteNode, activation: str) -> tuple[int, int]:
     return low, high
 
 
+def ends(node: LiteNode, activation: str) -> tuple[int, int] | None:
+    """Return `bounds` less the zero point; None where the result's type has no bounds."""
+    made = node.made
+    if made.type not in QUANTIZED:
+        return None
+    low, high = bounds(node, activation)
+    return low - zero_of(made), high - zero_of(made)
+
+
 def rounded(value: np.floating) -> int:
     """Return the nearest whole number; halves go away from zero."""
     return int(np.copysign(np.floor(np.abs(float(value)) + 0.5), float(value)))
@@ -116,7 +125,8 @@ def require_same(node: LiteNode, count: int) -> None:
 
 def give_scaled(node: LiteNode, value: Op, real: float, activation: str = "NONE") -> None:
     """Set the output to 32-bit numbers times a real factor."""
-    give(node, scaled(node.b, value, [factor_of(real)]), activation)
+    found = scaled(node.b, value, [factor_of(real)], ends(node, activation))
+    give(node, found, activation)
 
 
 def channel_factors(node: LiteNode, filters: LiteTensor, given: int = 0) -> list[Factor]:
