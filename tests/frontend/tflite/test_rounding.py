@@ -116,23 +116,46 @@ def test_channels_of_one_result_take_no_wide_numbers() -> None:
     assert np.asarray(evaluate(module, [x.astype(np.int8)])).tolist() == expected
 
 
-@pytest.mark.parametrize("shift", [-29, -28, -2, -1, 0, 1])
+ZEROS = (-128, 0, 127, -(1 << 30))
+
+
+@pytest.mark.parametrize("shift", [-29, -28, -7, -2, -1, 0, 1])
 @pytest.mark.parametrize("mantissa", MANTISSAS)
-def test_numbers_at_the_end_of_what_32_bits_scale(shift: int, mantissa: int) -> None:
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_numbers_at_the_end_of_what_32_bits_scale(shift: int, mantissa: int, sign: int) -> None:
     """The greatest numbers for which four times the number has 32 bits, and halves about 0."""
-    factor, most = Factor(mantissa, shift), 1 << (29 - max(shift, 0))
+    factor, bits = Factor(mantissa, shift), 28 - max(shift, 0)
+    most = sign * ((1 << bits) - 1)
     halves = [n + (1 << k) for k in range(28) for n in (-1, 0, 1)]
-    numbers = [-most, 1 - most, most - 1, 0, *halves, *[-n for n in halves]]
-    taken = np.array([n for n in numbers if -most <= n < most], np.int32)
+    wanted = [0, 2 * most, 2 * most - sign, *halves, *[-n for n in halves]]
+    taken = [n - most for n in wanted if -(1 << bits) <= n - most < 1 << bits]
     b = Builder("ends")
     given = b.parameter(0, array_shape(ElementType.S32, (len(taken),)), "x")
-    places = b.constant(np.int32(max(shift, 0) + 2))
-    held = b.shift_right_arithmetic(given, b.broadcast(places, given.dimensions, []))
-    module = b.build(scaled(b, held, [factor]))
+    places = b.broadcast(b.constant(np.int32(31 - bits)), given.dimensions, [])
+    held = b.shift_right_arithmetic(given, places) + most
+    module = b.build(b.tuple([scaled(b, held, [factor], None, zero) for zero in ZEROS]))
     assert ElementType.S64 not in types_of(module)
-    argument = taken << (max(shift, 0) + 2)
-    found = evaluate(module, [argument])
-    assert np.asarray(found).tolist() == [by_definition(int(n), factor) for n in taken]
+    argument = np.array([n << (31 - bits) for n in taken], np.int32)
+    for zero, found in zip(ZEROS, evaluate(module, [argument]), strict=True):
+        expected = [by_definition(n + most, factor) + zero for n in taken]
+        wrapped = (np.array(expected, np.int64) + (1 << 31)) % (1 << 32) - (1 << 31)
+        assert np.asarray(found).tolist() == wrapped.tolist()
+
+
+@pytest.mark.parametrize("shift", [-9, -1, 0, 3])
+def test_results_below_the_end_are_any(shift: int) -> None:
+    """With an end at 0 nothing is done for the sign, and what is cut off is equal."""
+    factor = Factor(1518500250, shift)
+    b = Builder("ends")
+    given = b.parameter(0, array_shape(ElementType.S16, (1 << 16,)), "x")
+    found = scaled(b, b.convert(given, ElementType.S32), [factor], (0, 1 << 20), -128)
+    module = b.build(b.maximum(found, -128))
+    opcodes = {x.opcode for x in module.entry.instructions.values()}
+    assert Opcode.AND not in opcodes
+    x = np.arange(-(1 << 15), 1 << 15)
+    result = evaluate(module, [x.astype(np.int16)])
+    expected = [max(by_definition(int(n), factor), 0) - 128 for n in x]
+    assert np.asarray(result).tolist() == expected
 
 
 @pytest.mark.parametrize("seed", range(20))
