@@ -121,7 +121,8 @@ class _Step:
     The widening is 4 at least, so h is the product over 2^30 without its fraction. The product over
     2^31 is (h + 1) >> 1 when it is rounded, and all that is added to it before it is shifted again
     is a multiple of its unit: so both shifts are one. Where it is 0 its sign does not matter. Nor
-    does it where results below 0 are beyond the end.
+    does it where results below 0 are beyond the end. Of a power of two as the mantissa, h is a
+    fourth of w.
     """
 
     widening: int
@@ -161,8 +162,11 @@ def _in_steps(b: Builder, x: Op, steps: Sequence[_Step], zero: int) -> Op:
     type_ = ElementType.S32
     fits = all(s.most + (abs(zero) << s.bits) < 1 << _POINT for s in steps)
     within = zero if fits else 0
-    wide = x * _along(b, x, [s.widening for s in steps], type_)
-    found = b.mulhi(wide, _along(b, x, [s.mantissa for s in steps], type_))
+    if all(s.mantissa == _HALF for s in steps):
+        wide = found = x * _along(b, x, [s.widening // 4 for s in steps], type_)
+    else:
+        wide = x * _along(b, x, [s.widening for s in steps], type_)
+        found = b.mulhi(wide, _along(b, x, [s.mantissa for s in steps], type_))
     found = found + _along(b, x, [s.added + (within << s.bits) for s in steps], type_)
     if any(s.is_signed for s in steps):
         signs = b.shift_right_arithmetic(wide, _along(b, x, [_POINT], type_))
