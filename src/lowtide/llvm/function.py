@@ -494,7 +494,7 @@ def module_text(functions: Iterable[Function], constants: str = "") -> str:
     needed: dict[str, None] = {}
     for function in functions:
         needed |= function.globals
-        for callee in [x for x in function.called if defined.get(x.name) is not x]:
-            raise CallError(f"{function.name} calls @{callee.name}, which no function here defines")
+        for one in [x for x in function.called if defined.get(x.name) is not x]:
+            raise CallError(f"{function.name} calls @{one.name}, which its module does not define")
     parts = [constants, "\n".join(sorted(needed)), *[x.text() for x in functions]]
     return "\n".join([x for x in parts if x])
