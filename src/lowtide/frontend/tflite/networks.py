@@ -21,7 +21,7 @@ from lowtide.frontend.graphs.shared.contraction import WindowShape, same_padding
 from lowtide.frontend.graphs.shared.reductions import reduce
 from lowtide.frontend.tflite import channels, hybrid, quantized
 from lowtide.frontend.tflite.node import DOMAIN, LiteNode
-from lowtide.frontend.tflite.rounding import Factor, factor_of, scaled, scaled_sums
+from lowtide.frontend.tflite.rounding import Factor, factor_of, scaled_sums
 from lowtide.ir.attributes import DotDimensions, Window
 from lowtide.ir.element_type import ElementType
 
@@ -211,10 +211,9 @@ def with_bias(node: LiteNode, sums: Op, number: int = 2) -> Op:
 def give_sums(node: LiteNode, sums: Op, factors: list[Factor], activation: str) -> None:
     """Set the output to sums of products times factors, as kernels for their width round."""
     if sums.element_type is ElementType.S64:
-        found = scaled_sums(node.b, sums, factors)
+        quantized.give(node, scaled_sums(node.b, sums, factors), activation)
     else:
-        found = scaled(node.b, sums, factors)
-    quantized.give(node, found, activation)
+        quantized.give_times(node, sums, factors, activation)
 
 
 @op("FULLY_CONNECTED", domain=DOMAIN, inputs=(2, 3))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from lowtide.builder import Op
@@ -50,6 +52,15 @@ def bounds(node: LiteNode, activation: str) -> tuple[int, int]:
     return low, high
 
 
+def ends(node: LiteNode, activation: str) -> tuple[int, int] | None:
+    """Return `bounds` less the zero point; None where the result's type has no bounds."""
+    made = node.made
+    if made.type not in QUANTIZED:
+        return None
+    low, high = bounds(node, activation)
+    return low - zero_of(made), high - zero_of(made)
+
+
 def rounded(value: np.floating) -> int:
     """Return the nearest whole number; halves go away from zero."""
     return int(np.copysign(np.floor(np.abs(float(value)) + 0.5), float(value)))
@@ -57,9 +68,13 @@ def rounded(value: np.floating) -> int:
 
 def give(node: LiteNode, value: Op, activation: str = "NONE") -> None:
     """Set the output to 32-bit numbers plus its zero point, within bounds, as its type."""
+    zero = zero_of(node.made)
+    give_bounded(node, value + zero if zero else value, activation)
+
+
+def give_bounded(node: LiteNode, value: Op, activation: str = "NONE") -> None:
+    """Set the output to 32-bit numbers within bounds, as its type."""
     b, made = node.b, node.made
-    zero = zero_of(made)
-    value = value + zero if zero else value
     if made.type == "INT32" and activation == "NONE":
         node.give(value)
         return
@@ -116,7 +131,13 @@ def require_same(node: LiteNode, count: int) -> None:
 
 def give_scaled(node: LiteNode, value: Op, real: float, activation: str = "NONE") -> None:
     """Set the output to 32-bit numbers times a real factor."""
-    give(node, scaled(node.b, value, [factor_of(real)]), activation)
+    give_times(node, value, [factor_of(real)], activation)
+
+
+def give_times(node: LiteNode, value: Op, factors: Sequence[Factor], activation: str) -> None:
+    """Set the output to 32-bit numbers times factors, one or one for each of the last dimension."""
+    limits, zero = ends(node, activation), zero_of(node.made)
+    give_bounded(node, scaled(node.b, value, factors, limits, zero), activation)
 
 
 def channel_factors(node: LiteNode, filters: LiteTensor, given: int = 0) -> list[Factor]:

@@ -85,7 +85,7 @@ def hard_swish(node: LiteNode) -> Numbers:
         slope = halved(slope, -ramp.shift)
     part = (slope + (1 << 15)) >> 1
     product = part * _high(x, over.mantissa)
-    found = np.sign(product) * (np.abs(product) >> 15)
+    found: Numbers = np.sign(product) * (np.abs(product) >> 15)
     if over.shift > 0:
         raise node.refusal("its result has a scale that is too small")
     low, high = QUANTIZED[made.type]

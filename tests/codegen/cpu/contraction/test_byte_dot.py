@@ -58,3 +58,47 @@ def test_instruction_of_four_bytes(types: tuple[str, str]) -> None:
         assert ("vpdpbusd." in text) == has_vnni, name
         assert "pmadd.ub" not in text
         assert "vpdpbusds" not in text
+
+
+def test_bytes_with_signs_are_turned_as_vectors() -> None:
+    """A load spreads four bytes for nothing: turned before that, they would have to be spread."""
+    for target in TARGETS.values():
+        if not target.has("avx512vnni" if target.vector_bytes == 64 else "avxvnni"):
+            continue
+        text = check(_text(("s8", "s8"), 40, 48, 64, along_k=True), target=target).text
+        turned = [x for x in text.splitlines() if "asm" in x and "-2139062144" in x]
+        assert turned
+        assert all(f"<{target.vector_bytes // 4} x i32> asm" in x for x in turned)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("columns", [1, 2, 3, 4, 6, 8, 11, 16, 24])
+def test_bytes_of_few_columns(target: str, columns: int) -> None:
+    """Behind the sums vectors are no wider than these columns need, so that none is masked."""
+    text = check(
+        f"""HloModule bytes
+f {{
+  a = s8[50,12] parameter(0)
+  b = s8[{columns},12] parameter(1)
+  c = s32[{columns}] parameter(2)
+  d = s32[50,{columns}] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
+  e = s32[50,{columns}] broadcast(c), dimensions={{1}}
+  h = s32[50,{columns}] add(d, e)
+  low = s32[] constant(-128)
+  high = s32[] constant(127)
+  lows = s32[50,{columns}] broadcast(low), dimensions={{}}
+  highs = s32[50,{columns}] broadcast(high), dimensions={{}}
+  g = s32[50,{columns}] clamp(lows, h, highs)
+  ROOT r = s8[50,{columns}] convert(g)
+}}
+ENTRY main {{
+  x = s8[50,12] parameter(0)
+  y = s8[{columns},12] parameter(1)
+  z = s32[{columns}] parameter(2)
+  ROOT k = s8[50,{columns}] fusion(x, y, z), kind=kOutput, calls=f
+}}""",
+        target=TARGETS[target],
+    ).text
+    if columns in (4, 8, 16):
+        assert "masked.store.v8i8" not in text
+        assert "masked.store.v16i8" not in text

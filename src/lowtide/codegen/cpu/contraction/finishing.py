@@ -73,6 +73,9 @@ class Epilogue:
 _UNSIGNED: Final = {ElementType.S32: ElementType.U32, ElementType.S64: ElementType.U64}
 """What sums of integers are as well, modulo their width."""
 
+_LEAST_LANES: Final = 4
+"""Lanes of 32 bits in the narrowest registers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sums:
@@ -102,7 +105,7 @@ def finish_function(
     added to `constants`.
     """
     fn = Function(name, PARAMETERS, linkage="internal")
-    elements = vector_elements(fn, target, lanes)
+    elements = vector_elements(fn, target, finishing_lanes(how, columns, lanes))
     writer = _writer(elements, how, shape, finish, sums, is_aligned)
     if how.total.is_integer:
         _columns_first(writer, columns)
@@ -110,6 +113,18 @@ def finish_function(
         _rows_first(writer, columns)
     constants.update(elements.globals)
     return fn
+
+
+def finishing_lanes(how: Arithmetic, columns: int, lanes: int) -> int:
+    """Return the lanes of vectors for what is behind sums in some columns.
+
+    What is behind sums of integers is long and ends in bytes, whose masked stores are slow: vectors
+    of which more than half would be empty are halved. Forty columns in vectors of eight were slower
+    than in two of sixteen and half a one.
+    """
+    while how.total.is_integer and lanes > _LEAST_LANES and 2 * columns <= lanes:
+        lanes //= 2
+    return lanes
 
 
 def _rows_first(writer: _Writer, columns: int) -> None:

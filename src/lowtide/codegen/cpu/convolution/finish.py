@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from lowtide.codegen.cpu.contraction.finishing import Epilogue, store_results, total_of
+from lowtide.codegen.cpu.contraction.finishing import (
+    Epilogue,
+    finishing_lanes,
+    store_results,
+    total_of,
+)
 from lowtide.codegen.cpu.convolution.scheme import BATCH, ConvolutionScheme
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
@@ -41,7 +46,7 @@ def finish_function(
     Constant arrays that it needs are added to `constants`.
     """
     fn = Function(name, parameters_of(scheme), linkage="internal")
-    elements = vector_elements(fn, target, scheme.lanes)
+    elements = vector_elements(fn, target, finishing_lanes(scheme.how, columns, scheme.lanes))
     writer = _Writer(elements, scheme, finish, bind(fn, finish.kernel))
     elements.provide(finish.dot, writer.product)
     writer.write(columns)
@@ -76,13 +81,13 @@ class _Writer:
             self.elements.indices.variable(f"%row{d}", self._size(d))
             for d in range(len(scheme.rows))
         ]
-        variable = self.elements.indices.variable
+        lanes, variable = self.elements.lanes, self.elements.indices.variable
         start = variable("%column", scheme.problem.outputs * scheme.problem.groups)
-        lane = variable(0, scheme.lanes, is_lane=True)
-        whole = columns // scheme.lanes * scheme.lanes
-        with self.elements.scopes.loop(0, whole, scheme.lanes) as across:
+        lane = variable(0, lanes, is_lane=True)
+        whole = columns // lanes * lanes
+        with self.elements.scopes.loop(0, whole, lanes) as across:
             column = start + variable(across.index, columns) + lane
-            self._rows(scheme.tile_dim, at, 0, (column, across.index, scheme.lanes))
+            self._rows(scheme.tile_dim, at, 0, (column, across.index, lanes))
         if whole < columns:
             column = start + whole + (lane if columns - whole > 1 else ZERO)
             self._rows(scheme.tile_dim, at, 0, (column, whole, columns - whole))
