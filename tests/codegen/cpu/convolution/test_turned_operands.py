@@ -5,7 +5,7 @@ import re
 import pytest
 from tests.codegen.cpu.convolution.running import check, target_of
 
-from lowtide.codegen.cpu.convolution.convolution import plan_fused_convolution
+from lowtide.codegen.cpu.convolution.convolution import plan_convolution, plan_fused_convolution
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.llvm.function import module_text
 
@@ -105,6 +105,24 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_forms(name: str, target: str) -> None:
     check(plan_fused_convolution, CASES[name], target)
+
+
+@pytest.mark.parametrize("target", ["native", "avx2"])
+def test_an_operand_may_be_any_parameter_of_the_module(target: str) -> None:
+    """A convolution by itself: parameters have the numbers of the module, not of the operands."""
+    check(
+        plan_convolution,
+        """HloModule m
+ENTRY e {
+  other = f32[3] parameter(0)
+  w = f32[24,20,3,3] parameter(1)
+  another = f32[5] parameter(2)
+  x = f32[2,9,11,20] parameter(3)
+  ROOT c = f32[2,9,11,24] convolution(x, w), window={size=3x3 pad=1_1x1_1},
+    dim_labels=b01f_oi01->b01f
+}""",
+        target,
+    )
 
 
 TURNED = {

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Final
 
 from lowtide.codegen.cpu.contraction.arithmetic import MultiplyMethod
-from lowtide.codegen.cpu.contraction.views import View, view_of
+from lowtide.codegen.cpu.contraction.views import View, view_of, whole
 from lowtide.codegen.cpu.convolution.cycles import FAR_KERNEL
 from lowtide.codegen.cpu.convolution.scheme import FEATURE, ConvolutionScheme
 from lowtide.codegen.cpu.strided import FARTHEST
 from lowtide.codegen.cpu.tiles import MOST, side_of
-from lowtide.ir import Instruction
+from lowtide.ir import Instruction, Opcode
 from lowtide.records import dataclass
 
 _LEAST_SIDE: Final = 4
@@ -71,7 +71,8 @@ def run_of(
 ) -> KernelRun | None:
     """Return the run along which the columns of a kernel lie, None where they lie otherwise."""
     problem, numbers = scheme.problem, scheme.problem.numbers
-    view = view_of(weights, kernel)
+    is_fused = kernel.opcode is Opcode.FUSION
+    view = view_of(weights, kernel) if is_fused else whole(weights)
     is_plain = scheme.how.planes == scheme.how.group == 1 and not scheme.is_inward
     is_plain = is_plain and scheme.how.method is not MultiplyMethod.S16_LANES
     if view is None or not is_plain or scheme.vectors > MOST or not _has_even_features(scheme):
