@@ -18,6 +18,7 @@ from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine, Variable
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType
+from lowtide.llvm.function import Integer
 from lowtide.records import dataclass
 
 LINE: Final = 64
@@ -42,7 +43,8 @@ class TransposedTile:
 
     `row` is the innermost loop's variable, which counts up to `rows`, or a number: then vectors
     stay in registers, and `size` is a multiple of `rows`. `slots` are places on the stack, by
-    number and bytes, which all tiles of a function share.
+    number and bytes, which all tiles of a function share. `lines` is how many lanes have elements
+    where a mask does not say it.
     """
 
     row: Variable
@@ -50,6 +52,7 @@ class TransposedTile:
     start: Affine
     size: int
     slots: dict[tuple[int, int], str]
+    lines: Integer = 0
     _used: int = field(default=0)
 
     def read(
@@ -60,7 +63,7 @@ class TransposedTile:
             return None
         type_ = array.shape.element_type
         side = side_of(type_, elements.lanes, self.size)
-        count = elements.lanes if mask is None else mask.count
+        count = elements.lanes if mask is None else mask.count or self.lines
         if side < 2 or not count:
             return None
         base = place - Affine(((self.row, 1),), 0, 0, self.rows - 1)
@@ -77,7 +80,7 @@ class TransposedTile:
         return memory.load(fn, elements.target, type_, fn.gep(stack, place_in), lanes)
 
     def _from_registers(
-        self, elements: Elements, array: Array, base: Affine, count: int
+        self, elements: Elements, array: Array, base: Affine, count: Integer
     ) -> Value | None:
         type_ = array.shape.element_type
         lanes, side = elements.lanes, side_of(type_, elements.lanes, self.size)
@@ -105,7 +108,9 @@ class TransposedTile:
             self.slots[key] = elements.function.stack("i8", nbytes)
         return self.slots[key]
 
-    def _on_stack(self, elements: Elements, array: Array, base: Affine, count: int) -> str | None:
+    def _on_stack(
+        self, elements: Elements, array: Array, base: Affine, count: Integer
+    ) -> str | None:
         """Load and transpose a tile. The last piece of a row may begin before the tile does."""
         fn, lanes = elements.function, elements.lanes
         side = side_of(array.shape.element_type, lanes, self.size)
@@ -134,7 +139,7 @@ class _Lines:
     """
 
     def __init__(
-        self, elements: Elements, array: Array, base: Affine, side: int, count: int
+        self, elements: Elements, array: Array, base: Affine, side: int, count: Integer
     ) -> None:
         type_ = array.shape.element_type
         self.nbytes = type_.nbytes
@@ -147,9 +152,10 @@ class _Lines:
 
     def columns(self, elements: Elements, corner: str) -> list[str]:
         """Load `side` steps from an address on, and return a vector of lanes for each."""
-        fn, last = elements.function, self.count - 1
+        fn = elements.function
+        last = fn.sub(self.count, 1)
         rows = []
         for lane in range(elements.lanes):
-            line = fn.gep(corner, min(lane, last) * self.step, self.raw)
+            line = fn.gep(corner, fn.mul(fn.min(lane, last), self.step), self.raw)
             rows.append(fn.load(f"<{self.side} x {self.raw}>", line, self.align))
         return transposed(fn, self.raw, self.side, rows)

@@ -43,7 +43,7 @@ _LINE: Final = 64
 _PER_FAR_LINE: Final = 3.0
 """Cycles in which a line of it comes."""
 
-_FAR_KERNEL: Final = 1 << 20
+FAR_KERNEL: Final = 1 << 20
 """Bytes of a kernel that no second cache holds from one packing to the next."""
 
 _PER_KERNEL_LINE: Final = 12.0
@@ -137,6 +137,6 @@ def _panel(scheme: ConvolutionScheme) -> float:
     at, numbers = strides(scheme.problem.kernel), scheme.problem.numbers
     if at[numbers.kernel_input_feature] == 1 != at[numbers.kernel_output_feature]:
         found += steps / scheme.feature_block * columns * _PER_COLUMN
-    if scheme.problem.kernel.nbytes > _FAR_KERNEL:
+    if scheme.problem.kernel.nbytes > FAR_KERNEL:
         found += steps * columns * scheme.how.unit_bytes / _LINE * _PER_KERNEL_LINE
     return found

@@ -13,8 +13,11 @@ from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.contraction.arithmetic import MultiplyMethod
 from lowtide.codegen.cpu.contraction.packing import interleaved, or_zero
 from lowtide.codegen.cpu.contraction.transposing import transposed
-from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
-from lowtide.codegen.cpu.vector_elements import vector_elements
+from lowtide.codegen.cpu.convolution.runs import KernelRun, run_of
+from lowtide.codegen.cpu.convolution.scheme import FEATURE, ConvolutionScheme
+from lowtide.codegen.cpu.strided import first_lanes
+from lowtide.codegen.cpu.tiles import LINE, TransposedTile
+from lowtide.codegen.cpu.vector_elements import VectorMemory, vector_elements
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.lanes import tail_mask
 from lowtide.codegen.elements.operands import Bound, bind
@@ -55,9 +58,10 @@ def panel_function(
     Constant arrays that it needs are added to `constants`.
     """
     fn = Function(name, parameters_of(scheme), linkage="internal")
-    elements = vector_elements(fn, target, scheme.lanes)
-    writer = _PanelWriter(elements, scheme, weights, bind(fn, kernel), columns)
-    writer.write()
+    memory = VectorMemory()
+    elements = vector_elements(fn, target, scheme.lanes, memory)
+    writer = _PanelWriter(elements, memory, scheme, weights, bind(fn, kernel), columns)
+    writer.write(run_of(scheme, weights, kernel))
     constants.update(elements.globals)
     return fn
 
@@ -65,13 +69,19 @@ def panel_function(
 @dataclass(eq=False, slots=True)
 class _PanelWriter:
     elements: Elements
+    memory: VectorMemory
     scheme: ConvolutionScheme
     weights: Instruction
     bound: Bound
     columns: int
 
-    def write(self) -> None:
-        """Write the loops over taps, and in each of them the features."""
+    def write(self, run: KernelRun | None) -> None:
+        """Write the loops over taps, and in each of them the features; or those along a run."""
+        if run is not None:
+            kinds = [FEATURE, *range(len(self.scheme.problem.spatial))]
+            inside = [x.kind for x in run.dimensions]
+            self._runs(run, [x for x in kinds if x not in inside], ZERO + run.view.offset, "%to")
+            return
         rows = self._squares if self._lies_along_features() else self._rows
         if self.scheme.is_inward:
             rows = self._vectors
@@ -119,8 +129,11 @@ class _PanelWriter:
             index[d] = tap
         index[numbers.kernel_input_feature] = feature
         index[numbers.kernel_output_feature] = column
-        value = elements.at(self.weights, tuple(index), self.bound.frame, mask)
-        how = self.scheme.how
+        return self._unit(elements.at(self.weights, tuple(index), self.bound.frame, mask), mask)
+
+    def _unit(self, value: Value, mask: Mask | None) -> Value:
+        """Elements as units, 0 where the mask does not hold."""
+        elements, how = self.elements, self.scheme.how
         is_lanewise = how.method is MultiplyMethod.S16_LANES
         type_ = how.total if is_lanewise else how.element_of(value.type)
         if value.type is not type_:
@@ -247,6 +260,81 @@ class _PanelWriter:
                 there = fn.gep(to, fn.mul(at, scheme.how.unit_bytes))
                 memory.store(fn, elements.target, value, there)
         self._zeros(self._whole(present), to)
+
+    # -- contracted indices that are neighbours ----------------------------------------------------
+
+    def _runs(self, run: KernelRun, outer: list[int], place: Affine, to: str) -> None:
+        """Write loops over the contracted dimensions outside of a run, then along it."""
+        if not outer:
+            self._run(run, place, to)
+            return
+        kind, *rest = outer
+        elements, scheme = self.elements, self.scheme
+        nbytes = scheme.panel_step(kind) * scheme.columns * scheme.how.unit_bytes
+        with elements.scopes.loop(0, self._count(kind)) as loop:
+            index = self._contracted(kind, loop.index)
+            there = elements.function.gep(to, elements.function.mul(loop.index, nbytes))
+            self._runs(run, rest, place + index * run.steps[kind], there)
+
+    def _count(self, kind: int) -> Integer:
+        """The indices of the block along a contracted dimension."""
+        return self._inside() if kind == FEATURE else f"%taps{kind}"
+
+    def _contracted(self, kind: int, number: Integer) -> Affine:
+        """The index in the kernel of a number within the block."""
+        fn, variable = self.elements.function, self.elements.indices.variable
+        if kind == FEATURE:
+            return variable(fn.add("%feature", number), self.scheme.problem.features)
+        axis = self.scheme.problem.spatial[kind]
+        return variable(fn.add(f"%tap{kind}", fn.mul(number, axis.tap_step)), axis.window)
+
+    def _run(self, run: KernelRun, place: Affine, to: str) -> None:
+        """Write the rows of a run: squares of it and of the columns are transposed."""
+        elements, scheme, kind = self.elements, self.scheme, run.dimensions[0].kind
+        fn, rows = elements.function, LINE // self.weights.shape.element_type.nbytes
+        first: Integer = 0
+        if not run.dimensions[0].is_reversed:
+            first = fn.mul("%feature" if kind == FEATURE else f"%tap{kind}", run.inner)
+        end = fn.add(first, fn.mul(self._count(kind), run.inner))
+        slots: dict[tuple[int, int], str] = {}
+        column = self._first_column() + elements.indices.variable(0, scheme.lanes, is_lane=True)
+        place = place + column * run.column
+        with elements.scopes.loop(first, end, rows) as tiles:
+            start = elements.indices.variable(tiles.index, run.size)
+            with elements.scopes.loop(0, fn.min(rows, fn.sub(end, tiles.index))) as steps:
+                row = elements.indices.variable(steps.index, rows)
+                ((variable, _),) = row.terms
+                number = fn.sub(fn.add(tiles.index, steps.index), first)
+                there = self._row_of_run(run, number, to)
+                at = place + (start + row).within(0, run.size - 1)
+                self.memory.tile = TransposedTile(variable, rows, start, run.size, slots)
+                self._columns_of_run(run, at, there)
+                self.memory.tile = None
+
+    def _row_of_run(self, run: KernelRun, number: Integer, to: str) -> str:
+        """The address of the row of a panel that has an index of a run."""
+        fn, scheme = self.elements.function, self.scheme
+        at: Integer = 0
+        for place, x in reversed(list(enumerate(run.dimensions))):
+            digit = fn.rem(number, x.size) if place else number
+            number = fn.div(number, x.size)
+            digit = fn.sub(x.size - 1, digit) if x.is_reversed else digit
+            at = fn.add(at, fn.mul(digit, scheme.panel_step(x.kind)))
+        return fn.gep(to, fn.mul(at, scheme.columns * scheme.how.unit_bytes))
+
+    def _columns_of_run(self, run: KernelRun, at: Affine, to: str) -> None:
+        elements, scheme = self.elements, self.scheme
+        array = self.bound.frame.arrays[run.view.source]
+        last = array.shape.element_count - 1
+        for first in range(0, self.columns, scheme.lanes):
+            left = self.columns - first
+            mask = None
+            if left < scheme.lanes:
+                mask = Mask(first_lanes(left, scheme.lanes), scheme.lanes, 0, left)
+            place = (at + first * run.column).within(0, last)
+            value = self._unit(elements.read_place(array, place, mask).values[0], mask)
+            there = elements.function.gep(to, first * scheme.how.unit_bytes)
+            memory.store(elements.function, elements.target, value, there)
 
     # -- features that are neighbours --------------------------------------------------------------
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
+from functools import partial
 from typing import Final, TypeAlias
 
 from lowtide.codegen import elementwise
 from lowtide.codegen.arrays import Array
+from lowtide.codegen.cpu.contraction.operands import minor_dimension
 from lowtide.codegen.cpu.contraction.packing import or_zero
 from lowtide.codegen.cpu.convolution.scheme import (
     BATCH,
@@ -21,7 +23,8 @@ from lowtide.codegen.cpu.convolution.scheme import (
     InputAxis,
     memory_order,
 )
-from lowtide.codegen.cpu.vector_elements import vector_elements
+from lowtide.codegen.cpu.tiles import LINE, TransposedTile, side_of
+from lowtide.codegen.cpu.vector_elements import VectorMemory, vector_elements
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound, bind
 from lowtide.codegen.elements.values import Mask
@@ -37,6 +40,9 @@ from lowtide.records import dataclass
 
 _FEW: Final = 4
 """Features that are copied one by one."""
+
+_LEAST_SIDE: Final = 4
+"""Places along another axis that are loaded at once, or it does not pay to transpose them."""
 
 _Read: TypeAlias = "Callable[[tuple[Affine, ...], Mask | None], Value]"
 """What gives elements by the indices along all axes."""
@@ -62,8 +68,10 @@ def slab_function(
     Constant arrays that it needs are added to `constants`.
     """
     fn = Function(name, parameters_of(scheme), linkage="internal")
-    elements = vector_elements(fn, target, _lanes(scheme, data, target))
-    writer = _SlabWriter(elements, scheme, data, fill, bind(fn, kernel), list(scheme.axes()))
+    memory = VectorMemory()
+    elements = vector_elements(fn, target, _lanes(scheme, data, target), memory)
+    bound, axes = bind(fn, kernel), list(scheme.axes())
+    writer = _SlabWriter(elements, memory, scheme, data, fill, bound, axes)
     writer.write()
     constants.update(elements.globals)
     return fn
@@ -103,12 +111,14 @@ class _Range:
 @dataclass(eq=False, slots=True)
 class _SlabWriter:
     elements: Elements
+    memory: VectorMemory
     scheme: ConvolutionScheme
     data: Instruction
     fill: int
     bound: Bound
     axes: list[InputAxis]
     ranges: list[_Range] = field(default_factory=list)
+    slots: dict[tuple[int, int], str] = field(default_factory=dict)
 
     def write(self) -> None:
         """Write what is around if any is needed, then the loops over what is inside."""
@@ -131,6 +141,10 @@ class _SlabWriter:
             self._fill()
         if self._merges():
             self._merged()
+            return
+        turned = self._turned_axis()
+        if turned is not None:
+            self._turned(turned, self.ranges[:-1], {}, "%to")
             return
         self._along(self.ranges, (), "%to", self._value)
 
@@ -174,19 +188,28 @@ class _SlabWriter:
         if this.axis.kind == FEATURE and self.scheme.problem.unit > 1 and this.size <= _FEW:
             self._few(this, at, to, read)
             return
+        fn = self.elements.function
+
+        def store(x: Affine, first: Integer, mask: Mask | None) -> None:
+            self._store(read((*at, x), mask), to, fn.sub(first, this.start), mask)
+
+        self._vectors(this, store)
+
+    def _vectors(self, this: _Range, store: Callable[[Affine, Integer, Mask | None], None]) -> None:
+        """Have the vectors of a line stored, each by its index and the first place in it."""
         elements, lanes = self.elements, self.elements.lanes
         fn = elements.function
         count = fn.sub(this.high, this.low)
         whole = fn.sub(this.high, fn.op(f"and i64 {fn.max(count, 0)}, {lanes - 1}"))
         with elements.scopes.loop(this.low, whole, lanes) as loop:
             x = elements.indices.variable(loop.index, this.size, is_lane=True)
-            self._store(read((*at, x), None), to, fn.sub(loop.index, this.start), None)
+            store(x, loop.index, None)
         with elements.scopes.when(fn.compare("slt", whole, this.high)):
             numbers = fn.splat("i64", str(fn.sub(this.high, whole)), lanes)
             inside = fn.op(f"icmp ult <{lanes} x i64> {memory.lane_numbers(lanes)}, {numbers}")
             mask = Mask(inside, lanes, elements.scopes.level)
             x = elements.indices.variable(whole, this.size, is_lane=True)
-            self._store(read((*at, x), mask), to, fn.sub(whole, this.start), mask)
+            store(x, whole, mask)
 
     def _few(self, this: _Range, at: tuple[Affine, ...], to: str, read: _Read) -> None:
         """Write the copy of all features of a place one by one."""
@@ -241,6 +264,71 @@ class _SlabWriter:
         if self.scheme.is_lanewise:
             return self.elements.indices.split(at[LANE], self.scheme.problem.outputs)[0]
         return self.elements.indices.variable("%group", self.scheme.problem.groups)
+
+    # -- lines that lie along another axis -------------------------------------------------------
+
+    def _turned_axis(self) -> int | None:
+        """The number of the axis along which memory has neighbours, if it is not the last one."""
+        problem, numbers = self.scheme.problem, self.scheme.problem.numbers
+        if problem.unit > 1:
+            return None
+        dimension = minor_dimension(self.data)
+        if dimension not in numbers.input_spatial:
+            return None
+        kind = numbers.input_spatial.index(dimension)
+        if kind == self.axes[-1].kind:
+            return None
+        size = self._size(kind)
+        if side_of(self.data.shape.element_type, self.elements.lanes, size) < _LEAST_SIDE:
+            return None
+        return next(i for i, x in enumerate(self.axes) if x.kind == kind)
+
+    def _turned(self, turned: int, rest: list[_Range], at: dict[int, Affine], to: str) -> None:
+        """Write a loop for each axis; squares of the turned and the last one are transposed."""
+        elements, nbytes = self.elements, self.scheme.how.row_unit_bytes
+        fn, along = elements.function, self.ranges[turned]
+        if not rest:
+            self._vectors(self.ranges[-1], partial(self._turned_line, along, at, to))
+            return
+        this, *rest = rest
+        if this is along:
+            self._turned(turned, rest, at, to)
+            return
+        with elements.scopes.loop(this.low, this.high) as loop:
+            x = elements.indices.variable(loop.index, this.size)
+            steps = fn.mul(fn.sub(loop.index, this.start), this.axis.step * nbytes)
+            self._turned(turned, rest, {**at, this.axis.kind: x}, fn.gep(to, steps))
+
+    def _turned_line(
+        self,
+        along: _Range,
+        at: dict[int, Affine],
+        to: str,
+        x: Affine,
+        first: Integer,
+        mask: Mask | None,
+    ) -> None:
+        """Write the copy of all places along the turned axis of some features."""
+        elements, nbytes = self.elements, self.scheme.how.row_unit_bytes
+        fn, last = elements.function, self.ranges[-1]
+        rows = LINE // self.data.shape.element_type.nbytes
+        with elements.scopes.loop(along.low, along.high, rows) as tiles:
+            start = elements.indices.variable(tiles.index, along.size)
+            count = fn.min(rows, fn.sub(along.high, tiles.index))
+            with elements.scopes.loop(0, count) as steps:
+                row = elements.indices.variable(steps.index, rows)
+                ((variable, _),) = row.terms
+                place = (start + row).within(0, along.size - 1)
+                here = {**at, along.axis.kind: place, last.axis.kind: x}
+                index = self._index(here)
+                self.memory.tile = TransposedTile(
+                    variable, rows, start, along.size, self.slots, fn.sub(last.high, first)
+                )
+                value = elements.at(self.data, index, self.bound.frame, mask)
+                self.memory.tile = None
+                number = fn.sub(fn.add(tiles.index, steps.index), along.start)
+                there = fn.gep(to, fn.mul(number, along.axis.step * nbytes))
+                self._store(value, there, fn.sub(first, last.start), mask)
 
     # -- two axes as one -------------------------------------------------------------------------
 
