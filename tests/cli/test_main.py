@@ -275,6 +275,7 @@ def test_colour_on_a_terminal_only(monkeypatch, small, environment, color):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "stdout", Terminal())
     monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr("lowtide.cli.progress._PATIENCE_SECONDS", HANG_SECONDS)
     main_module.main(["explain", str(small)])
     assert ("\x1b[" in sys.stdout.getvalue()) == color
     main_module.main(["explain", "nope"])
@@ -285,6 +286,7 @@ def test_progress_shows_only_what_takes_long(monkeypatch):
     from lowtide.cli import progress
 
     monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(progress, "_PATIENCE_SECONDS", HANG_SECONDS)
     with progress.progress("thinking"):
         pass
     assert sys.stderr.getvalue() == ""
