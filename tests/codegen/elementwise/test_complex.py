@@ -55,6 +55,23 @@ def test_zeros_have_the_signs_by_which_a_branch_is_chosen(type_):
             assert same.all(), oracle.report(case, same, (values,), got, want)
 
 
+@pytest.mark.parametrize("form", [("native", 16), ("avx2", 0)], ids=str)
+@pytest.mark.parametrize("type_", TOLERANCE)
+def test_what_is_not_finite_is_that_of_the_evaluator(type_, form):
+    target, lanes = form
+    parts = [0.0, -0.0, 1.0, -2.0, np.inf, -np.inf, np.nan]
+    points = [(x, y) for x in parts for y in parts if not np.isfinite(x) or not np.isfinite(y)]
+    values = np.zeros(len(points), DTYPES[type_])
+    values.real, values.imag = zip(*points, strict=True)
+    cases = [x for x in oracle.cases(type_) if len(x.operands) == 1]
+    cases = [x for x in cases if x.opcode is not Opcode.CBRT]  # HLO has it for real numbers only.
+    for case, run in zip(cases, compiled(cases, TARGETS[target], lanes), strict=True):
+        got, want = run(values), oracle.expected(case, (values,))
+        for one, other in ((got.real, want.real), (got.imag, want.imag)):
+            same = np.isclose(one, other, rtol=1e-6, atol=0, equal_nan=True)
+            assert same.all(), oracle.report(case, same, (values,), got, want)
+
+
 def _is_undecided(y, x):
     """Where rounding decides: near poles, and where the square root is on its branch cut."""
     square = (x * x + y * y).astype(np.complex128)
