@@ -260,6 +260,11 @@ def is_terminal(stream: TextIO) -> bool:
         return False
 
 
+def rewrites_lines(stream: TextIO) -> bool:
+    """Whether someone is looking at `stream`, and a line of it can be written over."""
+    return is_terminal(stream) and os.environ.get("TERM") != "dumb"
+
+
 def wants_traceback() -> bool:
     """Whether LOWTIDE_TRACEBACK asks for the Python traceback of an error."""
     return bool(os.environ.get("LOWTIDE_TRACEBACK"))

@@ -275,6 +275,7 @@ def test_colour_on_a_terminal_only(monkeypatch, small, environment, color):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "stdout", Terminal())
     monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr("lowtide.cli.progress._PATIENCE_SECONDS", HANG_SECONDS)
     main_module.main(["explain", str(small)])
     assert ("\x1b[" in sys.stdout.getvalue()) == color
     main_module.main(["explain", "nope"])
@@ -284,7 +285,9 @@ def test_colour_on_a_terminal_only(monkeypatch, small, environment, color):
 def test_progress_shows_only_what_takes_long(monkeypatch):
     from lowtide.cli import progress
 
+    monkeypatch.delenv("TERM", raising=False)
     monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(progress, "_PATIENCE_SECONDS", HANG_SECONDS)
     with progress.progress("thinking"):
         pass
     assert sys.stderr.getvalue() == ""
@@ -294,6 +297,11 @@ def test_progress_shows_only_what_takes_long(monkeypatch):
         while "thinking" not in sys.stderr.getvalue():
             pass
     assert sys.stderr.getvalue().endswith("\r\x1b[K")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr(progress, "Thread", None)  # No line is begun that cannot go again.
+    with progress.progress("thinking"):
+        pass
 
 
 def test_files_appear_complete_or_not_at_all(tmp_path):

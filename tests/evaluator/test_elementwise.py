@@ -224,6 +224,31 @@ def test_integer_power_wraps_and_truncates_negative_exponents():
     assert binary("power", "s32", base, exponent) == expected
 
 
+@pytest.mark.parametrize("element_type", ["c64", "c128"])
+@pytest.mark.parametrize(
+    ("opcode", "given", "wanted"),
+    [
+        ("exponential", complex(INF, NAN), complex(NAN, NAN)),
+        ("exponential", complex(-INF, NAN), 0),
+        ("exponential", complex(NAN, 0), complex(NAN, 0)),
+        ("logistic", complex(-INF, INF), complex(NAN, NAN)),
+        ("cosh", complex(0, INF), complex(NAN, NAN)),
+        ("cosine", complex(NAN, 0), complex(NAN, NAN)),
+        ("sine", complex(INF, -INF), complex(NAN, NAN)),
+        ("tanh", complex(0, NAN), complex(NAN, NAN)),
+        ("asinh", complex(NAN, 0), complex(NAN, NAN)),
+        ("asinh", complex(INF, NAN), complex(INF, NAN)),
+        ("acos", complex(0, NAN), complex(NAN, NAN)),
+    ],
+)
+def test_an_angle_that_is_none_leaves_no_part_as_for_xla(element_type, opcode, given, wanted):
+    shape = f"{element_type}[1]"
+    text = f"HloModule m ENTRY e {{ z = {shape} parameter(0) ROOT r = {shape} {opcode}(z) }}"
+    (found,) = run_text(text, np.array([given], DTYPES[ElementType(element_type)]))
+    for one, other in ((found.real, np.real(wanted)), (found.imag, np.imag(wanted))):
+        np.testing.assert_array_equal(one, [other])
+
+
 def test_division_of_complex_infinities_follows_c99():
     a = [1 + 1j, complex(INF, 1), 1 + 1j, complex(INF, NAN)]
     b = [complex(NAN, INF), 1 + 1j, 0j, 1 + 1j]

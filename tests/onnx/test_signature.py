@@ -192,6 +192,7 @@ class Terminal(io.StringIO):
 
 def test_progress_is_shown_on_a_terminal_only_and_goes_again(monkeypatch):
     terminal = Terminal()
+    monkeypatch.delenv("TERM", raising=False)
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setattr("lowtide.onnx.progress._PATIENCE_SECONDS", 0.0)
     monkeypatch.setattr("lowtide.onnx.progress._TICK_SECONDS", 0.001)
@@ -199,6 +200,10 @@ def test_progress_is_shown_on_a_terminal_only_and_goes_again(monkeypatch):
         while "compiling graph: " not in terminal.getvalue():
             pass
     assert terminal.getvalue().endswith("\r\x1b[K")
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr("lowtide.onnx.progress.Thread", None)  # No line that cannot go again.
+    with shown_on_terminal("compiling graph"):
+        pass
     plain = io.StringIO()
     monkeypatch.setattr(sys, "stderr", plain)
     with shown_on_terminal("compiling graph"):

@@ -13,7 +13,7 @@ import pytest
 from tests.hunting import judges
 from tests.hunting import worker as workers
 from tests.hunting.again import judge_again
-from tests.hunting.arguments import case_arguments
+from tests.hunting.arguments import case_arguments, has_ends
 from tests.hunting.cells import cells_of
 from tests.hunting.certainty import Doubt, doubts
 from tests.hunting.coverage import CellCounts, apart, wished
@@ -618,3 +618,11 @@ def test_xla_puts_nan_elsewhere_where_they_have_no_place(order: str, is_known: b
         "  x = f32[9] parameter(0)\n  ROOT s = f32[9] sort(x), dimensions={0}, to_apply=order\n}"
     )
     assert (where_infinities_differ(module) is not None) == is_known
+
+
+@pytest.mark.parametrize(("element_type", "wanted"), [("f32", True), ("bf16", False)])
+def test_products_in_bf16_have_no_numbers_next_to_0(element_type: str, wanted: bool) -> None:
+    shape = f"{element_type}[2,2]"
+    dot = "dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    text = f"HloModule m\nENTRY e {{\n  x = {shape} parameter(0)\n  ROOT y = {shape} {dot}\n}}"
+    assert has_ends(parse_hlo(text), 5) is wanted

@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import TextIO
 
 from lowtide.cli.interrupted import STAGE
-from lowtide.options import display_for, is_terminal
+from lowtide.options import display_for, rewrites_lines
 
 _PATIENCE_SECONDS = 1.0
 _TICK_SECONDS = 0.2
@@ -57,7 +57,7 @@ def progress(what: str) -> Iterator[Line]:
 @contextmanager
 def _shown(line: Line) -> Iterator[Line]:
     stream = sys.stderr
-    if not is_terminal(stream):
+    if not rewrites_lines(stream):
         yield line
         return
     done = Event()

@@ -57,6 +57,37 @@ def sign(z: Array) -> Array:
     return np.where(magnitude == 0, z.dtype.type(0), unit)
 
 
+def _with_unknown_angle(function: Function, *parts: Callable[[Array], Array]) -> Function:
+    """Return a function of e to the z, NaN in both parts where the angle is none, as XLA has it.
+
+    C keeps infinite sizes, and zeros by symmetry; here that is done where one of `parts` of z is 0.
+    """
+
+    def found(z: Array) -> Array:
+        return _unknown(function(z), np.all([np.not_equal(x(z), 0) for x in parts], axis=0))
+
+    return found
+
+
+def _with_unknown_parts(function: Function) -> Function:
+    """Return an inverse function, NaN in both parts where one is, but for an infinite size."""
+
+    def found(z: Array) -> Array:
+        made = function(z)
+        return _unknown(made, ~(np.isinf(made.real) | np.isinf(made.imag)))
+
+    return found
+
+
+def _unknown(z: Array, where: Array) -> Array:
+    """Return z, NaN in both parts where one of them is and a condition holds."""
+    alone = np.isnan(z.real) != np.isnan(z.imag)
+    return np.where(alone & where, z.dtype.type(complex(np.nan, np.nan)), z)
+
+
+_exp: Final = _with_unknown_angle(np.exp, np.imag)
+
+
 def expm1(z: Array) -> Array:
     """Return e to the z, minus 1; real for real numbers, however large."""
     found = np.expm1(z)
@@ -109,7 +140,7 @@ def _exact_sum(a: Array, b: Array) -> tuple[Array, Array]:
 def logistic(z: Array) -> Array:
     """Return 1 / (1 + exp(-z))."""
     one = z.dtype.type(1)
-    return divide(one, np.asarray(one + np.exp(-z)))
+    return divide(one, np.asarray(one + _exp(-z)))
 
 
 def rsqrt(z: Array) -> Array:
@@ -132,18 +163,18 @@ def atan2(y: Array, x: Array) -> Array:
 
 FUNCTIONS: Final[Mapping[Opcode, Function]] = {
     Opcode.ABS: np.abs,
-    Opcode.ACOS: np.arccos,
-    Opcode.ACOSH: np.arccosh,
+    Opcode.ACOS: _with_unknown_parts(np.arccos),
+    Opcode.ACOSH: _with_unknown_parts(np.arccosh),
     Opcode.ADD: np.add,
-    Opcode.ASIN: np.arcsin,
-    Opcode.ASINH: np.arcsinh,
+    Opcode.ASIN: _with_unknown_parts(np.arcsin),
+    Opcode.ASINH: _with_unknown_parts(np.arcsinh),
     Opcode.ATAN2: atan2,
-    Opcode.ATANH: np.arctanh,
+    Opcode.ATANH: _with_unknown_parts(np.arctanh),
     Opcode.CBRT: cbrt,
-    Opcode.COSH: np.cosh,
-    Opcode.COSINE: np.cos,
+    Opcode.COSH: _with_unknown_angle(np.cosh, np.imag),
+    Opcode.COSINE: _with_unknown_angle(np.cos, np.real),
     Opcode.DIVIDE: divide,
-    Opcode.EXPONENTIAL: np.exp,
+    Opcode.EXPONENTIAL: _exp,
     Opcode.EXPONENTIAL_MINUS_ONE: expm1,
     Opcode.IMAG: np.imag,
     Opcode.LOG: np.log,
@@ -155,10 +186,10 @@ FUNCTIONS: Final[Mapping[Opcode, Function]] = {
     Opcode.REAL: np.real,
     Opcode.RSQRT: rsqrt,
     Opcode.SIGN: sign,
-    Opcode.SINE: np.sin,
-    Opcode.SINH: np.sinh,
+    Opcode.SINE: _with_unknown_angle(np.sin, np.real, np.imag),
+    Opcode.SINH: _with_unknown_angle(np.sinh, np.real, np.imag),
     Opcode.SQRT: np.sqrt,
     Opcode.SUBTRACT: np.subtract,
-    Opcode.TAN: np.tan,
-    Opcode.TANH: np.tanh,
+    Opcode.TAN: _with_unknown_angle(np.tan, np.real),
+    Opcode.TANH: _with_unknown_angle(np.tanh, np.imag),
 }

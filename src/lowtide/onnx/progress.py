@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from time import perf_counter
 
-from lowtide.options import is_terminal
+from lowtide.options import rewrites_lines
 
 _PATIENCE_SECONDS = 0.5
 _TICK_SECONDS = 0.2
@@ -17,7 +17,7 @@ _TICK_SECONDS = 0.2
 @contextmanager
 def shown_on_terminal(what: str) -> Iterator[None]:
     """Show `what` and the seconds so far on stderr until the end, if that is a terminal."""
-    if not is_terminal(sys.stderr):
+    if not rewrites_lines(sys.stderr):
         yield
         return
     done = Event()

@@ -30,9 +30,10 @@ def _sinh(x: Number) -> Number:
     return exponential.sinh(x).copysign(x)
 
 
-def _asinh(x: Number, added: Number) -> Number:
-    """The inverse hyperbolic sine, with something added to its magnitude."""
-    return (hyperbolic.asinh(x) + added).copysign(x)
+def _asinh(x: Number, added: Number, sign: Number) -> Number:
+    """The inverse hyperbolic sine, with something added to its magnitude; infinite if that is."""
+    found = hyperbolic.asinh(x).abs() + added
+    return found.where(added.equals(math.inf), math.inf).copysign(sign)
 
 
 # -- exponential and logarithm -----------------------------------------------------------------
@@ -230,26 +231,42 @@ def tan(z: Complex) -> Complex:
 def _within_range(z: Complex) -> tuple[Complex, Number]:
     """z, scaled where it is next to the largest number, and by how much that lowers its logarithm.
 
-    Products of roots of what is next to z are then finite; angles are the same.
+    Products of roots of what is next to z are then finite; angles are the same. Infinities become
+    finite ones of the same angle, and their logarithm is lowered by infinity.
     """
     huge, one = z.size() > 2.0**1000, z.real.constant(1.0)
-    return z.scaled(one.where(huge, 2.0**-4)), z.real.constant(0.0).where(huge, math.log(2.0**4))
+    found = z.scaled(one.where(huge, 2.0**-4))
+    lowered = z.real.constant(0.0).where(huge, math.log(2.0**4))
+    infinite = z.is_infinite()
+    return found.where(infinite, _far_out(z)), lowered.where(infinite, math.inf)
+
+
+def _far_out(z: Complex) -> Complex:
+    """A number whose parts are large where those of z are infinite, 0 where these are finite."""
+
+    def part(x: Number) -> Number:
+        large = x.constant(2.0**900).copysign(x)
+        return (x * 0.0).where(x.abs().equals(math.inf), large)
+
+    return Complex(part(z.real), part(z.imag))
 
 
 def asin(z: Complex) -> Complex:
     """Return the inverse sine."""
+    sign = z.imag
     z, lowered = _within_range(z)
     minus, plus = sqrt(-z.plus(-1.0)), sqrt(z.plus(1.0))
     real = _angle(z.real, (minus * plus).real)
-    return Complex(real, _asinh((minus.conjugate() * plus).imag, lowered))
+    return Complex(real, _asinh((minus.conjugate() * plus).imag, lowered, sign))
 
 
 def acos(z: Complex) -> Complex:
     """Return the inverse cosine."""
+    sign = -z.imag
     z, lowered = _within_range(z)
     minus, plus = sqrt(-z.plus(-1.0)), sqrt(z.plus(1.0))
     real = _angle(minus.real, plus.real) * 2.0
-    return Complex(real, _asinh((plus.conjugate() * minus).imag, lowered))
+    return Complex(real, _asinh((plus.conjugate() * minus).imag, lowered, sign))
 
 
 def asinh(z: Complex) -> Complex:
@@ -261,7 +278,7 @@ def acosh(z: Complex) -> Complex:
     """Return the inverse hyperbolic cosine."""
     z, lowered = _within_range(z)
     minus, plus = sqrt(z.plus(-1.0)), sqrt(z.plus(1.0))
-    real = _asinh((minus.conjugate() * plus).real, lowered)
+    real = _asinh((minus.conjugate() * plus).real, lowered, z.real.constant(1.0))
     return Complex(real, _angle(minus.imag, plus.real) * 2.0)
 
 
