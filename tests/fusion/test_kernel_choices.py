@@ -4,8 +4,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from tests.compiler.test_proposals import COSTLY
+from tests.fusion.kernel_list import kernel_list
 
 from lowtide.analysis.memory_graph import MemoryGraph
+from lowtide.compiler import plan
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.fusion import kernel_choices, peak_lowering
 from lowtide.fusion.horizontal import fuse_small_kernels
@@ -92,3 +94,34 @@ def test_nothing_is_tried_where_only_results_live(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(peak_lowering, "ROUNDS", None)
     choices = KernelChoices(module, best_of, CPU_TARGET)
     assert len(choices.within(Allowance(0.5))[module.entry].owner) == 2
+
+
+SCATTERED = """HloModule m
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+ENTRY e {
+  x = f32[%s] parameter(0)
+  i = s32[16,16,2] parameter(1)
+  y = f32[%s] parameter(2)
+  z = f32[%s] atan2(y, y)
+  u = f32[%s] broadcast(z), dimensions={%s}
+  ROOT r = f32[%s] scatter(x, i, u), update_window_dims={%s}, inserted_window_dims={%s},
+    scatter_dims_to_operand_dims={%s}, index_vector_dim=2, to_apply=add
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("sizes", "window", "indexed"), [("1000,16,16", 0, "1,2"), ("16,16,1000", 2, "0,1")]
+)
+@pytest.mark.parametrize("is_of_window", [True, False])
+def test_what_each_index_of_a_scatter_would_compute_again_is_stored(
+    sizes: str, window: int, indexed: str, is_of_window: bool
+) -> None:
+    size, dimension = (1000, window) if is_of_window else (16, int(indexed[0]))
+    text = SCATTERED % (sizes, size, size, sizes, dimension, sizes, window, indexed, indexed)
+    kernels = kernel_list(plan(parse_hlo(text)).module).split(" | ")
+    assert ("z" in kernels) == is_of_window

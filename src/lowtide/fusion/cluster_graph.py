@@ -12,7 +12,7 @@ from lowtide.fusion.cluster import Cluster, ClusterRead, KernelKind
 from lowtide.fusion.legality import Joint, add_read, joined, seed
 from lowtide.fusion.target_record import TargetRecord
 from lowtide.ir import Computation, Instruction, Opcode
-from lowtide.ir.attributes import Convolution
+from lowtide.ir.attributes import Convolution, Scatter
 from lowtide.ir.traversal import post_order
 
 _GROWTH: Final = 2
@@ -305,22 +305,31 @@ def _passes(reader: Cluster, read: ClusterRead, producer: Cluster) -> float:
     if read.inner:
         return _packings(reader, producer)
     elements = producer.root.shape.element_count
-    if not elements or _is_hoisted(read.access, reader.space):
+    if not elements or _is_hoisted(read.access, reader.space, _windows(reader)):
         return 1.0
     return prod(reader.space) / elements
 
 
+def _windows(reader: Cluster) -> tuple[int, ...]:
+    """The dimensions that a scatter goes through for each index, whatever their place."""
+    hero = reader.hero
+    if hero is None or hero.opcode is not Opcode.SCATTER:
+        return ()
+    return hero.attributes_as(Scatter).update_window_dims
+
+
 @lru_cache(maxsize=1 << 14)
-def _is_hoisted(access: Access, space: tuple[int, ...]) -> bool:
+def _is_hoisted(access: Access, space: tuple[int, ...], inner: tuple[int, ...]) -> bool:
     """Whether inner loops leave it alone: it depends on the outermost dimensions only.
 
-    Dimensions of size 1 are no loops.
+    Loops over `inner` are within the others. Dimensions of size 1 are no loops.
     """
     if access is None:
         return False
     used = sorted([d for d in access if d >= 0])
-    loops = [d for d, size in enumerate(space) if size != 1]
-    return used == loops[: len(used)]
+    outer = [d for d in range(len(space)) if d not in inner]
+    loops = [d for d in (*outer, *inner) if space[d] != 1]
+    return used == sorted(loops[: len(used)])
 
 
 _REPACKED: Final = 1.5
