@@ -15,7 +15,7 @@ from typing import Final
 
 from lowtide.budgeting.bounds import ModuleBound, ModuleBounds
 from lowtide.budgeting.errors import OverMemoryError, refusal
-from lowtide.budgeting.fits import Fit, PlannedPoint
+from lowtide.budgeting.fits import NEXT_ROOMS, Fit, PlannedPoint, less_room
 from lowtide.budgeting.graphs import BudgetGraphs, budget_graphs
 from lowtide.budgeting.points import (
     Progress,
@@ -25,7 +25,7 @@ from lowtide.budgeting.points import (
     xla_choice,
 )
 from lowtide.budgeting.rewriting import with_sequences
-from lowtide.budgeting.targets import TargetSearch, offload_choices, quick_choice
+from lowtide.budgeting.targets import TargetSearch, offload_choices
 from lowtide.budgeting.variants import MEMORY_VARIANTS, ProgramVariant, variant_of
 from lowtide.compiler import DEFAULT_PLAN, ModulePlan, PlanOptions
 from lowtide.compiler import plan as plan_module
@@ -41,9 +41,8 @@ that share a buffer may save a little."""
 
 _QUICK_TRIES: Final = 4
 """How often a first plan is tried."""
-_QUICK_STEPS: Final = 0.8, 0.998
-"""The parts of what was tried for of which the next try is for one."""
 
+_TRIES_IN_TIME: Final = 3  # With less time than for these, what is likely to fit is asked for.
 _TARGET_TIME: Final = 0.4
 """The part of the time left in which a sequence for one budget is searched."""
 
@@ -54,8 +53,7 @@ _DESCENT: Final = 0.9
 _DESCENT_TRIES: Final = 12
 """The smallest plan beside a link is searched in so many steps, of this part of the bytes first."""
 
-_CURVE_SEARCHES: Final = 4
-"""All plans by recomputation alone take about as long as so many searches with copies."""
+_CURVE_SEARCHES: Final = 4  # All plans by recomputation alone take as long as so many with copies.
 
 _KEPT_INSTRUCTIONS: Final = 100_000
 """Plans of a family are kept as long as they have not more instructions than this together."""
@@ -73,11 +71,11 @@ class Family:
         self._arenas: dict[int, int] = {}
         self._plan_seconds = 0.0
         """What making a plan has taken at most, of CPU."""
+        self._filled = 1.0  # The part of the latest plan's arena that its graphs say it needs.
         self._at_hand: set[int] = set()
         """Budgets for which a first plan was made: more are made for them only in time."""
         self._asked = 0
-        self._rooms: dict[int, float] = {}
-        """For how many bytes the plan was made that was found to fit a budget."""
+        self._rooms: dict[int, float] = {}  # The bytes for which what fits a budget was made.
 
     @cached_property
     def graphs(self) -> BudgetGraphs:
@@ -122,20 +120,16 @@ class Family:
         """Yield plans within a budget, each tried for as much less as the last one was above it."""
         room = float(budget)
         for _ in range(_QUICK_TRIES):
-            choice = quick_choice(self.graphs, int(room))
+            choice = self._targets.quick(int(room), self._deadline)
             if choice is None:
                 return
             found = self._plan_of(choice)
             if found.arena_bytes <= budget:
                 yield found
-            least, most = _QUICK_STEPS
-            room *= max(least, min(most, budget / max(1, found.arena_bytes)))
+            room = less_room(room, choice.nbytes, found.arena_bytes, budget)
 
     def targeted(self, budget: int) -> PlannedPoint | None:
-        """Return the quickest plan found for a budget by itself; None where there is none in time.
-
-        Asked for again, it goes on from what is known.
-        """
+        """Return the quickest plan found for a budget by itself; asked again, it goes on."""
         found = None
         with self._deadline.until_interrupted():
             found = next(self._target_plans(budget), None)
@@ -145,9 +139,10 @@ class Family:
 
     def _target_plans(self, budget: int) -> Iterator[PlannedPoint]:
         """Yield plans within a budget, each tried for as much less as the last one was above it."""
-        room = self._rooms.get(budget, float(budget))
+        has_time = self._deadline.leaves(_TRIES_IN_TIME * self._plan_seconds)
+        room = self._rooms.get(budget, budget * (1.0 if has_time else self._filled))
         for _ in range(_QUICK_TRIES):
-            end = self._deadline.part(_TARGET_TIME, self._plan_seconds)
+            end = self._deadline.part(less=self._plan_seconds).part(_TARGET_TIME)
             choice = None if self._is_too_late(budget) else self._targets.best(int(room), end)
             if choice is None:
                 return
@@ -155,9 +150,7 @@ class Family:
             if found.arena_bytes <= budget:
                 self._rooms[budget] = room
                 yield found
-            least, most = _QUICK_STEPS
-            part = max(least, min(most, budget / max(1, found.arena_bytes)))
-            room = min(room, float(choice.nbytes)) * part
+            room = less_room(room, choice.nbytes, found.arena_bytes, budget)
 
     def points(self, budget: int) -> Iterator[PlannedPoint]:
         """Yield the plans that fit a budget, cheapest first.
@@ -207,7 +200,7 @@ class Family:
 
     def _link_plans(self, budget: int, link: HostLink) -> Iterator[PlannedPoint]:
         """Yield plans within a budget, cheapest first; arenas may be larger than graphs say."""
-        for room in (budget, int(budget * _QUICK_STEPS[1])):
+        for room in (budget, int(budget * NEXT_ROOMS[1])):
             end = self._search_end(budget)
             found = offload_choices(self.graphs, room, link, end, self._progress)
             for choice in found[:_QUICK_TRIES]:
@@ -272,6 +265,7 @@ class Family:
         module = with_sequences(self.graphs.module, self.graphs.flows, choice.sequences)
         plan = plan_module(module, self._options.at_stage("input"))
         self._plan_seconds = max(self._plan_seconds, process_time() - begin)
+        self._filled = min(1.0, choice.nbytes / max(1, plan.report.ladder.arena_bytes))
         extra = self.plain.extra_seconds + choice.extra_seconds
         return PlannedPoint(plan, extra, self.plain.variant, choice.has_transfers)
 

@@ -21,6 +21,7 @@ from lowtide.budgeting.points import (
     Progress,
     SequenceChoice,
     orders_of,
+    plain_seconds,
 )
 from lowtide.cost.machine import HostLink
 from lowtide.remat.frontier import Point
@@ -38,6 +39,16 @@ _PARTS_BESIDE_LINK: Final = (0.0, 0.5, 1.0)
 
 _ALIKE: Final = 1.5
 """Choices for another room are alike where they take at most so many times the extra time."""
+
+_FIRST_ROOMS: Final = 0.96, 0.98
+"""The parts of a budget for which a first plan is made where that is alike: its arena is above what
+graphs say."""
+
+_DEAR: Final = 0.2
+"""A first plan of more than this part of a run in extra time is sought from other orders, too."""
+
+_KEPT_SEARCHES: Final = 12
+"""Searches in graphs are kept as long as they are not more than this."""
 
 _BODIES_TIME: Final = 0.4
 """The part of the time left in which bodies are searched further, ahead of the entry."""
@@ -170,6 +181,30 @@ class TargetSearch(_RoomSearch):
         found = [best[0], *self._choices(held, budget)]
         return min(found, key=lambda x: x.extra_seconds)
 
+    def quick(self, budget: int, deadline: Deadline) -> SequenceChoice | None:
+        """Return a choice for a budget, made at once; for somewhat less where that is alike.
+
+        It is made from the schedule or, where that gives none or a dear one, from each order.
+        """
+        self.deadline = deadline
+        found = quick_choice(self.graphs, budget)
+        enough = 0.0 if found is None else _ALIKE * found.extra_seconds
+        for part in _FIRST_ROOMS if found is not None else ():
+            less = quick_choice(self.graphs, int(budget * part))
+            if less is not None and less.extra_seconds <= enough:
+                found = less
+                break
+        most = _DEAR * plain_seconds(self.graphs)
+        if found is not None and found.extra_seconds <= most:
+            return found
+        made = (self.first(int(budget * part)) for part in (_FIRST_ROOMS[-1], 1.0))
+        return next((x for x in made if x is not None), found)
+
+    def first(self, budget: int) -> SequenceChoice | None:
+        """Return a choice for a budget, each sequence made in one try from each order."""
+        begun = [choice for choice, _ in self._begun(budget)]
+        return min(begun, key=lambda x: x.extra_seconds, default=None)
+
     def _begun(self, budget: int) -> list[tuple[SequenceChoice, float]]:
         """Choices made in one try each, with the part of what is held that bodies leave.
 
@@ -224,6 +259,8 @@ class TargetSearch(_RoomSearch):
             if latest is not None:
                 found.learn(latest)
             self._pursuits[key] = found
+            while len(self._pursuits) > _KEPT_SEARCHES:
+                self._pursuits.pop(next(iter(self._pursuits)))
         self._latest[number] = self._pursuits[key]
         self._latest[number].deadline = self.deadline
         return self._latest[number]

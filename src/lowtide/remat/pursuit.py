@@ -23,7 +23,7 @@ from lowtide.remat.tables import Int64Array, RematTables
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import Effort
 
-ROUNDS: Final = {Effort.FAST: 8, Effort.DEFAULT: 24, Effort.PROOF: 64}
+_ROUNDS: Final = {Effort.FAST: 8, Effort.DEFAULT: 12, Effort.PROOF: 48}
 """How many rounds are made for one cap."""
 _WORK: Final = 10_000_000
 """Steps that are looked at in each of the first rounds."""
@@ -54,7 +54,7 @@ class Pursuit(LevelSearch):
         deadline: Deadline | None = None,
     ) -> None:
         super().__init__(tables, orders, Effort.FAST, deadline)
-        self._rounds = ROUNDS[effort]
+        self._rounds = _ROUNDS[effort]
         self._known: list[_Known] = []
         self._begun: set[int] = set()
         self._seed = 0
@@ -110,8 +110,9 @@ class Pursuit(LevelSearch):
         return extra <= self._bounds.known(cap).extra_ticks * NEAR_BOUND
 
     def _first_plans(self, cap: int) -> Iterator[tuple[Recompute, RematPlan]]:
-        """Yield plans for a cap: on what is known, then the best ones of different orders."""
-        for known in self._known[:_KEPT]:
+        """Yield plans for a cap: on what is known near it, then the best of different orders."""
+        nearest = sorted(self._known, key=lambda x: (max(0, x.nbytes - cap), x.ticks))
+        for known in nearest[:_KEPT]:
             yield from self._on(known.sequence, cap)
         plans = list(self._quick(cap, []).plans)
         for reach in _REACHES:
