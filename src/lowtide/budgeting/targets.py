@@ -7,6 +7,7 @@ room beside all that the schedule holds, beside what the step itself needs, and 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -188,8 +189,8 @@ class TargetSearch(_RoomSearch):
         """
         self.deadline = deadline
         found = quick_choice(self.graphs, budget)
-        enough = 0.0 if found is None else _ALIKE * found.extra_seconds
-        for part in _FIRST_ROOMS if found is not None else ():
+        enough = math.inf if found is None else _ALIKE * found.extra_seconds
+        for part in _FIRST_ROOMS:
             less = quick_choice(self.graphs, int(budget * part))
             if less is not None and less.extra_seconds <= enough:
                 found = less
@@ -197,7 +198,7 @@ class TargetSearch(_RoomSearch):
         most = _DEAR * plain_seconds(self.graphs)
         if found is not None and found.extra_seconds <= most:
             return found
-        made = (self.first(int(budget * part)) for part in (_FIRST_ROOMS[-1], 1.0))
+        made = (self.first(int(budget * part)) for part in (1.0, _FIRST_ROOMS[-1]))
         return next((x for x in made if x is not None), found)
 
     def first(self, budget: int) -> SequenceChoice | None:
