@@ -32,7 +32,8 @@ from sections import replace_section
 class Row:
     """A line of the table: bytes, parts of the time of one run, and seconds of CPU.
 
-    `extra` is None where no plan is known, `bound` where nothing is proved of the plan's program.
+    `extra` is None where no plan is known, `bound` where nothing is proved of the plan's program;
+    `is_proved` says that there no recomputation fits. `first` is None without a plan.
     """
 
     module: str
@@ -42,8 +43,9 @@ class Row:
     bound: float | None
     variant: str
     plain: float
-    first: float
+    first: float | None
     whole: float
+    is_proved: bool
 
     @property
     def factor(self) -> float | None:
@@ -70,7 +72,7 @@ def measured(path: Path, share: int, deadline: float) -> Row:
     needed = made.report.ladder.arena_bytes
     fit = planner.within(needed * share // 100)
     whole = process_time() - begin
-    return _row(path, share, planner, fit, (plain, first[0] if first else whole, whole))
+    return _row(path, share, planner, fit, (plain, first[0] if first else None, whole))
 
 
 def _row(
@@ -78,7 +80,7 @@ def _row(
     share: int,
     planner: BudgetPlanner,
     fit: Fit,
-    times: tuple[float, float, float],
+    times: tuple[float, float | None, float],
 ) -> Row:
     base = planner.base_seconds or 1.0
     plain, first, whole = times
@@ -91,8 +93,9 @@ def _row(
         None if bound is None or bound.is_infeasible else bound.extra_seconds / base,
         "" if point is None else point.variant,
         plain,
-        first / plain,
+        None if first is None else first / plain,
         whole,
+        bound is not None and bound.is_infeasible,
     )
 
 
@@ -111,19 +114,31 @@ def table(rows: Sequence[Row], deadline: float) -> str:
         f"{sum([x.extra is not None for x in rows])}, of another program for "
         f"{sum([bool(x.variant) for x in rows])}",
         f"- recomputation takes {mean:.3f} of its bound in the geometric mean of {len(factors)}",
-        f"- the first plan is there after {max([x.first for x in rows]):.2f} times the plain plan "
-        f"at most, the planner is done after {max([x.whole for x in rows]):.1f} s at most",
+        f"- for {sum([x.extra is None and x.is_proved for x in rows])} it is proved that no "
+        "recomputation fits, and no other program was found to",
+        f"- the first plan is there after {_latest_first(rows, 1.0):.2f} times the plain plan at "
+        f"most where that takes over a second, else {_latest_first(rows, 0.0):.2f} times",
+        f"- the planner is done after {max([x.whole for x in rows]):.1f} s at most",
         "",
         "| program | MB | budget | extra | bound | plan of | plain, s | first | all, s |",
         "|---|--:|--:|--:|--:|---|--:|--:|--:|",
     ]
     lines += [
         f"| {x.module} | {x.plain_bytes / 1e6:,.1f} | {x.share}% | {_part(x.extra)} "
-        f"| {_part(x.bound)} | {x.variant or 'the module'} | {x.plain:.1f} | {x.first:.2f} "
+        f"| {_part(x.bound)} | {x.variant or 'the module'} | {x.plain:.1f} | {_times(x.first)} "
         f"| {x.whole:.1f} |"
         for x in rows
     ]
     return "\n".join(lines)
+
+
+def _latest_first(rows: Sequence[Row], least_seconds: float) -> float:
+    """The most plain plans until a first plan, of programs whose plain plan takes so long."""
+    return max([x.first or 0.0 for x in rows if x.plain >= least_seconds], default=0.0)
+
+
+def _times(value: float | None) -> str:
+    return "none" if value is None else f"{value:.2f}"
 
 
 def _part(value: float | None) -> str:

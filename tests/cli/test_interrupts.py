@@ -121,7 +121,7 @@ def test_once_there_is_a_plan_it_is_written(lowtide, step, press, place, options
 
 PLACES = [
     "points.frontier",
-    "points._plain",
+    "points.plain_needs",
     "planner.budget_graphs",
     "planner.plain_seconds",
     "planner.with_sequences",

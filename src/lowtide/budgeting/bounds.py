@@ -107,15 +107,17 @@ class ModuleBounds:
 
         It is None where a step does, or all results do.
         """
-        least, tightest = self._bytes_of_steps, None
+        least, tightest = self.bytes_of_steps, None
         for number, graph in enumerate([] if self._graphs.has_calls else self._graphs.graphs):
             cap = self._caps(least)[number]
             beside_link = self._link is not None and graph is self._graphs.entry
-            if beside_link or not graph.count or not self._could_bind(number, cap):
+            if not graph.count or not self._could_bind(number, cap):
                 continue
             if self._is_left_out(number):
                 break
-            lacking = self._search(number).least_bytes - cap
+            search = self._search(number)
+            least_bytes = search.bytes_of_first_steps if beside_link else search.least_bytes
+            lacking = least_bytes - cap
             if lacking > 0:
                 least, tightest = least + lacking, number
         return least, tightest
@@ -128,8 +130,11 @@ class ModuleBounds:
         return max(0, self._needs[-1].nbytes - self._graphs.entry.state_bytes)
 
     @property
-    def _bytes_of_steps(self) -> int:
-        """Bytes that some step needs alone, with what its callees need, or that all results do."""
+    def bytes_of_steps(self) -> int:
+        """Bytes that some step needs alone, with what its callees need, or that all results do.
+
+        They are known at once, other bounds are not.
+        """
         state = self._graphs.entry.state_bytes
         if self._graphs.has_calls:
             memory = self._tables[-1].graph
@@ -192,7 +197,7 @@ class ModuleBounds:
             return self._boundaries_of_needs()
         found = []
         caps = self._caps(budget)
-        is_open = budget >= self._bytes_of_steps and not self._graphs.has_calls
+        is_open = budget >= self.bytes_of_steps and not self._graphs.has_calls
         for number, graph in enumerate(self._graphs.graphs):
             boundary = self._largest_step(number)
             if is_open and graph.count and self._could_bind(number, caps[number]):

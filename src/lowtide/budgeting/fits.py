@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from lowtide.budgeting.bounds import ModuleBound
 from lowtide.compiler import ModulePlan
 from lowtide.records import dataclass
+
+NEXT_ROOMS: Final = 0.8, 0.998
+"""The least and the most of what was tried for of which the next try is for a part."""
+
+
+def less_room(room: float, nbytes: int, arena_bytes: int, budget: int) -> float:
+    """Return what to ask for where a plan of `nbytes` by its graphs has an arena above a budget."""
+    least, most = NEXT_ROOMS
+    return min(room, float(nbytes)) * max(least, min(most, budget / max(1, arena_bytes)))
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -15,21 +15,21 @@ from typing import Final
 
 from lowtide.budgeting.bounds import ModuleBound, ModuleBounds
 from lowtide.budgeting.errors import OverMemoryError, refusal
-from lowtide.budgeting.fits import Fit, PlannedPoint
+from lowtide.budgeting.fits import NEXT_ROOMS, Fit, PlannedPoint, less_room
 from lowtide.budgeting.graphs import BudgetGraphs, budget_graphs
 from lowtide.budgeting.points import (
     Progress,
     SequenceChoice,
     choices,
-    offload_choices,
     plain_seconds,
-    quick_choice,
     xla_choice,
 )
 from lowtide.budgeting.rewriting import with_sequences
+from lowtide.budgeting.targets import TargetSearch, offload_choices
 from lowtide.budgeting.variants import MEMORY_VARIANTS, ProgramVariant, variant_of
 from lowtide.compiler import DEFAULT_PLAN, ModulePlan, PlanOptions
 from lowtide.compiler import plan as plan_module
+from lowtide.compiler.planned_passes import TooLateError
 from lowtide.cost.machine import HostLink
 from lowtide.ir import Module
 from lowtide.ir.sizes import Budget, in_bytes
@@ -41,8 +41,10 @@ that share a buffer may save a little."""
 
 _QUICK_TRIES: Final = 4
 """How often a first plan is tried."""
-_QUICK_STEPS: Final = 0.8, 0.998
-"""The parts of what was tried for of which the next try is for one."""
+
+_TRIES_IN_TIME: Final = 3  # With less time than for these, what is likely to fit is asked for.
+_TARGET_TIME: Final = 0.4
+"""The part of the time left in which a sequence for one budget is searched."""
 
 _LINK_SHARES: Final = tuple([k / 10 for k in range(9, 0, -1)])
 """For which parts of the plain arena values are stored in the host's memory without a budget."""
@@ -51,8 +53,7 @@ _DESCENT: Final = 0.9
 _DESCENT_TRIES: Final = 12
 """The smallest plan beside a link is searched in so many steps, of this part of the bytes first."""
 
-_CURVE_SEARCHES: Final = 4
-"""All plans by recomputation alone take about as long as so many searches with copies."""
+_CURVE_SEARCHES: Final = 4  # All plans by recomputation alone take as long as so many with copies.
 
 _KEPT_INSTRUCTIONS: Final = 100_000
 """Plans of a family are kept as long as they have not more instructions than this together."""
@@ -70,9 +71,11 @@ class Family:
         self._arenas: dict[int, int] = {}
         self._plan_seconds = 0.0
         """What making a plan has taken at most, of CPU."""
+        self._filled = 1.0  # The part of the latest plan's arena that its graphs say it needs.
         self._at_hand: set[int] = set()
         """Budgets for which a first plan was made: more are made for them only in time."""
         self._asked = 0
+        self._rooms: dict[int, float] = {}  # The bytes for which what fits a budget was made.
 
     @cached_property
     def graphs(self) -> BudgetGraphs:
@@ -86,6 +89,11 @@ class Family:
         """What there is to choose from beside the plain plan, cheapest first."""
         effort = self._options.search.effort
         return choices(self.graphs, effort, self._search_end(self._asked), self._progress)
+
+    @cached_property
+    def _targets(self) -> TargetSearch:
+        effort = self._options.search.effort
+        return TargetSearch(self.graphs, effort, self._deadline, self._progress)
 
     def _search_end(self, budget: int) -> Deadline:
         """The end of a search: where a plan is at hand, in time to make one of its outcome."""
@@ -112,27 +120,55 @@ class Family:
         """Yield plans within a budget, each tried for as much less as the last one was above it."""
         room = float(budget)
         for _ in range(_QUICK_TRIES):
-            choice = quick_choice(self.graphs, int(room))
+            choice = self._targets.quick(int(room), self._deadline)
             if choice is None:
                 return
             found = self._plan_of(choice)
             if found.arena_bytes <= budget:
                 yield found
-            least, most = _QUICK_STEPS
-            room *= max(least, min(most, budget / max(1, found.arena_bytes)))
+            room = less_room(room, choice.nbytes, found.arena_bytes, budget)
+
+    def targeted(self, budget: int) -> PlannedPoint | None:
+        """Return the quickest plan found for a budget by itself; asked again, it goes on."""
+        found = None
+        with self._deadline.until_interrupted():
+            found = next(self._target_plans(budget), None)
+        if found is not None:
+            self._at_hand.add(budget)
+        return found
+
+    def _target_plans(self, budget: int) -> Iterator[PlannedPoint]:
+        """Yield plans within a budget, each tried for as much less as the last one was above it."""
+        has_time = self._deadline.leaves(_TRIES_IN_TIME * self._plan_seconds)
+        room = self._rooms.get(budget, budget * (1.0 if has_time else self._filled))
+        for _ in range(_QUICK_TRIES):
+            end = self._deadline.part(less=self._plan_seconds).part(_TARGET_TIME)
+            choice = None if self._is_too_late(budget) else self._targets.best(int(room), end)
+            if choice is None:
+                return
+            found = self._plan_of(choice)
+            if found.arena_bytes <= budget:
+                self._rooms[budget] = room
+                yield found
+            room = less_room(room, choice.nbytes, found.arena_bytes, budget)
 
     def points(self, budget: int) -> Iterator[PlannedPoint]:
         """Yield the plans that fit a budget, cheapest first.
 
         Those that are known to need more are not worked out, nor from the deadline on more than the
-        one that is likely to fit. Where there is a deadline that one is worked out first: it is
-        there where the others come too late.
+        one that is likely to fit. Where there is a deadline only the best one found for this budget
+        by itself is given, if there is one. Else the one that is likely to fit is worked out first:
+        it is there where the others come too late.
         """
         if self.plain.arena_bytes <= budget:
             yield self.plain
             return
         self._asked = budget
         if self._deadline.is_timed:
+            found = self.targeted(budget)
+            if found is not None:
+                yield found
+                return
             self._expect(budget)
         exact = self.graphs.is_exact
         for number, choice in enumerate(self.choices):
@@ -164,7 +200,7 @@ class Family:
 
     def _link_plans(self, budget: int, link: HostLink) -> Iterator[PlannedPoint]:
         """Yield plans within a budget, cheapest first; arenas may be larger than graphs say."""
-        for room in (budget, int(budget * _QUICK_STEPS[1])):
+        for room in (budget, int(budget * NEXT_ROOMS[1])):
             end = self._search_end(budget)
             found = offload_choices(self.graphs, room, link, end, self._progress)
             for choice in found[:_QUICK_TRIES]:
@@ -229,6 +265,7 @@ class Family:
         module = with_sequences(self.graphs.module, self.graphs.flows, choice.sequences)
         plan = plan_module(module, self._options.at_stage("input"))
         self._plan_seconds = max(self._plan_seconds, process_time() - begin)
+        self._filled = min(1.0, choice.nbytes / max(1, plan.report.ladder.arena_bytes))
         extra = self.plain.extra_seconds + choice.extra_seconds
         return PlannedPoint(plan, extra, self.plain.variant, choice.has_transfers)
 
@@ -270,7 +307,11 @@ class BudgetPlanner:
         """When its searches have to end."""
         self._progress = progress or (lambda text: None)
         self.own = Family(PlannedPoint(plain, 0.0), self._options, self._progress)
+        self._plain_seconds = self.deadline.elapsed if self.deadline.is_timed else 0.0
+        """What the plain plan has taken, with what came before it."""
         self._variants: dict[int, Family | None] = {}
+        self._bases: dict[str, Module] = {}
+        """The module at the stages at which variants begin."""
 
     @property
     def link(self) -> HostLink | None:
@@ -295,29 +336,35 @@ class BudgetPlanner:
         """Return the cheapest plan within a budget of memory beyond the arguments.
 
         Where the plain plan fits it is taken, and nothing is searched. The deadline ends the search
-        with the best plan that it has: with one that comes in time, a plan is made at once that may
-        be none of those to choose from, and is taken where they came too late.
+        with the best plan that it has: with one that comes in time, a plan is made at once, and
+        taken where nothing better is found.
         """
         budget = self.bytes_of(budget)
         if self.own.plain.arena_bytes <= budget:
             return Fit(budget, self.own.plain, None, None)
-        quick = self._told(self.own.quick(budget)) if self.deadline.is_timed else None
+        is_timed = self.deadline.is_timed and budget >= self.bounds.bytes_of_steps
+        quick = self._told(self.own.quick(budget)) if is_timed else None
         bound = self.bound(budget)  # Before the search, which takes all the time that there is.
         if quick is not None and self.deadline.passed:
             return Fit(budget, quick, None, bound, was_late=True)
-        best = self._own_fit(budget)
-        for family in self.variants:
+        best = None if bound.is_infeasible else self._own_fit(budget)
+        for family in self.variants if best is None or best.extra_seconds > 0 else ():
             if best is None or family.plain.extra_seconds < best.extra_seconds:
                 found = self._first_fit(family, budget)
                 if found is not None and (best is None or found.extra_seconds < best.extra_seconds):
                     best = found
-        if quick is not None and (best is None or self.deadline.passed):
+            if best is not None and best.extra_seconds <= 0:
+                break
+        if best is not None and best.only_runs_again and is_timed and not self.deadline.passed:
+            again = self._told(self.own.targeted(budget)) or best
+            best = min(best, again, key=lambda x: x.extra_seconds)
+        was_late = self.deadline.passed or (best is None and quick is not None)
+        if quick is not None:
             best = min(quick, best or quick, key=lambda x: x.extra_seconds)
         least = self.least if best is None else None
         if least is not None and least.arena_bytes <= budget:
             best, least = least, None
-        was_late = self.deadline.passed or (best is not None and best is quick)
-        return Fit(budget, best, least, bound, was_late)
+        return Fit(budget, best, least, bound, was_late or self.deadline.passed)
 
     def by_xla(self, budget: Budget) -> Fit:
         """Return what XLA's algorithm makes of the entry for a budget: a baseline."""
@@ -399,8 +446,12 @@ class BudgetPlanner:
         if self.deadline.passed:
             return None
         self._progress(f"variant {variant.name}")
-        module = variant_of(self._module, variant, options.stage)
-        if module is None:
+        end = self.deadline.part(less=self._plain_seconds)
+        try:
+            module = variant_of(self._module, variant, options.stage, self._bases, end)
+        except TooLateError:
+            return None
+        if module is None or not self.deadline.leaves(self._seconds_of(module, variant)):
             return None
         plan = plan_module(module, options)
         machine = options.target.machine
@@ -408,6 +459,11 @@ class BudgetPlanner:
         seconds = plain_seconds(graphs)
         extra = max(0.0, seconds - self.base_seconds)
         return Family(PlannedPoint(plan, extra, variant.name), options, self._progress)
+
+    def _seconds_of(self, module: Module, variant: ProgramVariant) -> float:
+        """What a plan of a variant takes, as long for an instruction as the plain plan."""
+        count = self._bases[variant.stage].instruction_count
+        return self._plain_seconds * module.instruction_count / max(1, count)
 
 
 def plan_within(

@@ -16,13 +16,10 @@ import numpy as np
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.analysis.memory_profile import peak_bytes
 from lowtide.budgeting.graphs import BudgetGraph, BudgetGraphs, Int64Array
-from lowtide.budgeting.offload import offloaded
-from lowtide.cost.machine import HostLink
 from lowtide.ir import Computation
 from lowtide.records import dataclass
 from lowtide.remat.frontier import Frontier, Point, frontier
 from lowtide.remat.measure import step_bytes
-from lowtide.remat.recompute import quick_sequence
 from lowtide.remat.tables import tables_of
 from lowtide.remat.transfers import Step, Transfer
 from lowtide.remat.xla import xla_sequence
@@ -72,14 +69,14 @@ def choices(
     them.
     """
     deadline = deadline or Deadline()
-    search = _Search(graphs, effort, deadline, progress or (lambda text: None))
+    search = ChoiceSearch(graphs, effort, deadline, progress or (lambda text: None))
     with deadline.until_interrupted():
         search.run()
     return tuple(search.choices())
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class HeldBodies:
     """Needs of the computations of a module in bytes, with their seconds and their sequences."""
 
     peaks: tuple[int, ...]
@@ -87,7 +84,9 @@ class _Held:
     sequences: Mapping[Computation, Sequence]
 
 
-class _Search:
+class ChoiceSearch:
+    """Searches choices of a module; what its graphs need and take as they are is `plain`."""
+
     def __init__(
         self,
         graphs: BudgetGraphs,
@@ -99,16 +98,17 @@ class _Search:
         self.effort = effort
         self.deadline = deadline
         self.progress = progress
-        self.plain = _plain(graphs)
+        self.plain = plain_needs(graphs)
         self.peak = self.plain.peaks[-1] - graphs.entry.state_bytes
         self.found: list[SequenceChoice] = []
         self.frontiers: dict[tuple[int, tuple[int, ...]], Frontier] = {}
         self.lows = self._lows()
 
     def run(self) -> None:
+        """Search the entry with what it runs at each share."""
         seen: set[tuple[int, ...]] = set()
         for share in SHARES:
-            held = self._held(share)
+            held = self.held(share)
             if held.peaks in seen or (seen and self.deadline.passed):
                 continue
             seen.add(held.peaks)
@@ -124,14 +124,14 @@ class _Search:
                 kept.append(choice)
         return kept
 
-    def _held(self, share: float) -> _Held:
+    def held(self, share: float) -> HeldBodies:
         """All computations but the entry at a share of what they need inside their callers."""
         peaks: list[int] = []
         totals: dict[Computation, float] = {}
         sequences: dict[Computation, Sequence] = {}
         for number, graph in enumerate(self.graphs.graphs[:-1]):
             memory = graph.holding(peaks, totals)
-            point = self._point(number, graph, memory, share)
+            point = self.point(number, graph, memory, share)
             if point is None:
                 peaks.append(peak_bytes(memory, graph.order))
                 totals[graph.computation] = float(memory.seconds.sum())
@@ -140,9 +140,9 @@ class _Search:
             peaks.append(peak)
             totals[graph.computation] = float(memory.seconds[list(sequence)].sum())
             sequences[graph.computation] = sequence
-        return _Held(tuple(peaks), totals, sequences)
+        return HeldBodies(tuple(peaks), totals, sequences)
 
-    def _point(
+    def point(
         self, number: int, graph: BudgetGraph, memory: MemoryGraph, share: float
     ) -> Point | None:
         """The cheapest sequence of a computation at a share; None where it stays as it is."""
@@ -155,11 +155,14 @@ class _Search:
 
     def _cap(self, number: int, share: float) -> int | None:
         """The bytes that a computation may need at a share; None where it stays as it is."""
-        own = self.lows[number]
-        need = self.plain.peaks[number] - own
-        if share >= 1 or need < self.peak * _LEAST_SHARE:
+        if share >= 1 or not self.is_large(number):
             return None
-        return own + int(need * share)
+        own = self.lows[number]
+        return own + int((self.plain.peaks[number] - own) * share)
+
+    def is_large(self, number: int) -> bool:
+        """Whether a computation needs enough beside what is its callers' to be changed at all."""
+        return self.plain.peaks[number] - self.lows[number] >= self.peak * _LEAST_SHARE
 
     def _lows(self) -> list[int]:
         """Per computation the bytes that belong to its callers."""
@@ -169,13 +172,13 @@ class _Search:
                 lows[call.callee] = max(lows[call.callee], call.less)
         return [min(low, peak) for low, peak in zip(lows, self.plain.peaks, strict=True)]
 
-    def _add_entry(self, held: _Held) -> None:
+    def _add_entry(self, held: HeldBodies) -> None:
         graph = self.graphs.entry
         memory = graph.holding(held.peaks, held.totals)
         found = self._frontier(len(held.peaks), graph, memory)
-        self.found += [self._choice(held, memory, point) for point in found.points]
+        self.found += [self.choice_of(held, memory, point) for point in found.points]
 
-    def _choice(self, held: _Held, memory: MemoryGraph, point: Point) -> SequenceChoice:
+    def choice_of(self, held: HeldBodies, memory: MemoryGraph, point: Point) -> SequenceChoice:
         """A sequence of the entry, with those of what it runs."""
         graph = self.graphs.entry
         sequence, peak = _program(graph, memory, point)
@@ -192,7 +195,7 @@ class _Search:
             self.progress(f"recomputation in {graph.computation.name}")
             self.frontiers[key] = frontier(
                 memory,
-                _orders(graph, memory),
+                orders_of(graph, memory),
                 _effort(self.effort, memory),
                 self.deadline,
                 None,
@@ -222,90 +225,22 @@ def _program(graph: BudgetGraph, memory: MemoryGraph, point: Point) -> tuple[Seq
     return program, int(steps.max(initial=0))
 
 
-def _orders(graph: BudgetGraph, memory: MemoryGraph) -> list[Int64Array]:
+def orders_of(graph: BudgetGraph, memory: MemoryGraph) -> list[Int64Array]:
+    """Return the orders from which sequences of a graph are searched."""
     return [graph.order, *[scheduler(memory) for scheduler in SCHEDULERS.values()]]
 
 
-def _plain(graphs: BudgetGraphs) -> _Held:
+def plain_needs(graphs: BudgetGraphs) -> HeldBodies:
     """What all computations need in the order of the schedule."""
     peaks: list[int] = []
     for graph in graphs.graphs:
         peaks.append(peak_bytes(graph.holding(peaks, graphs.totals), graph.order))
-    return _Held(tuple(peaks), graphs.totals, {})
+    return HeldBodies(tuple(peaks), graphs.totals, {})
 
 
 def plain_seconds(graphs: BudgetGraphs) -> float:
     """Return the seconds of one run of the module as it is."""
     return graphs.totals[graphs.entry.computation]
-
-
-def quick_choice(graphs: BudgetGraphs, budget: int) -> SequenceChoice | None:
-    """Return a choice for a budget, each sequence found in one try; None where none is found.
-
-    The computations that the entry runs are brought to smaller shares as long as it does not fit.
-    """
-    return _QuickSearch(graphs, Effort.FAST, Deadline(), lambda text: None).choice(budget)
-
-
-class _QuickSearch(_Search):
-    def choice(self, budget: int) -> SequenceChoice | None:
-        graph = self.graphs.entry
-        for share in SHARES if len(self.graphs.graphs) > 1 else SHARES[:1]:
-            held = self._held(share)
-            memory = graph.holding(held.peaks, held.totals)
-            point = _quick_point(graph, memory, budget + graph.state_bytes)
-            if point is not None:
-                return self._choice(held, memory, point)
-        return None
-
-    def _point(
-        self, number: int, graph: BudgetGraph, memory: MemoryGraph, share: float
-    ) -> Point | None:
-        cap = self._cap(number, share)
-        return None if cap is None else _quick_point(graph, memory, cap)
-
-
-def offload_choices(
-    graphs: BudgetGraphs, budget: int, link: HostLink, deadline: Deadline, progress: Progress
-) -> tuple[SequenceChoice, ...]:
-    """Return choices for a budget with values in the host's memory, cheapest first.
-
-    The computations that the entry runs are brought to smaller shares as long as none fits.
-    """
-    return _OffloadSearch(graphs, Effort.FAST, deadline, progress).choices_within(budget, link)
-
-
-class _OffloadSearch(_Search):
-    def choices_within(self, budget: int, link: HostLink) -> tuple[SequenceChoice, ...]:
-        graph = self.graphs.entry
-        self.progress(f"values of {graph.computation.name} in the host's memory")
-        for share in SHARES if len(self.graphs.graphs) > 1 else SHARES[:1]:
-            found = self._offloaded(self._held(share), budget + graph.state_bytes, link)
-            if found or self.deadline.passed:
-                return tuple(sorted(found, key=lambda x: (x.extra_seconds, x.nbytes)))
-        return ()
-
-    def _offloaded(self, held: _Held, cap: int, link: HostLink) -> list[SequenceChoice]:
-        graph = self.graphs.entry
-        memory = graph.holding(held.peaks, held.totals)
-        inside = float(memory.seconds.sum()) - self.plain.totals[graph.computation]
-        return [
-            SequenceChoice(
-                made.peak_bytes - graph.state_bytes,
-                max(0.0, made.extra_seconds + inside),
-                {**held.sequences, graph.computation: made.steps},
-            )
-            for made in dict.fromkeys(offloaded(graph, memory, cap, link, self.deadline))
-        ]
-
-
-def _quick_point(graph: BudgetGraph, memory: MemoryGraph, cap: int) -> Point | None:
-    """A sequence of at most `cap` bytes; its time is not worked out."""
-    found = quick_sequence(memory, graph.order, cap, graph.once)
-    if found is None:
-        return None
-    steps = step_bytes(tables_of(memory, graph.once), found)
-    return Point(int(steps.max(initial=0)), 0.0, tuple(found.tolist()))
 
 
 def xla_choice(
@@ -315,7 +250,7 @@ def xla_choice(
 
     From the deadline on, it runs what is left once, in its order.
     """
-    plain, entry = _plain(graphs), graphs.entry
+    plain, entry = plain_needs(graphs), graphs.entry
     memory = entry.holding(plain.peaks[:-1], plain.totals)
     room = budget + entry.state_bytes
     found = xla_sequence(memory, entry.order, room, once=entry.once, deadline=deadline)

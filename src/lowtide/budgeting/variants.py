@@ -16,6 +16,7 @@ from lowtide.ir.clone import clone_module
 from lowtide.passes import run_pipeline
 from lowtide.passes.registry import parse_passes
 from lowtide.records import dataclass
+from lowtide.search.deadline import Deadline
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +52,27 @@ MEMORY_VARIANTS: Final[tuple[ProgramVariant, ...]] = (
 """What is tried, in order."""
 
 
-def variant_of(module: Module, variant: ProgramVariant, stage: str) -> Module | None:
+def variant_of(
+    module: Module,
+    variant: ProgramVariant,
+    stage: str,
+    bases: dict[str, Module] | None = None,
+    deadline: Deadline | None = None,
+) -> Module | None:
     """Return a variant of a module on its way to `stage`, None where its passes change nothing.
 
     A scheduled module, or one that is not to be optimized, has no variants; a large one has few.
+    `bases` keeps the module at stages at which variants begin, for the next one. Raises
+    TooLateError where its passes would take longer than to a deadline.
     """
+    bases = {} if bases is None else bases
     if module.instruction_count > variant.most_instructions:
         return None
     if module.is_scheduled or STAGES.index(stage) <= STAGES.index(variant.stage):
         return None
-    changed = clone_module(module)
-    compiler.optimize(changed, compiler.PlanOptions(variant.stage))
-    return changed if run_pipeline(changed, with_planner(parse_passes(variant.passes))) else None
+    if variant.stage not in bases:
+        bases[variant.stage] = clone_module(module)
+        compiler.optimize(bases[variant.stage], compiler.PlanOptions(variant.stage))
+    changed = clone_module(bases[variant.stage])
+    passes = with_planner(parse_passes(variant.passes), deadline)
+    return changed if run_pipeline(changed, passes) else None

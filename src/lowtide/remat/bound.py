@@ -13,6 +13,7 @@ import numpy as np
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.records import dataclass
 from lowtide.remat.first_large import FirstLarge
+from lowtide.remat.first_steps import first_footprints
 from lowtide.remat.link_bound import LINK_PRICES, RunTimes, least_beside_link
 from lowtide.remat.measure import footprints, step_bytes
 from lowtide.remat.network import Flow, Networks, Price
@@ -114,6 +115,7 @@ class BoundSearch:
         self.deadline = deadline
         """When cuts have to end; what is known by then is a bound."""
         self._least = footprints(tables)
+        self._first = first_footprints(tables)
         self._live_out = int(tables.graph.buffer_bytes[tables.graph.live_out].sum())
         self._profile = step_bytes(tables, order)
         self._order = order
@@ -129,6 +131,11 @@ class BoundSearch:
     def bytes_of_steps(self) -> int:
         """Bytes that the step of one node takes alone, or that all results do."""
         return max(int(self._least.max(initial=0)), self._live_out)
+
+    @property
+    def bytes_of_first_steps(self) -> int:
+        """The same, with what nothing makes and later nodes read: it has to stay where it is."""
+        return max(int(self._first.max(initial=0)), self.bytes_of_steps)
 
     @property
     def least_bytes(self) -> int:
@@ -185,9 +192,10 @@ class BoundSearch:
     def beside_link(self, budget: int, bytes_per_second: float, others: float = 0.0) -> float:
         """Return the least extra seconds where values may also be stored behind a link.
 
-        `others` are seconds proved to be lost inside of nodes. `link_bound.py` has the proof.
+        `others` are seconds proved to be lost inside of nodes. What nothing makes is not stored.
+        `link_bound.py` has the proof.
         """
-        if budget < self.bytes_of_steps:
+        if budget < self.bytes_of_first_steps:
             return math.inf
         self._refine(budget)
         tick, best = self.tables.tick_seconds, others
@@ -260,7 +268,7 @@ class BoundSearch:
         highest = np.argsort(-self._profile, kind="stable")[: count // 2]
         spread = np.linspace(0, len(self._order) - 1, min(count // 2, len(self._order)))
         places = np.unique(np.concatenate([highest, spread.astype(np.int64)]))
-        chosen = {first: None}
+        chosen = {first: None, int(self._first.argmax()): None}
         for share in _SHARES:
             if self._late() and first in self._lines:
                 break

@@ -90,6 +90,28 @@ class Base:
         may = (self.producers >= 0) & (self.ends < self.tables.node_count) & (dropped == 0)
         return np.flatnonzero(open_there & may & (self.gaps.closing[self.producers] >= self.ends))
 
+    def dropped_in(self, sequence: Int64Array) -> Int64Array:
+        """Return the flags of gaps before whose ends a sequence makes their buffers again.
+
+        The first runs of the sequence are in this order.
+        """
+        graph = self.tables.problem.graph
+        dropped = self.nothing_dropped()
+        latest, used = np.zeros((2, self.tables.buffer_count), np.int64)
+        gap = self.gaps.first[:-1].copy()
+        has_run = np.zeros(self.tables.node_count, np.bool_)
+        for node in sequence.tolist():
+            makes = graph.makes.items[graph.makes.starts[node] : graph.makes.starts[node + 1]]
+            if has_run[node]:
+                latest[makes] += 1
+                continue
+            has_run[node] = True
+            reads = graph.reads.items[graph.reads.starts[node] : graph.reads.starts[node + 1]]
+            dropped[gap[reads][latest[reads] != used[reads]]] = 1
+            gap[reads] += 1
+            used[reads] = latest[reads]
+        return dropped
+
 
 def base_of(tables: RematTables, order: Int64Array) -> Base:
     """Return an order, which holds each node once, with its gaps."""

@@ -51,7 +51,7 @@ _REACH: Final = 60
 _OTHER_REACHES: Final = (20, 400)
 _SHORT_REACHES: Final = (20, 8, 3, 1)
 _HALVINGS: Final = 4
-_NEAR_BOUND: Final = 1.003
+NEAR_BOUND: Final = 1.003
 """Levels whose plans are within this factor of their bound are not searched further."""
 _SEARCHED: Final = 2
 
@@ -226,7 +226,7 @@ class LevelSearch:
         if level.sequence is None:
             return False
         extra = self._ticks(level.sequence) - int(self._tables.cost.sum())
-        return extra <= self._bounds.known(level.cap).extra_ticks * _NEAR_BOUND
+        return extra <= self._bounds.known(level.cap).extra_ticks * NEAR_BOUND
 
     def _search(self, level: _Level, warm: list[RematPlan]) -> None:
         """Search near the best plans of two orders: half of the work for each."""

@@ -31,15 +31,20 @@ Change = Callable[[Recompute, RematPlan, int, Random], int]
 
 
 def searched(
-    recompute: Recompute, start: RematPlan, cap: int, work: int, stop: Callable[[], bool]
+    recompute: Recompute,
+    start: RematPlan,
+    cap: int,
+    work: int,
+    stop: Callable[[], bool],
+    seed: int = 1,
 ) -> RematPlan:
     """Return the cheapest plan within `cap` bytes met near `start`, which is within it.
 
     The search ends after `work` steps looked at, of which each trial counts as some at least, after
     as many trials in vain as leave nothing new to expect, or when `stop` says so. It is the same
-    each time.
+    each time for a `seed`.
     """
-    random = Random(1)
+    random = Random(seed)
     current = best = start
     end = recompute.work + work
     improved = 0

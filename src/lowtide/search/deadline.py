@@ -20,6 +20,7 @@ class Deadline:
 
     def __init__(self, seconds: float | None = None) -> None:
         self._end = None if seconds is None else monotonic() + seconds
+        self._begun = monotonic(), process_time()
         self._guard: float | None = None
         self._is_held = False
         self._whole: Deadline | None = None
@@ -50,6 +51,12 @@ class Deadline:
             now = process_time()
             made._guard = now + share * (self._guard - now) - less
         return made
+
+    @property
+    def elapsed(self) -> float:
+        """The seconds since it was made: of CPU where it ends after some of these."""
+        wall, cpu = self._begun
+        return monotonic() - wall if self._guard is None else process_time() - cpu
 
     @property
     def was_interrupted(self) -> bool:
