@@ -25,9 +25,9 @@ from lowtide.budgeting.points import (
     plain_seconds,
 )
 from lowtide.cost.machine import HostLink
+from lowtide.remat.budget_search import BudgetSearch
 from lowtide.remat.frontier import Point
 from lowtide.remat.measure import footprints, step_bytes
-from lowtide.remat.pursuit import Pursuit
 from lowtide.remat.recompute import quick_sequence
 from lowtide.remat.tables import Int64Array, tables_of
 from lowtide.search.deadline import Deadline
@@ -158,8 +158,8 @@ class TargetSearch(_RoomSearch):
         self, graphs: BudgetGraphs, effort: Effort, deadline: Deadline, progress: Progress
     ) -> None:
         super().__init__(graphs, effort, deadline, progress)
-        self._pursuits: dict[tuple[int, bytes, bytes], Pursuit] = {}
-        self._latest: dict[int, Pursuit] = {}
+        self._searches: dict[tuple[int, bytes, bytes], BudgetSearch] = {}
+        self._latest: dict[int, BudgetSearch] = {}
         self._is_deep = False
         self._part: float | None = None
         self._seconds = 0.0
@@ -222,47 +222,47 @@ class TargetSearch(_RoomSearch):
             if held.peaks in seen:
                 continue
             seen.add(held.peaks)
-            memory, pursuit = self._entry(held)
-            sequence = pursuit.first(budget + self.graphs.entry.state_bytes)
+            memory, search = self._entry(held)
+            sequence = search.first(budget + self.graphs.entry.state_bytes)
             if sequence is not None:
                 point = _point_of(self.graphs.entry, memory, sequence)
                 found.append((self.choice_of(held, memory, point), part))
         return found
 
     def _choices(self, held: HeldBodies, budget: int) -> Iterator[SequenceChoice]:
-        memory, pursuit = self._entry(held)
-        for sequence in pursuit.better(budget + self.graphs.entry.state_bytes):
+        memory, search = self._entry(held)
+        for sequence in search.better(budget + self.graphs.entry.state_bytes):
             point = _point_of(self.graphs.entry, memory, sequence)
             yield self.choice_of(held, memory, point)
 
-    def _entry(self, held: HeldBodies) -> tuple[MemoryGraph, Pursuit]:
+    def _entry(self, held: HeldBodies) -> tuple[MemoryGraph, BudgetSearch]:
         graph = self.graphs.entry
         memory = graph.holding(held.peaks, held.totals)
-        return memory, self._pursuit(len(held.peaks), graph, memory)
+        return memory, self._search_in(len(held.peaks), graph, memory)
 
     def sequence(
         self, number: int, graph: BudgetGraph, memory: MemoryGraph, cap: int
     ) -> Int64Array | None:
         """Return a sequence of at most `cap` bytes, the best one known where it is searched on."""
-        pursuit = self._pursuit(number, graph, memory)
+        search = self._search_in(number, graph, memory)
         if not self._is_deep:
-            return pursuit.first(cap)
-        return next(reversed(list(pursuit.better(cap))), None)
+            return search.first(cap)
+        return next(reversed(list(search.better(cap))), None)
 
-    def _pursuit(self, number: int, graph: BudgetGraph, memory: MemoryGraph) -> Pursuit:
+    def _search_in(self, number: int, graph: BudgetGraph, memory: MemoryGraph) -> BudgetSearch:
         """The search in a graph, which knows what was found where its callees took other room."""
         key = number, memory.inner_bytes.tobytes(), memory.seconds.tobytes()
-        if key not in self._pursuits:
+        if key not in self._searches:
             self.progress(f"recomputation in {graph.computation.name}")
             tables = tables_of(memory, graph.once)
             latest = self._latest.get(number)
-            found = Pursuit(tables, orders_of(graph, memory), self.effort, self.deadline)
+            found = BudgetSearch(tables, orders_of(graph, memory), self.effort, self.deadline)
             if latest is not None:
                 found.learn(latest)
-            self._pursuits[key] = found
-            while len(self._pursuits) > _KEPT_SEARCHES:
-                self._pursuits.pop(next(iter(self._pursuits)))
-        self._latest[number] = self._pursuits[key]
+            self._searches[key] = found
+            while len(self._searches) > _KEPT_SEARCHES:
+                self._searches.pop(next(iter(self._searches)))
+        self._latest[number] = self._searches[key]
         self._latest[number].deadline = self.deadline
         return self._latest[number]
 

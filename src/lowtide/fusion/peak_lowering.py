@@ -39,7 +39,7 @@ _SMALL: Final = 512
 Change: TypeAlias = Callable[[ClusterGraph, Estimate], int]
 
 
-class Recompute(Protocol):
+class _Recompute(Protocol):
     """A change within a price for a byte, and seconds for all of it."""
 
     def __call__(
@@ -55,7 +55,7 @@ class Recompute(Protocol):
         ...
 
 
-_PAID: Final[tuple[tuple[Recompute, float], ...]] = (
+_PAID: Final[tuple[tuple[_Recompute, float], ...]] = (
     *((recompute_behind, price) for price in (3e-9, 1e-8, 3e-8, 1e-7)),
     (recompute_by_cut, 1e-8),
     (recompute_at, 1e-8),
@@ -187,7 +187,7 @@ class PeakLowering:
         found: _Lowered,
         price: float,
         most_seconds: float,
-        recompute: Recompute = recompute_behind,
+        recompute: _Recompute = recompute_behind,
     ) -> Iterator[_Lowered]:
         """The clusters after each change until none lowers the peak any more, or the last round.
 
@@ -204,7 +204,7 @@ class PeakLowering:
                 break
 
     def _recomputed(
-        self, found: _Lowered, price: float, most_seconds: float, recompute: Recompute
+        self, found: _Lowered, price: float, most_seconds: float, recompute: _Recompute
     ) -> _Lowered:
         """The clusters after values are computed once more, unless a price does what one did."""
         tried = self._in_vain
@@ -288,10 +288,10 @@ class _InVain(NamedTuple):
     price: float
     next_price: float
     most_seconds: float
-    recompute: Recompute
+    recompute: _Recompute
 
     def is_same(
-        self, best: Estimate, price: float, most_seconds: float, recompute: Recompute
+        self, best: Estimate, price: float, most_seconds: float, recompute: _Recompute
     ) -> bool:
         """Return whether computing values once more would do the same again."""
         if self.best is not best or self.most_seconds != most_seconds:

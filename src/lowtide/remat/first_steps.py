@@ -1,4 +1,4 @@
-"""What is held at least in the step in which a node first runs.
+"""The bytes that are held at least in the step in which a node first runs.
 
 What nothing makes, such as an argument, is there until its last reader has run. A node that comes
 before a reader of it, whatever the order, first runs while it is there.

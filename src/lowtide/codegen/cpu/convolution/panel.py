@@ -13,7 +13,7 @@ from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.contraction.arithmetic import MultiplyMethod
 from lowtide.codegen.cpu.contraction.packing import interleaved, or_zero
 from lowtide.codegen.cpu.contraction.transposing import transposed
-from lowtide.codegen.cpu.convolution.runs import KernelRun, run_of
+from lowtide.codegen.cpu.convolution.runs import FeatureRun, run_of
 from lowtide.codegen.cpu.convolution.scheme import FEATURE, ConvolutionScheme
 from lowtide.codegen.cpu.strided import first_lanes
 from lowtide.codegen.cpu.tiles import LINE, TransposedTile
@@ -75,7 +75,7 @@ class _PanelWriter:
     bound: Bound
     columns: int
 
-    def write(self, run: KernelRun | None) -> None:
+    def write(self, run: FeatureRun | None) -> None:
         """Write the loops over taps, and in each of them the features; or those along a run."""
         if run is not None:
             kinds = [FEATURE, *range(len(self.scheme.problem.spatial))]
@@ -263,7 +263,7 @@ class _PanelWriter:
 
     # -- contracted indices that are neighbours ----------------------------------------------------
 
-    def _runs(self, run: KernelRun, outer: list[int], place: Affine, to: str) -> None:
+    def _runs(self, run: FeatureRun, outer: list[int], place: Affine, to: str) -> None:
         """Write loops over the contracted dimensions outside of a run, then along it."""
         if not outer:
             self._run(run, place, to)
@@ -288,7 +288,7 @@ class _PanelWriter:
         axis = self.scheme.problem.spatial[kind]
         return variable(fn.add(f"%tap{kind}", fn.mul(number, axis.tap_step)), axis.window)
 
-    def _run(self, run: KernelRun, place: Affine, to: str) -> None:
+    def _run(self, run: FeatureRun, place: Affine, to: str) -> None:
         """Write the rows of a run: squares of it and of the columns are transposed."""
         elements, scheme, kind = self.elements, self.scheme, run.dimensions[0].kind
         fn, rows = elements.function, LINE // self.weights.shape.element_type.nbytes
@@ -311,7 +311,7 @@ class _PanelWriter:
                 self._columns_of_run(run, at, there)
                 self.memory.tile = None
 
-    def _row_of_run(self, run: KernelRun, number: Integer, to: str) -> str:
+    def _row_of_run(self, run: FeatureRun, number: Integer, to: str) -> str:
         """The address of the row of a panel that has an index of a run."""
         fn, scheme = self.elements.function, self.scheme
         at: Integer = 0
@@ -322,7 +322,7 @@ class _PanelWriter:
             at = fn.add(at, fn.mul(digit, scheme.panel_step(x.kind)))
         return fn.gep(to, fn.mul(at, scheme.columns * scheme.how.unit_bytes))
 
-    def _columns_of_run(self, run: KernelRun, at: Affine, to: str) -> None:
+    def _columns_of_run(self, run: FeatureRun, at: Affine, to: str) -> None:
         elements, scheme = self.elements, self.scheme
         array = self.bound.frame.arrays[run.view.source]
         last = array.shape.element_count - 1

@@ -41,7 +41,7 @@ class RunDimension:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelRun:
+class FeatureRun:
     """Contracted indices of a column that follow one another in memory, outermost first.
 
     `steps` are those of each contracted dimension of the kernel by kind, `column` of the columns.
@@ -68,7 +68,7 @@ class KernelRun:
 
 def run_of(
     scheme: ConvolutionScheme, weights: Instruction, kernel: Instruction
-) -> KernelRun | None:
+) -> FeatureRun | None:
     """Return the run along which the columns of a kernel lie, None where they lie otherwise."""
     problem, numbers = scheme.problem, scheme.problem.numbers
     is_fused = kernel.opcode is Opcode.FUSION
@@ -86,7 +86,7 @@ def run_of(
         return None
     sizes = {kind: problem.kernel.dimensions[d] for kind, d in places.items()}
     found = _dimensions(scheme, known, sizes)
-    run = KernelRun(view, found, known, column)
+    run = FeatureRun(view, found, known, column)
     if not found or side_of(weights.shape.element_type, scheme.lanes, run.size) < _LEAST_SIDE:
         return None
     return run

@@ -43,7 +43,7 @@ class _Known:
     ticks: int
 
 
-class Pursuit(LevelSearch):
+class BudgetSearch(LevelSearch):
     """Searches sequences for caps, each from what is known of others."""
 
     def __init__(
@@ -68,7 +68,7 @@ class Pursuit(LevelSearch):
     def deadline(self, deadline: Deadline | None) -> None:
         self._deadline = self._bounds.deadline = deadline
 
-    def learn(self, other: Pursuit) -> None:
+    def learn(self, other: BudgetSearch) -> None:
         """Know what another search of the same nodes and buffers has found."""
         for known in other._known:
             self._know(known.sequence)

@@ -9,12 +9,12 @@ from tests.remat.small_graphs import random_graph
 from tests.remat.test_soundness import some_orders
 
 from lowtide.remat.bound import BoundSearch, topological_order
+from lowtide.remat.budget_search import BudgetSearch
 from lowtide.remat.first_steps import first_footprints
 from lowtide.remat.gaps import base_of
 from lowtide.remat.greedy import scratch_of
 from lowtide.remat.levels import LevelSearch
 from lowtide.remat.measure import footprints, step_bytes
-from lowtide.remat.pursuit import Pursuit
 from lowtide.remat.recompute import Recompute, quick_sequence
 from lowtide.remat.tables import tables_of
 from lowtide.search.effort import Effort
@@ -26,7 +26,7 @@ def test_sequences_keep_to_their_cap_and_get_quicker() -> None:
         random = Random(seed)
         graph = random_graph(random, 12)
         tables, orders = tables_of(graph), some_orders(graph, random, 2)
-        search = Pursuit(tables, orders, Effort.FAST)
+        search = BudgetSearch(tables, orders, Effort.FAST)
         level = LevelSearch(tables, orders, Effort.FAST)
         peak = int(step_bytes(tables, orders[0]).max())
         for cap in (peak, peak - 1, peak * 3 // 4):
