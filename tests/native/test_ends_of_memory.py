@@ -51,7 +51,8 @@ import ctypes, mmap, sys
 import numpy as np
 import lowtide
 
-made = sys.argv[1]
+made, wide, edge = sys.argv[1], *map(int, sys.argv[2:])
+places = wide + 2 * edge - 2
 system = ctypes.CDLL(None)
 system.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 shape = (1, 32, 12, 32)
@@ -69,17 +70,17 @@ body {{
   w = f32[40,32,3,3] parameter(1)
   one = f32[] constant(1)
   y = f32[1,32,12,3] broadcast(one), dimensions={{}}
-  p = f32[1,32,12,35] {made}
-  x1 = f32[1,12,35,32] transpose(p), dimensions={{0,2,3,1}}
+  p = f32[1,32,12,{wide}] {made}
+  x1 = f32[1,12,{wide},32] transpose(p), dimensions={{0,2,3,1}}
   w1 = f32[3,3,32,40] transpose(w), dimensions={{2,3,1,0}}
-  c = f32[1,12,35,40] convolution(x1, w1), window={{size=3x3 pad=1_1x1_1}},
+  c = f32[1,12,{places},40] convolution(x1, w1), window={{size=3x3 pad=1_1x{edge}_{edge}}},
     dim_labels=b01f_01io->b01f
-  ROOT t = f32[1,40,12,35] transpose(c), dimensions={{0,3,1,2}}
+  ROOT t = f32[1,40,12,{places}] transpose(c), dimensions={{0,3,1,2}}
 }}
 ENTRY e {{
   x = f32[1,32,12,32] parameter(0)
   w = f32[40,32,3,3] parameter(1)
-  ROOT f = f32[1,40,12,35] fusion(x, w), kind=kOutput, calls=body
+  ROOT f = f32[1,40,12,{places}] fusion(x, w), kind=kOutput, calls=body
 }}'''
 module = lowtide.parse_hlo(text)
 run = lowtide.compile(module, threads=1)
@@ -88,16 +89,20 @@ np.testing.assert_array_equal(run(x, w), lowtide.evaluate(module, [x, w]))
 
 
 @pytest.mark.parametrize(
-    "made",
+    ("made", "wide", "edge"),
     [
-        "pad(x, one), padding=0_0x0_0x0_0x2_1",
-        "concatenate(x, y), dimensions={3}",
-        "concatenate(y, x), dimensions={3}",
+        ("pad(x, one), padding=0_0x0_0x0_0x2_1", 35, 1),
+        ("concatenate(x, y), dimensions={3}", 35, 1),
+        ("concatenate(y, x), dimensions={3}", 35, 1),
+        ("negate(x)", 32, -1),
+        ("negate(x)", 32, -2),
     ],
 )
-def test_a_convolution_reads_nothing_around_what_is_padded_or_joined(made: str) -> None:
+def test_a_convolution_reads_nothing_around_its_image(made: str, wide: int, edge: int) -> None:
     """Squares that are transposed would reach beyond the ends of the array."""
     found = subprocess.run(
-        [sys.executable, "-c", CONVOLUTION, made], capture_output=True, text=True
+        [sys.executable, "-c", CONVOLUTION, made, str(wide), str(edge)],
+        capture_output=True,
+        text=True,
     )
     assert found.returncode == 0, found.stderr

@@ -46,6 +46,7 @@ class TransposedTile:
     number and bytes, which all tiles of a function share. `lines` is how many lanes have elements
     under `partial`, a mask that does not say it. Under any other mask that does not, such as those
     of pads, steps may lie outside of an array: what they select is not to be loaded by tiles.
+    `is_aligned` says that `start` is a multiple of what is loaded at once.
     """
 
     row: Variable
@@ -55,6 +56,7 @@ class TransposedTile:
     slots: dict[tuple[int, int], str]
     lines: Integer = 0
     partial: Mask | None = None
+    is_aligned: bool = True
     _used: int = field(default=0)
 
     def read(
@@ -130,7 +132,7 @@ class TransposedTile:
         start = elements.indices.scalar(self.start)
         with fn.loop(0, fn.min(self.rows, fn.sub(self.size, start)), side) as loop:
             column = loop.index
-            if self.size % side:
+            if self.size % side or not self.is_aligned:
                 column = fn.min(column, fn.sub(self.size - side, start))
             columns = lines.columns(elements, fn.gep(lines.first, column, raw))
             into = fn.gep(stack, fn.mul(fn.add(column, side), lanes), raw)

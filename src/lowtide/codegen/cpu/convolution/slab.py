@@ -323,7 +323,7 @@ class _SlabWriter:
                 index = self._index(here)
                 lines = fn.sub(last.high, first)
                 self.memory.tile = TransposedTile(
-                    variable, rows, start, along.size, self.slots, lines, mask
+                    variable, rows, start, along.size, self.slots, lines, mask, is_aligned=False
                 )
                 value = elements.at(self.data, index, self.bound.frame, mask)
                 self.memory.tile = None
