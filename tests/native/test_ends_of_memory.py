@@ -106,3 +106,36 @@ def test_a_convolution_reads_nothing_around_its_image(made: str, wide: int, edge
         text=True,
     )
     assert found.returncode == 0, found.stderr
+
+
+WIDE = """
+import ctypes, mmap
+import numpy as np
+import lowtide
+
+system = ctypes.CDLL(None)
+system.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+shape = (1, 64, 4, 1024)
+size = int(np.prod(shape)) * 4
+memory = mmap.mmap(-1, size + mmap.PAGESIZE)
+x = np.frombuffer(memory, np.float32, size // 4).reshape(shape)
+x[...] = np.random.default_rng(0).integers(-3, 4, shape)
+assert system.mprotect(x.ctypes.data + size, mmap.PAGESIZE, 0) == 0
+w = np.random.default_rng(1).integers(-3, 4, (64, 64, 3, 3)).astype(np.float32)
+text = '''HloModule m
+ENTRY e {
+  x = f32[1,64,4,1024] parameter(0)
+  w = f32[64,64,3,3] parameter(1)
+  ROOT c = f32[1,64,4,1024] convolution(x, w), window={size=3x3 pad=1_1x1_1},
+    dim_labels=bf01_oi01->bf01
+}'''
+module = lowtide.parse_hlo(text)
+run = lowtide.compile(module, threads=1)
+np.testing.assert_array_equal(run(x, w), lowtide.evaluate(module, [x, w]))
+"""
+
+
+def test_blocks_of_wide_images_end_with_these() -> None:
+    """The second block of a line begins one before a multiple of what is loaded at once."""
+    found = subprocess.run([sys.executable, "-c", WIDE], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
