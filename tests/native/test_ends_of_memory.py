@@ -44,3 +44,98 @@ def test_a_product_of_a_fused_operand_reads_no_row_too_many(sizes: tuple[int, ..
         [sys.executable, "-c", SCRIPT, *map(str, sizes)], capture_output=True, text=True
     )
     assert found.returncode == 0, found.stderr
+
+
+CONVOLUTION = """
+import ctypes, mmap, sys
+import numpy as np
+import lowtide
+
+made, wide, edge = sys.argv[1], *map(int, sys.argv[2:])
+places = wide + 2 * edge - 2
+system = ctypes.CDLL(None)
+system.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+shape = (1, 32, 12, 32)
+size = int(np.prod(shape)) * 4
+assert size % mmap.PAGESIZE == 0
+memory = mmap.mmap(-1, size + 2 * mmap.PAGESIZE)
+x = np.frombuffer(memory, np.float32, size // 4, mmap.PAGESIZE).reshape(shape)
+x[...] = np.random.default_rng(0).integers(-3, 4, shape)
+for place in (x.ctypes.data - mmap.PAGESIZE, x.ctypes.data + size):
+    assert system.mprotect(place, mmap.PAGESIZE, 0) == 0
+w = np.random.default_rng(1).integers(-3, 4, (40, 32, 3, 3)).astype(np.float32)
+text = f'''HloModule m, is_scheduled=true
+body {{
+  x = f32[1,32,12,32] parameter(0)
+  w = f32[40,32,3,3] parameter(1)
+  one = f32[] constant(1)
+  y = f32[1,32,12,3] broadcast(one), dimensions={{}}
+  p = f32[1,32,12,{wide}] {made}
+  x1 = f32[1,12,{wide},32] transpose(p), dimensions={{0,2,3,1}}
+  w1 = f32[3,3,32,40] transpose(w), dimensions={{2,3,1,0}}
+  c = f32[1,12,{places},40] convolution(x1, w1), window={{size=3x3 pad=1_1x{edge}_{edge}}},
+    dim_labels=b01f_01io->b01f
+  ROOT t = f32[1,40,12,{places}] transpose(c), dimensions={{0,3,1,2}}
+}}
+ENTRY e {{
+  x = f32[1,32,12,32] parameter(0)
+  w = f32[40,32,3,3] parameter(1)
+  ROOT f = f32[1,40,12,{places}] fusion(x, w), kind=kOutput, calls=body
+}}'''
+module = lowtide.parse_hlo(text)
+run = lowtide.compile(module, threads=1)
+np.testing.assert_array_equal(run(x, w), lowtide.evaluate(module, [x, w]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "wide", "edge"),
+    [
+        ("pad(x, one), padding=0_0x0_0x0_0x2_1", 35, 1),
+        ("concatenate(x, y), dimensions={3}", 35, 1),
+        ("concatenate(y, x), dimensions={3}", 35, 1),
+        ("negate(x)", 32, -1),
+        ("negate(x)", 32, -2),
+    ],
+)
+def test_a_convolution_reads_nothing_around_its_image(made: str, wide: int, edge: int) -> None:
+    """Squares that are transposed would reach beyond the ends of the array."""
+    found = subprocess.run(
+        [sys.executable, "-c", CONVOLUTION, made, str(wide), str(edge)],
+        capture_output=True,
+        text=True,
+    )
+    assert found.returncode == 0, found.stderr
+
+
+WIDE = """
+import ctypes, mmap
+import numpy as np
+import lowtide
+
+system = ctypes.CDLL(None)
+system.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+shape = (1, 64, 4, 1024)
+size = int(np.prod(shape)) * 4
+memory = mmap.mmap(-1, size + mmap.PAGESIZE)
+x = np.frombuffer(memory, np.float32, size // 4).reshape(shape)
+x[...] = np.random.default_rng(0).integers(-3, 4, shape)
+assert system.mprotect(x.ctypes.data + size, mmap.PAGESIZE, 0) == 0
+w = np.random.default_rng(1).integers(-3, 4, (64, 64, 3, 3)).astype(np.float32)
+text = '''HloModule m
+ENTRY e {
+  x = f32[1,64,4,1024] parameter(0)
+  w = f32[64,64,3,3] parameter(1)
+  ROOT c = f32[1,64,4,1024] convolution(x, w), window={size=3x3 pad=1_1x1_1},
+    dim_labels=bf01_oi01->bf01
+}'''
+module = lowtide.parse_hlo(text)
+run = lowtide.compile(module, threads=1)
+np.testing.assert_array_equal(run(x, w), lowtide.evaluate(module, [x, w]))
+"""
+
+
+def test_blocks_of_wide_images_end_with_these() -> None:
+    """The second block of a line begins one before a multiple of what is loaded at once."""
+    found = subprocess.run([sys.executable, "-c", WIDE], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr

@@ -196,6 +196,19 @@ def test_bounds_stay_within_the_type_and_know_reductions() -> None:
     assert ends_of(greatest) == (-(1 << 31), (1 << 31) - 1)
 
 
+@pytest.mark.parametrize(("inner", "outputs"), [(3, 0), (0, 4), (0, 0)])
+def test_bounds_know_weights_of_no_elements(inner: int, outputs: int) -> None:
+    """Layers of no outputs have factors and zero points, too."""
+    b = Builder("empty")
+    x = b.parameter(0, array_shape(ElementType.S8, (2, inner)), "x")
+    weights = b.constant(np.zeros((inner, outputs), np.int8))
+    sums = b.dot(x, weights, DotDimensions((1,), (0,)), element_type=ElementType.S32)
+    assert ends_of(sums) == (0, 0)
+    module = b.build(scaled(b, sums, [Factor(1518500250, -3)], ENDS, 7))
+    found = np.asarray(evaluate(module, [np.zeros((2, inner), np.int8)]))
+    np.testing.assert_array_equal(found, np.full((2, outputs), 7))
+
+
 def ends_of(x: Op) -> tuple[int, int]:
     found = range_of(x.instruction).whole
     return found.low[0], found.high[0]

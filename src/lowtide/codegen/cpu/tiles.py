@@ -44,7 +44,9 @@ class TransposedTile:
     `row` is the innermost loop's variable, which counts up to `rows`, or a number: then vectors
     stay in registers, and `size` is a multiple of `rows`. `slots` are places on the stack, by
     number and bytes, which all tiles of a function share. `lines` is how many lanes have elements
-    where a mask does not say it.
+    under `partial`, a mask that does not say it. Under any other mask that does not, such as those
+    of pads, steps may lie outside of an array: what they select is not to be loaded by tiles.
+    `is_aligned` says that `start` is a multiple of what is loaded at once.
     """
 
     row: Variable
@@ -53,6 +55,8 @@ class TransposedTile:
     size: int
     slots: dict[tuple[int, int], str]
     lines: Integer = 0
+    partial: Mask | None = None
+    is_aligned: bool = True
     _used: int = field(default=0)
 
     def read(
@@ -63,7 +67,7 @@ class TransposedTile:
             return None
         type_ = array.shape.element_type
         side = side_of(type_, elements.lanes, self.size)
-        count = elements.lanes if mask is None else mask.count or self.lines
+        count = self._count(elements, mask)
         if side < 2 or not count:
             return None
         base = place - Affine(((self.row, 1),), 0, 0, self.rows - 1)
@@ -78,6 +82,12 @@ class TransposedTile:
         fn, lanes = elements.function, elements.lanes
         place_in = fn.mul(fn.add(self.row.name, side), lanes * type_.nbytes)
         return memory.load(fn, elements.target, type_, fn.gep(stack, place_in), lanes)
+
+    def _count(self, elements: Elements, mask: Mask | None) -> Integer:
+        """How many lanes a mask holds for, from the first one on; 0 where that is not known."""
+        if mask is None:
+            return elements.lanes
+        return self.lines if mask is self.partial else mask.count
 
     def _from_registers(
         self, elements: Elements, array: Array, base: Affine, count: Integer
@@ -122,7 +132,7 @@ class TransposedTile:
         start = elements.indices.scalar(self.start)
         with fn.loop(0, fn.min(self.rows, fn.sub(self.size, start)), side) as loop:
             column = loop.index
-            if self.size % side:
+            if self.size % side or not self.is_aligned:
                 column = fn.min(column, fn.sub(self.size - side, start))
             columns = lines.columns(elements, fn.gep(lines.first, column, raw))
             into = fn.gep(stack, fn.mul(fn.add(column, side), lanes), raw)

@@ -88,9 +88,9 @@ def _limits(x: Instruction) -> IntegerRange:
 
 def _of_values(values: Array) -> IntegerRange:
     """The range of an array, by channels."""
-    rows = values.reshape(-1, values.shape[-1]) if values.ndim else values.reshape(1, 1)
-    if not rows.size:
+    if not values.size:
         return _range(0, 0)
+    rows = values.reshape(-1, values.shape[-1]) if values.ndim else values.reshape(1, 1)
     return IntegerRange(rows.min(0).astype(object), rows.max(0).astype(object))
 
 
@@ -208,6 +208,8 @@ def _sum_of_products(
     if weights is None or len(free) != 1:
         found = _product_of(given.whole, other.whole)
         return IntegerRange(np.minimum(found.low * count, 0), np.maximum(found.high * count, 0))
+    if not weights.size:
+        return _range(0, 0)
     wide = np.moveaxis(weights, free[0], -1).reshape(-1, weights.shape[free[0]]).astype(np.int64)
     above = np.maximum(wide, 0).sum(0).astype(object)
     below = np.minimum(wide, 0).sum(0).astype(object)

@@ -307,7 +307,9 @@ class _PanelWriter:
                 number = fn.sub(fn.add(tiles.index, steps.index), first)
                 there = self._row_of_run(run, number, to)
                 at = place + (start + row).within(0, run.size - 1)
-                self.memory.tile = TransposedTile(variable, rows, start, run.size, slots)
+                self.memory.tile = TransposedTile(
+                    variable, rows, start, run.size, slots, is_aligned=False
+                )
                 self._columns_of_run(run, at, there)
                 self.memory.tile = None
 

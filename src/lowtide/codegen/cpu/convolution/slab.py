@@ -321,8 +321,9 @@ class _SlabWriter:
                 place = (start + row).within(0, along.size - 1)
                 here = {**at, along.axis.kind: place, last.axis.kind: x}
                 index = self._index(here)
+                lines = fn.sub(last.high, first)
                 self.memory.tile = TransposedTile(
-                    variable, rows, start, along.size, self.slots, fn.sub(last.high, first)
+                    variable, rows, start, along.size, self.slots, lines, mask, is_aligned=False
                 )
                 value = elements.at(self.data, index, self.bound.frame, mask)
                 self.memory.tile = None
