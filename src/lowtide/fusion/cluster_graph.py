@@ -130,7 +130,7 @@ class ClusterGraph:
         Where a `product` is given, its kernel stores the value instead of the product. Nothing
         changes where they cannot.
         """
-        stored = self._rebuilt(value, members_for(value, readers[0]))
+        stored = self._rebuilt(value, _cone(value, readers[0]))
         if stored is None:
             return False
         left = [(x.root, _needed(x, value)) for x in readers if x.root is not value]
@@ -151,35 +151,6 @@ class ClusterGraph:
         if product is not None:
             self.absorb(product, behind)
         return True
-
-    def store(self, value: Instruction, readers: Sequence[Cluster], before: ClusterGraph) -> bool:
-        """Have clusters read a value that they compute, and store it; return whether they can.
-
-        Its cluster is the one that stores it, or did `before`, if what that reads is there. Nothing
-        changes where they cannot.
-        """
-        stored = self.owner.get(value)
-        if stored is None:
-            stored = copied(before.owner[value])
-            if any(x in before.owner and x not in self.owner for x in stored.inputs):
-                found = self._rebuilt(value, members_for(value, readers[0]))
-                if found is None:
-                    return False
-                stored = found
-        new: list[Cluster] = []
-        for reader in readers:
-            rebuilt = self._rebuilt(reader.root, _needed(reader, value))
-            if rebuilt is None:
-                return False
-            new.append(rebuilt)
-        for cluster in new if value in self.owner else (stored, *new):
-            self._replace(self.owner.get(cluster.root), cluster)
-        return True
-
-    def seconds_alone(self, instruction: Instruction) -> float:
-        """Return the seconds of an instruction by itself; 0 where it is in no cluster."""
-        alone = self._seed(instruction)
-        return 0.0 if alone is None else alone.seconds
 
     def _replace(self, old: Cluster | None, new: Cluster) -> None:
         """Put a cluster in the place of the one that stored the same value, if there was one."""
@@ -216,8 +187,8 @@ class ClusterGraph:
         return self._seeds[instruction]
 
 
-def members_for(value: Instruction, cluster: Cluster) -> dict[Instruction, None]:
-    """Return the members of a cluster that a value is computed from, it included."""
+def _cone(value: Instruction, cluster: Cluster) -> dict[Instruction, None]:
+    """The members of a cluster that a value is computed from, it included."""
     return _reached(value, cluster, None)
 
 

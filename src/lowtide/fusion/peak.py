@@ -16,7 +16,7 @@ from lowtide.fusion.order_memory import Scheduler
 from lowtide.ir import Instruction
 from lowtide.records import dataclass
 
-LEAST_SHARE: Final = 1 / 1024
+_LEAST_SHARE: Final = 1 / 1024
 """Values that are a smaller part of the peak are left alone."""
 
 
@@ -24,15 +24,13 @@ LEAST_SHARE: Final = 1 / 1024
 class Estimate:
     """The order that a scheduler gives to clusters.
 
-    `position` is by node, `last` the position of the last use by buffer, `steps` are the bytes live
-    by position. At most `peak_bytes` are live at once, and nearly as many at the positions `peaks`,
-    most at the first.
+    `position` is by node, `last` the position of the last use by buffer. At most `peak_bytes` are
+    live at once, and nearly as many at the positions `peaks`, most at the first.
     """
 
     memory: LiveMemory
     position: npt.NDArray[np.int64]
     last: npt.NDArray[np.int64]
-    steps: npt.NDArray[np.int64]
     peaks: tuple[int, ...]
     peak_bytes: int
 
@@ -42,7 +40,7 @@ def estimated(memory: LiveMemory, scheduler: Scheduler) -> Estimate:
     order = scheduler(memory.graph)
     position, _, last = lifetimes(memory.graph, order)
     steps = step_bytes(memory.graph, order)
-    return Estimate(memory, position, last, steps, _peaks(steps), int(steps.max()))
+    return Estimate(memory, position, last, _peaks(steps), int(steps.max()))
 
 
 def _peaks(steps: npt.NDArray[np.int64]) -> tuple[int, ...]:
@@ -73,7 +71,7 @@ class PeakView:
         self.last: list[int] = estimate.last.tolist()
         self.at = estimate.peaks[0]
         self.bytes: list[int] = estimate.memory.graph.buffer_bytes.tolist()
-        self.least = max(1, int(estimate.peak_bytes * LEAST_SHARE))
+        self.least = max(1, int(estimate.peak_bytes * _LEAST_SHARE))
         self.consumers = estimate.memory.graph.consumers.rows()
         self._taken_over: dict[int, set[int]] = {}
         """By position the buffers whose place a result may take there."""

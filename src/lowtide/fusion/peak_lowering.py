@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from math import inf
-from typing import Final, NamedTuple, Protocol, TypeAlias, final
+from typing import Final, NamedTuple, TypeAlias, final
 
 from lowtide.analysis.call_graph import CallRole, call_sites
 from lowtide.analysis.dataflow import Dataflow, dataflow
@@ -16,7 +16,7 @@ from lowtide.fusion.cluster_graph import ClusterGraph
 from lowtide.fusion.epilogues import store_behind_products
 from lowtide.fusion.live_memory import live_memory
 from lowtide.fusion.order_memory import Scheduler
-from lowtide.fusion.peak import LEAST_SHARE, Estimate, estimated
+from lowtide.fusion.peak import Estimate, estimated
 from lowtide.fusion.recomputing import (
     SECONDS_PER_BYTE,
     Recomputed,
@@ -25,7 +25,6 @@ from lowtide.fusion.recomputing import (
     recompute_by_cut,
 )
 from lowtide.fusion.storing import store_before
-from lowtide.fusion.storing_again import computed_again, store_again
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ops.cost import cost
 
@@ -37,25 +36,10 @@ _SMALL: Final = 512
 """So many clusters are lowered in no time."""
 
 Change: TypeAlias = Callable[[ClusterGraph, Estimate], int]
+Recompute: TypeAlias = Callable[[ClusterGraph, Estimate, float, float], Recomputed]
+"""A change within a price for a byte, and seconds for all of it."""
 
-
-class _Recompute(Protocol):
-    """A change within a price for a byte, and seconds for all of it."""
-
-    def __call__(
-        self,
-        graph: ClusterGraph,
-        estimate: Estimate,
-        seconds_per_byte: float,
-        most_seconds: float,
-        *,
-        everywhere: bool,
-    ) -> Recomputed:
-        """Change a graph, for the peaks of an estimate of it."""
-        ...
-
-
-_PAID: Final[tuple[tuple[_Recompute, float], ...]] = (
+_PAID: Final[tuple[tuple[Recompute, float], ...]] = (
     *((recompute_behind, price) for price in (3e-9, 1e-8, 3e-8, 1e-7)),
     (recompute_by_cut, 1e-8),
     (recompute_at, 1e-8),
@@ -138,19 +122,8 @@ class PeakLowering:
         return other._replace(best=best) if best.peak_bytes < found.best.peak_bytes else found
 
     def _within(self, graph: ClusterGraph, given: _Given, allowance: Allowance) -> _Lowered:
-        """Values are computed everywhere or behind the peak, whichever pays."""
-        found = self._spent(graph, given, allowance)
-        if not found.everywhere or allowance.is_late():
-            return found
-        behind = self._spent(graph, given._replace(everywhere=False), allowance)
-        if _pays(behind, found):
-            return found
-        cheap = total_seconds(found.graph) - found.spent
-        return behind._replace(spent=max(0.0, total_seconds(behind.graph) - cheap))
-
-    def _spent(self, graph: ClusterGraph, given: _Given, allowance: Allowance) -> _Lowered:
         found = self._cheaply(graph, given)
-        return self._paid(found, graph, allowance) if allowance.priority else found
+        return self._paid(found, allowance) if allowance.priority else found
 
     def _arguments(self, computation: Computation) -> int:
         """The bytes of arguments that results overwrite: they are the caller's."""
@@ -159,27 +132,22 @@ class PeakLowering:
 
     def _cheaply(self, graph: ClusterGraph, given: _Given) -> _Lowered:
         """The clusters after changes that cost next to nothing, found once."""
-        key = graph, tuple(given.inner.items()), given.held, given.everywhere
+        key = graph, tuple(given.inner.items()), given.held
         if key not in self._cheap:
             found = _Lowered(graph, self._estimate(graph, given), given)
             if not found.is_lowest:
-                for lowered in self._settled(found, SECONDS_PER_BYTE, inf):
-                    found = lowered if _pays(found, lowered) else found
-                found = self._stored_again(found, graph)
+                found = self._settled(found, SECONDS_PER_BYTE, inf)
             self._cheap[key] = found
         return self._cheap[key]
 
-    def _paid(self, found: _Lowered, fused: ClusterGraph, allowance: Allowance) -> _Lowered:
+    def _paid(self, found: _Lowered, allowance: Allowance) -> _Lowered:
         """The clusters after changes that take time, the cheapest first."""
         before = total_seconds(found.graph)
         most_seconds = before * (1 + allowance.priority)
-        paid = found
         for change, price in _PAID:
             if found.is_lowest or allowance.is_late():
                 break
-            for lowered in self._settled(found, price, most_seconds, change):
-                found, paid = lowered, lowered if _pays(paid, lowered) else paid
-        found = self._stored_again(paid, fused)
+            found = self._settled(found, price, most_seconds, change)
         return found._replace(spent=max(0.0, total_seconds(found.graph) - before))
 
     def _settled(
@@ -187,24 +155,20 @@ class PeakLowering:
         found: _Lowered,
         price: float,
         most_seconds: float,
-        recompute: _Recompute = recompute_behind,
-    ) -> Iterator[_Lowered]:
-        """The clusters after each change until none lowers the peak any more, or the last round.
-
-        What pays only together with a later one comes before it.
-        """
+        recompute: Recompute = recompute_behind,
+    ) -> _Lowered:
+        """The clusters once no change lowers the peak any more, or after the last round."""
         for _ in range(ROUNDS):
             before = found.best.peak_bytes
             found = self._changed(found, store_behind_products, most_seconds)
             found = self._changed(found, store_before, most_seconds)
-            yield found
             found = self._recomputed(found, price, most_seconds, recompute)
-            yield found
             if found.best.peak_bytes == before:
                 break
+        return found
 
     def _recomputed(
-        self, found: _Lowered, price: float, most_seconds: float, recompute: _Recompute
+        self, found: _Lowered, price: float, most_seconds: float, recompute: Recompute
     ) -> _Lowered:
         """The clusters after values are computed once more, unless a price does what one did."""
         tried = self._in_vain
@@ -214,16 +178,14 @@ class PeakLowering:
 
         def change(graph: ClusterGraph, estimate: Estimate) -> int:
             left = most_seconds - total_seconds(found.graph)
-            everywhere = found.given.everywhere
-            made[0] = recompute(graph, estimate, price, left, everywhere=everywhere)
+            made[0] = recompute(graph, estimate, price, left)
             return made[0].shortened
 
         lowered = self._changed(found, change, most_seconds)
         if lowered is found:
             next_price = made[0].next_price
             self._in_vain = _InVain(found.best, price, next_price, most_seconds, recompute)
-            return found
-        return lowered._replace(everywhere=found.everywhere or made[0].everywhere)
+        return lowered
 
     def _changed(self, found: _Lowered, change: Change, most_seconds: float) -> _Lowered:
         """The clusters after a change, or before it where it lowers nothing or takes too long."""
@@ -233,29 +195,9 @@ class PeakLowering:
         if change(trial, found.best) and total_seconds(trial) <= most_seconds:
             best = self._estimate(trial, found.given)
             if best.peak_bytes < found.best.peak_bytes:
-                return found._replace(graph=trial, best=best)
+                return _Lowered(trial, best, found.given)
         if change in _STORES:
             self._settled_stores[change] = found.best
-        return found
-
-    def _stored_again(self, found: _Lowered, fused: ClusterGraph) -> _Lowered:
-        """The clusters with values stored again that it does not pay to compute once more.
-
-        What is made room for counts as if nothing went for it: a little more is tried than fits.
-        """
-        for room in _ROOM:
-            again = computed_again(found.graph, fused)
-            most_bytes = int(found.best.peak_bytes * (1 + LEAST_SHARE))
-            while again:
-                trial = found.graph.copy()
-                limit = int(found.best.peak_bytes * (1 + room))
-                if not store_again(trial, found.best, again, fused, limit):
-                    break
-                lowered = found._replace(graph=trial, best=self._estimate(trial, found.given))
-                if lowered.best.peak_bytes <= most_bytes and not _pays(lowered, found):
-                    found = lowered
-                    break
-                again = again[: len(again) // 4]  # What takes longest comes first.
         return found
 
     def _estimate(self, graph: ClusterGraph, given: _Given) -> Estimate:
@@ -266,21 +208,6 @@ class PeakLowering:
 _STORES: Final[tuple[Change, ...]] = (store_behind_products, store_before)
 
 
-_ROOM: Final = (0.0, 1 / 512, 1 / 64)
-"""How much more than the peak, as a part of it, may seem to live with what is stored again."""
-
-
-def _pays(before: _Lowered, after: _Lowered) -> bool:
-    """Whether less lives at the peak, or as much, and that is worth the time."""
-    less = before.best.peak_bytes - after.best.peak_bytes
-    longer = total_seconds(after.graph) - total_seconds(before.graph)
-    return longer <= less * _SHARES * total_seconds(before.graph) / max(1, before.best.peak_bytes)
-
-
-_SHARES: Final = 4
-"""How many times as large a part of the time as of the peak may be spent."""
-
-
 class _InVain(NamedTuple):
     """What computing values once more at some price lowered nothing of, and below which price."""
 
@@ -288,10 +215,10 @@ class _InVain(NamedTuple):
     price: float
     next_price: float
     most_seconds: float
-    recompute: _Recompute
+    recompute: Recompute
 
     def is_same(
-        self, best: Estimate, price: float, most_seconds: float, recompute: _Recompute
+        self, best: Estimate, price: float, most_seconds: float, recompute: Recompute
     ) -> bool:
         """Return whether computing values once more would do the same again."""
         if self.best is not best or self.most_seconds != most_seconds:
@@ -304,8 +231,6 @@ class _Given(NamedTuple):
 
     inner: Mapping[Instruction, int]
     held: tuple[Alias, ...]
-    everywhere: bool = True
-    """Whether values that are computed once more may be computed wherever they are read."""
 
 
 class _Lowered(NamedTuple):
@@ -315,8 +240,6 @@ class _Lowered(NamedTuple):
     best: Estimate
     given: _Given
     spent: float = 0.0
-    everywhere: bool = False
-    """Whether values are computed everywhere where it was enough to do so behind the peak."""
 
     @property
     def is_lowest(self) -> bool:
@@ -334,7 +257,7 @@ def _is_one_kernel(graph: ClusterGraph) -> bool:
 
 _NO_KERNELS: Final = frozenset({Opcode.PARAMETER, Opcode.CONSTANT, Opcode.TUPLE})
 
-_Key: TypeAlias = tuple[ClusterGraph, tuple[tuple[Instruction, int], ...], tuple[Alias, ...], bool]
+_Key: TypeAlias = tuple[ClusterGraph, tuple[tuple[Instruction, int], ...], tuple[Alias, ...]]
 
 
 def _inner(computation: Computation, peaks: Mapping[Computation, int]) -> dict[Instruction, int]:

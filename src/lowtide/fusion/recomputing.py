@@ -34,13 +34,11 @@ _LEVELS: Final = 4
 class Recomputed(NamedTuple):
     """Of how many values the lives were shortened, and at which price others would be chosen.
 
-    At any price for a byte from the one given to below `next_price`, all is the same. Some are
-    stored nowhere if `everywhere`, which was by choice.
+    At any price for a byte from the one given to below `next_price`, all is the same.
     """
 
     shortened: int
     next_price: float
-    everywhere: bool = False
 
 
 def recompute_behind(
@@ -48,47 +46,32 @@ def recompute_behind(
     estimate: Estimate,
     seconds_per_byte: float = SECONDS_PER_BYTE,
     most_seconds: float = inf,
-    *,
-    everywhere: bool = True,
 ) -> Recomputed:
     """Shorten the lives of values that span a peak, one by one.
 
     A byte less at the peak may cost `seconds_per_byte`, and all of them together `most_seconds`.
-    Values are computed `everywhere` where that seems to take no longer than behind the peak only.
     """
-    work = _Recomputing(graph, estimate, seconds_per_byte, most_seconds, everywhere=everywhere)
+    work = _Recomputing(graph, estimate, seconds_per_byte, most_seconds)
     count = sum([work.run(at) for at in estimate.peaks])
-    return Recomputed(count, work.next_price, work.is_everywhere)
+    return Recomputed(count, work.next_price)
 
 
 def recompute_at(
-    graph: ClusterGraph,
-    estimate: Estimate,
-    seconds_per_byte: float,
-    most_seconds: float,
-    *,
-    everywhere: bool = True,
+    graph: ClusterGraph, estimate: Estimate, seconds_per_byte: float, most_seconds: float
 ) -> Recomputed:
     """As `recompute_behind`, also of values of which nothing is read behind a peak, but there."""
-    work = _Recomputing(
-        graph, estimate, seconds_per_byte, most_seconds, at_peak=True, everywhere=everywhere
-    )
+    work = _Recomputing(graph, estimate, seconds_per_byte, most_seconds, at_peak=True)
     count = sum([work.run(at) for at in estimate.peaks])
-    return Recomputed(count, work.next_price, work.is_everywhere)
+    return Recomputed(count, work.next_price)
 
 
 def recompute_by_cut(
-    graph: ClusterGraph,
-    estimate: Estimate,
-    seconds_per_byte: float,
-    most_seconds: float,
-    *,
-    everywhere: bool = True,
+    graph: ClusterGraph, estimate: Estimate, seconds_per_byte: float, most_seconds: float
 ) -> Recomputed:
     """Shorten the lives of values that span a peak, chosen together."""
-    work = _Recomputing(graph, estimate, seconds_per_byte, most_seconds, everywhere=everywhere)
+    work = _Recomputing(graph, estimate, seconds_per_byte, most_seconds)
     count = sum([work.run(at, by_cut=True) for at in estimate.peaks])
-    return Recomputed(count, seconds_per_byte, work.is_everywhere)
+    return Recomputed(count, seconds_per_byte)
 
 
 @final
@@ -101,12 +84,9 @@ class _Recomputing:
         most_seconds: float,
         *,
         at_peak: bool = False,
-        everywhere: bool,
     ) -> None:
         self.graph, self.seconds_per_byte = graph, seconds_per_byte
-        self.at_peak, self.everywhere = at_peak, everywhere
-        self.is_everywhere = False
-        """Whether one was computed in all that read it where late readers were enough."""
+        self.at_peak = at_peak
         self.seconds_left = most_seconds
         self.next_price = inf
         """The least price of a byte that one of those left alone would have come to."""
@@ -148,15 +128,10 @@ class _Recomputing:
         joints = joined_by_all(producer, readers, self.graph.target)
         if isinstance(joints, FusionRefusal):
             return False
-        late = len(joints)
-        if self.everywhere:
-            joints, seconds = self._quickest(producer, joints)
-        else:
-            seconds = self._seconds(producer, readers)
+        joints, seconds = self._quickest(producer, joints)
         if seconds > self.seconds_left or not self._is_worth_it(producer, buffer, seconds):
             return False
         self.seconds_left -= seconds
-        self.is_everywhere |= len(joints) > late
         end, view.last[buffer] = view.last[buffer], view.at
         for operand in producer.inputs:
             read = view.memory.buffers.of(operand)
