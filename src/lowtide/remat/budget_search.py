@@ -15,7 +15,7 @@ import numpy as np
 
 from lowtide.records import dataclass
 from lowtide.remat.gaps import base_of
-from lowtide.remat.levels import NEAR_BOUND, LevelSearch
+from lowtide.remat.levels import LevelSearch
 from lowtide.remat.measure import step_bytes
 from lowtide.remat.neighbourhood import searched
 from lowtide.remat.recompute import Recompute, RematPlan
@@ -92,7 +92,7 @@ class BudgetSearch(LevelSearch):
             return
         yield sequence
         for number in range(self._rounds):
-            if self._late() or self._is_least(sequence, cap):
+            if self._late() or self._is_near_bound(sequence, cap):
                 return
             self._round(cap, number)
             found = self._fitting(cap)[0]
@@ -103,11 +103,6 @@ class BudgetSearch(LevelSearch):
     def _fitting(self, cap: int) -> list[_Known]:
         """What is known within a cap, the quickest first."""
         return sorted([x for x in self._known if x.nbytes <= cap], key=lambda x: x.ticks)
-
-    def _is_least(self, sequence: Int64Array, cap: int) -> bool:
-        """Whether a sequence takes hardly more than is proved to be needed."""
-        extra = self._ticks(sequence) - int(self._tables.cost.sum())
-        return extra <= self._bounds.known(cap).extra_ticks * NEAR_BOUND
 
     def _first_plans(self, cap: int) -> Iterator[tuple[Recompute, RematPlan]]:
         """Yield plans for a cap: on what is known near it, then the best of different orders."""

@@ -51,7 +51,7 @@ _REACH: Final = 60
 _OTHER_REACHES: Final = (20, 400)
 _SHORT_REACHES: Final = (20, 8, 3, 1)
 _HALVINGS: Final = 4
-NEAR_BOUND: Final = 1.003
+_NEAR_BOUND: Final = 1.003
 """Levels whose plans are within this factor of their bound are not searched further."""
 _SEARCHED: Final = 2
 
@@ -102,7 +102,7 @@ class LevelSearch:
             levels.append(level)
             yield level.sequence
         for number, level in enumerate(levels if self._settings.work else []):
-            if self._is_near_bound(level):
+            if self._is_near_bound(level.sequence, level.cap):
                 continue
             self._search(level, levels[number - 1].plans if number else [])
             if level.sequence is not None:
@@ -221,12 +221,12 @@ class LevelSearch:
             return None
         return self._makers[plan.base].plan(plan.base, plan.dropped.copy(), cap, plan.reach)
 
-    def _is_near_bound(self, level: _Level) -> bool:
-        """Whether no plan of a level can be much cheaper than the one that it has."""
-        if level.sequence is None:
+    def _is_near_bound(self, sequence: Int64Array | None, cap: int) -> bool:
+        """Whether no sequence within a cap can be much cheaper than this one, if there is one."""
+        if sequence is None:
             return False
-        extra = self._ticks(level.sequence) - int(self._tables.cost.sum())
-        return extra <= self._bounds.known(level.cap).extra_ticks * NEAR_BOUND
+        extra = self._ticks(sequence) - int(self._tables.cost.sum())
+        return extra <= self._bounds.known(cap).extra_ticks * _NEAR_BOUND
 
     def _search(self, level: _Level, warm: list[RematPlan]) -> None:
         """Search near the best plans of two orders: half of the work for each."""
