@@ -20,7 +20,7 @@ PACKAGE: Final = ROOT / "src" / "lowtide"
 BEGIN: Final = "<!-- begin map -->\n"
 END: Final = "<!-- end map -->\n"
 
-EVERYWHERE: Final = ("records",)
+EVERYWHERE: Final = ("records", "suggestions")
 """Rooms that stand for a part of the language: all others may import them."""
 
 Node = TypeVar("Node", bound=Hashable)

@@ -25,8 +25,9 @@ def test_every_public_name_exists():
     for name in lowtide.__all__:
         assert getattr(lowtide, name) is not None
         assert name in dir(lowtide)
-    with pytest.raises(AttributeError, match="no attribute 'complie'"):
+    with pytest.raises(AttributeError, match="no attribute 'complie'") as found:
         _ = lowtide.complie
+    assert (found.value.name, found.value.obj) == ("complie", lowtide)  # a traceback suggests
 
 
 def test_version_is_that_of_the_package():

@@ -15,6 +15,7 @@ What the names below need is imported when they are first used.
 from __future__ import annotations
 
 import gc
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -111,7 +112,8 @@ _NAMED_THERE: Final = {"deserialize": "deserialize_executable"}
 
 def __getattr__(name: str) -> object:
     if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message, name=name, obj=sys.modules[__name__])
     was_enabled = gc.isenabled()
     gc.disable()  # Nothing of what is loaded is garbage, and looking for that takes a while.
     try:

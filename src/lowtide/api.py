@@ -73,7 +73,8 @@ def compile(
     """
     from lowtide.client.executable import compile_module
 
-    chosen = options_with(options, given if memory is None else {**given, "memory": memory})
+    named = given if memory is None else {**given, "memory": memory}
+    chosen = options_with(options, named, ("options", "progress"))
     if not isinstance(source, Module | str | os.PathLike):
         raise TypeError(
             f"expected a Module or a path, found {type(source).__name__}; functions are compiled "

@@ -115,7 +115,7 @@ class Options:
         object.__setattr__(self, "target", PROCESSORS.get(self.target, self.target))
         if self.target not in TARGETS:
             from lowtide.ir.gpu_names import GPU_TARGETS
-            from lowtide.ir.suggestions import nearest
+            from lowtide.suggestions import nearest
 
             known = (*TARGETS, *GPU_TARGETS)
             if self.target not in known:
@@ -152,7 +152,7 @@ def options_with(
     known = [*others, *[x.name for x in fields(Options)]]
     for name in values:
         if name not in known:
-            from lowtide.ir.suggestions import nearest
+            from lowtide.suggestions import nearest
 
             raise TypeError(f"no option {name!r}{nearest(name, known)}; there are {known}")
     return replace(options or Options(), **values)

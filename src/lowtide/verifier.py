@@ -16,10 +16,10 @@ from lowtide.ir.instruction import Instruction
 from lowtide.ir.module import Module
 from lowtide.ir.opcode import CONTROL_FLOW, Opcode
 from lowtide.ir.shape import ProgramShape, Shape, ShapeIndex
-from lowtide.ir.suggestions import nearest
 from lowtide.ir.traversal import callees
 from lowtide.ops.checks import agree
 from lowtide.ops.signature import check_shape, check_signature
+from lowtide.suggestions import nearest
 
 _DONE_OF: Final = {
     Opcode.ALL_GATHER_DONE: frozenset({Opcode.ALL_GATHER_START}),

@@ -285,6 +285,8 @@ def test_options_by_name():
     assert made.program.threads == 1
     with pytest.raises(TypeError, match="no option 'thread'; did you mean 'threads'"):
         lowtide.compile(module, thread=1)
+    with pytest.raises(TypeError, match="no option 'progres'; did you mean 'progress'"):
+        lowtide.compile(module, progres=print)
     with pytest.raises(ValueError, match="expected a size"):
         lowtide.compile(module, memory="much")
     with pytest.raises(ValueError, match="no target 'sse'; there are: native, avx2"):

@@ -73,6 +73,8 @@ def test_donated_arguments_and_named_shardings() -> None:
 def test_what_is_no_mesh_or_sharding_is_refused() -> None:
     with pytest.raises(TypeError, match="mesh is a mesh of JAX or sizes"):
         lowtide.jit(step, mesh=[4, 2])
+    with pytest.raises(TypeError, match="no option 'in_sharding'; did you mean 'in_shardings'"):
+        lowtide.jit(step, in_sharding=P("x"))
     with pytest.raises(TypeError, match="in_shardings needs a mesh"):
         lowtide.jit(step, in_shardings=P("x"))
     with pytest.raises(TypeError, match="expected a PartitionSpec"):

@@ -108,7 +108,7 @@ def test_a_unit_has_the_same_text_each_time() -> None:
 # -- errors --------------------------------------------------------------------------------------
 
 PROBLEMS = {
-    "a_field": "Link has no field signd; nearest is signed",
+    "a_field": "Link has no field signd; did you mean 'signed'?",
     "a_type": "expected int, found Link",
     "an_order": "expected an order as the last argument of load",
     "a_plain_atomic": "link.count cannot be set: atomics have methods",

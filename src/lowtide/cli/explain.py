@@ -218,7 +218,7 @@ _FRAMES: Final = ("user", "all")
 
 def _one_of(option: str, name: str, known: Sequence[str]) -> str:
     from lowtide.cli.exit_codes import UsageError
-    from lowtide.ir.suggestions import nearest
+    from lowtide.suggestions import nearest
 
     if name not in known:
         listed = ", ".join(known)

@@ -16,7 +16,7 @@ from lowtide.evaluator.evaluate import Leaf
 from lowtide.ir import ElementType, InputError, Module
 from lowtide.ir.given_arrays import sizes_fit
 from lowtide.ir.literal import DTYPES, Array
-from lowtide.ir.suggestions import nearest
+from lowtide.suggestions import nearest
 
 _LOW: Final = -1.0
 _HIGH: Final = 1.0

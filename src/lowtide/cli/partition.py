@@ -138,7 +138,7 @@ def device_named(name: str | None) -> DeviceRecord:
     """Return the record of a device; raises UsageError for a name that there is not."""
     from lowtide.cli.exit_codes import UsageError
     from lowtide.cost.devices import DEVICES
-    from lowtide.ir.suggestions import nearest
+    from lowtide.suggestions import nearest
 
     if name is None:
         return next(iter(DEVICES.values()))

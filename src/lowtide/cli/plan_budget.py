@@ -45,8 +45,8 @@ class BudgetRequest:
     def check(self) -> None:
         """Raise UsageError for options that do not fit, and for an unknown method."""
         from lowtide.cli.exit_codes import UsageError
-        from lowtide.ir.suggestions import nearest
         from lowtide.remat.budget import METHODS
+        from lowtide.suggestions import nearest
 
         if self.method is not None and self.method not in METHODS:
             near = nearest(self.method, METHODS)

@@ -41,10 +41,10 @@ def settings_of(
     Raises UsageError for unknown ones.
     """
     from lowtide.cli.exit_codes import UsageError
-    from lowtide.ir.suggestions import nearest
     from lowtide.nnvm.plans import NnvmSettings, variant_of
     from lowtide.options import variables_of
     from lowtide.planning.nnvm import Variant, options_from
+    from lowtide.suggestions import nearest
 
     known = [x.value for x in Variant]
     if variant is not None and variant not in known:

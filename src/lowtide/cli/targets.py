@@ -23,8 +23,8 @@ def for_processor(options: Options, target: str) -> Options:
     """Return options for a processor by name; raises UsageError for one that is not known."""
     from lowtide.cli.exit_codes import UsageError
     from lowtide.ir.gpu_names import GPU_PREFIX
-    from lowtide.ir.suggestions import nearest
     from lowtide.options import PROCESSORS
+    from lowtide.suggestions import nearest
 
     if target not in PROCESSORS:
         known = (*PROCESSORS, GPU_PREFIX)

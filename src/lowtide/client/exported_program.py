@@ -8,7 +8,7 @@ from typing import Any, Final
 from lowtide.fitting.dimensions import DimensionError, NamedDimension, SpecializedError
 from lowtide.fitting.fit import SizedProgram
 from lowtide.ir import Module
-from lowtide.ir.suggestions import nearest
+from lowtide.suggestions import nearest
 
 _FIRST: Final = 16
 """The size that is planned first, where the program names none."""

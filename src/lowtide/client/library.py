@@ -22,9 +22,9 @@ from lowtide.ir.errors import InputError
 from lowtide.ir.given_arrays import missing_text, opened_array, sizes_fit, type_text
 from lowtide.ir.literal import DTYPES, Array
 from lowtide.ir.shape import ProgramShape
-from lowtide.ir.suggestions import nearest
 from lowtide.options import Options
 from lowtide.records import dataclass
+from lowtide.suggestions import nearest
 from lowtide.verifier import verify
 
 

@@ -7,8 +7,8 @@ from dataclasses import fields
 from typing import Any, Final
 
 from lowtide.ir.errors import LowtideError
-from lowtide.ir.suggestions import nearest
 from lowtide.options import EFFORTS, OPTIONS_VARIABLE, Options, options_text
+from lowtide.suggestions import nearest
 
 
 class OptionError(LowtideError, ValueError):

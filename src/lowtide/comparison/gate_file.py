@@ -11,9 +11,9 @@ from typing import Any, Final
 from lowtide.compiler import PlanOptions
 from lowtide.ir import InputError
 from lowtide.ir.sizes import bytes_of
-from lowtide.ir.suggestions import nearest
 from lowtide.options import Options
 from lowtide.records import dataclass
+from lowtide.suggestions import nearest
 
 _SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*%$")
 _KEYS: Final = ("module", "python", "limit", "tolerance", "stage", "effort")

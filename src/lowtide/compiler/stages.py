@@ -9,13 +9,13 @@ from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.fusion.peak_lowering import Allowance
 from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
 from lowtide.ir import LowtideError
-from lowtide.ir.suggestions import nearest
 from lowtide.passes import Fixpoint, Pass, Step
 from lowtide.passes.registry import late_passes, parse_passes
 from lowtide.scheduling.exact import lower_order
 from lowtide.scheduling.module_scheduler import Int64Array, best_and_peak, best_of
 from lowtide.scheduling.proof import plain_bound
 from lowtide.search.effort import Effort
+from lowtide.suggestions import nearest
 
 STAGES: Final = ("input", "simplified", "layout", "fused", "scheduled")
 """How far a module can be taken; each stage includes those before it."""

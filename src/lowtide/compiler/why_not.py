@@ -23,10 +23,10 @@ from lowtide.fusion.why_not import Way, WhyNot, clusters_with, why_not, why_opaq
 from lowtide.ir import Computation, Instruction, LowtideError, Module, Opcode
 from lowtide.ir.clone import clone_module
 from lowtide.ir.metadata import Metadata
-from lowtide.ir.suggestions import nearest
 from lowtide.ir.traversal import applied_computations, fused_computations
 from lowtide.passes import run_pipeline
 from lowtide.records import dataclass
+from lowtide.suggestions import nearest
 
 _BEFORE: Final = "layout"
 

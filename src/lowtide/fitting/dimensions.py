@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lowtide.ir import Instruction, LowtideError, Module
-from lowtide.ir.suggestions import nearest
 from lowtide.records import dataclass
+from lowtide.suggestions import nearest
 
 
 class SpecializedError(LowtideError):

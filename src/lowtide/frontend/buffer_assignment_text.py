@@ -21,7 +21,7 @@ from lowtide.ir.instruction import Instruction
 from lowtide.ir.module import Module
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import ShapeIndex
-from lowtide.ir.suggestions import nearest
+from lowtide.suggestions import nearest
 
 TITLE: Final = "BufferAssignment:"
 """The first line of such a text."""

@@ -26,8 +26,8 @@ from typing import Final
 from lowtide.frontend.compressed import first_bytes
 from lowtide.frontend.file_kinds import HEAD_BYTES
 from lowtide.ir import InputError
-from lowtide.ir.suggestions import nearest_name
 from lowtide.records import dataclass
+from lowtide.suggestions import nearest_name
 
 OFFSET: Final = "offset"
 _NEEDED: Final = ("id", "lower", "upper", "size")

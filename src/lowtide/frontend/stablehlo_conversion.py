@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from lowtide.frontend.file_kinds import BYTECODE, looks_like_export
 from lowtide.ir import InputError
-from lowtide.ir.suggestions import nearest
 from lowtide.processes.child import Answer
+from lowtide.suggestions import nearest
 
 Shapes = Mapping[str, Sequence[int]]
 """Sizes of arguments by name: `arg0`, `arg1`, ..., as MLIR's text has them."""

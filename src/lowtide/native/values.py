@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import builtins
 import struct
-from difflib import get_close_matches
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
@@ -31,6 +30,7 @@ from lowtide.native.kinds import (
 from lowtide.native.records import NativeError
 from lowtide.native.scope import FunctionSource
 from lowtide.native.writer import NONE, NativeValue, Writer
+from lowtide.suggestions import nearest
 
 
 class Surroundings(Protocol):
@@ -149,8 +149,8 @@ class ValueLowering:
         record = base.kind.record
         field = field_of(record, name)
         if field is None:
-            near = nearest(name, list(fields_of(record)))
-            raise self.error(node, f"{record.__name__} has no field {name}; nearest is {near}")
+            hint = nearest(name, fields_of(record))
+            raise self.error(node, f"{record.__name__} has no field {name}{hint}")
         if base.kind.is_frozen and base.text in self.writer.first:
             return Location(field.kind, self._first_read(base.text, field), True)
         stays = field.is_inline or isinstance(field.kind, AtomicKind)
@@ -235,8 +235,3 @@ def described(kind: Kind) -> str:
         case Int(bits, signed):
             return f"{'I' if signed else 'U'}{bits}"
     return kind.value if isinstance(kind, PlainKind) else "a function"
-
-
-def nearest(name: str, known: list[str]) -> str:
-    """Return the name that is most like one that nobody knows."""
-    return get_close_matches(name, known, 1, 0.0)[0]

@@ -10,8 +10,8 @@ import numpy as np
 from lowtide.frontend.onnx.interface import ValueType
 from lowtide.ir.errors import InputError
 from lowtide.ir.literal import DTYPES
-from lowtide.ir.suggestions import nearest
 from lowtide.onnx.values import Value, as_value
+from lowtide.suggestions import nearest
 
 
 def checked_feeds(

@@ -14,7 +14,6 @@ from lowtide.client.executable.executable import Executable
 from lowtide.frontend.onnx.interface import ModelInterface
 from lowtide.ir.errors import InputError
 from lowtide.ir.literal import DTYPES
-from lowtide.ir.suggestions import nearest
 from lowtide.onnx import settings
 from lowtide.onnx.binding import IOBinding
 from lowtide.onnx.description import ModelMetadata, NodeArg, metadata_of, node_arg
@@ -34,6 +33,7 @@ from lowtide.onnx.model_bytes import ModelBytes
 from lowtide.onnx.progress import shown_on_terminal
 from lowtide.onnx.values import Value, apart
 from lowtide.options import Options, options_with
+from lowtide.suggestions import nearest
 
 if TYPE_CHECKING:
     from onnx import ModelProto

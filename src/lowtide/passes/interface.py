@@ -9,9 +9,9 @@ from functools import cache, partial
 from typing import Final, TypeAlias, final
 
 from lowtide.ir import LowtideError, Module
-from lowtide.ir.suggestions import nearest
 from lowtide.passes.needs import Needs
 from lowtide.records import dataclass
+from lowtide.suggestions import nearest
 
 OptionValue: TypeAlias = bool | int | float | str
 

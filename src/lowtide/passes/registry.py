@@ -10,9 +10,9 @@ from math import isfinite
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from lowtide.ir import Module
-from lowtide.ir.suggestions import nearest
 from lowtide.passes.interface import LatePass, OptionValue, Pass, PassError
 from lowtide.passes.table import TABLE
+from lowtide.suggestions import nearest
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -9,8 +9,8 @@ from typing import Final
 
 from lowtide.client.option_texts import OptionError, environment_options, options_from_texts
 from lowtide.ir.gpu_names import is_gpu_target
-from lowtide.ir.suggestions import nearest
 from lowtide.options import CHECKS, OPTIONS_VARIABLE, Options, options_text
+from lowtide.suggestions import nearest
 
 _XLA = "xla_"
 

@@ -17,6 +17,7 @@ from lowtide.planning.plans import ObjectsAssignment, Packing
 from lowtide.planning.problem import PackingProblem, TensorUsageRecord
 from lowtide.records import dataclass
 from lowtide.search.effort import SearchOptions
+from lowtide.suggestions import nearest_name
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -170,9 +171,7 @@ def _loaded(point: EntryPoint, of: type[Strategy], taken: bool) -> Strategy:
 
 def nearest(name: str, known: Sequence[str], what: str) -> ValueError:
     """Return the error for a name that is not known: what is meant perhaps, and what there is."""
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, known, 1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
+    close = nearest_name(name, known)
+    hint = f"did you mean {close!r}? " if close else ""
     stems = dict.fromkeys([x.partition("{")[0] + ("{NAME}" if "{" in x else "") for x in known])
     return ValueError(f"unknown {what} {name!r}; {hint}there are: {', '.join(stems)}")

@@ -11,7 +11,6 @@ from lowtide.ir.attributes import CustomCall, GetTupleElement
 from lowtide.ir.errors import InputError, place_of
 from lowtide.ir.mesh import AxisRef, Mesh
 from lowtide.ir.sharding import Sharding, TileSharding, TupleSharding
-from lowtide.ir.suggestions import nearest
 from lowtide.ir.tilings.device_tiles import (
     DeviceTiles,
     device_tiles,
@@ -32,6 +31,7 @@ from lowtide.ir.tilings.shardy_reader import read_meshes, read_shardings
 from lowtide.ir.tilings.tiling import Tiling, replicated
 from lowtide.records import dataclass
 from lowtide.spmd.whole_axes import named_axes, on_whole_axes
+from lowtide.suggestions import nearest
 
 RESULT_TARGET = "xla.sdy.FuncResultSharding"
 CONSTRAINT_TARGETS = frozenset(

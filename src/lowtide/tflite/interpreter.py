@@ -20,8 +20,8 @@ from lowtide.frontend.tflite.model import (
 from lowtide.frontend.tflite.node import ELEMENT_TYPES
 from lowtide.ir.errors import InputError
 from lowtide.ir.literal import DTYPES, Array
-from lowtide.ir.suggestions import nearest
 from lowtide.options import Options
+from lowtide.suggestions import nearest
 
 _NO_SCALE: Final = (0.0, 0)
 

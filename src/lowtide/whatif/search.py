@@ -12,8 +12,8 @@ from lowtide import compiler
 from lowtide.compiler import DEFAULT_PLAN, ModulePlan, PlanOptions
 from lowtide.cost.module_times import run_seconds
 from lowtide.ir import LowtideError, Module
-from lowtide.ir.suggestions import nearest
 from lowtide.report.what_if import ChangeOutcome, LeftOut, WhatIf
+from lowtide.suggestions import nearest
 from lowtide.whatif.arguments import argument_changes
 from lowtide.whatif.baseline import Baseline
 from lowtide.whatif.batching import batch_changes, batch_question, named_batch

@@ -162,7 +162,7 @@ def without_subscript(rows: Rows) -> int:
 @pytest.mark.parametrize(
     ("wrong", "problem"),
     [
-        (unknown, "Rows has no field ends; nearest is items"),
+        (unknown, "Rows has no field ends"),
         (assigned, "graph.count is a field and cannot be set"),
         (counted_up, "graph.count is a field and cannot be set"),
         (not_a_record, "int has no field real: it is no record"),

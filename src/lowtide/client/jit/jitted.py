@@ -96,9 +96,16 @@ def jit(
     staged = _staged(function, over, **numbers, **names)
     statics = StaticArguments.of(function, static_argnums, static_argnames)
     progress = fields.pop("progress", None)
-    chosen = chosen_options(options, memory, fields)
+    chosen = chosen_options(options, memory, fields, _KEYWORDS)
     compiler = compiler or _compiler_for(chosen, output, progress)
     return Jitted(function, staged, statics, chosen, compiler, output, fallback=fallback)
+
+
+_KEYWORDS: Final = (
+    *("donate_argnums", "static_argnums", "donate_argnames", "static_argnames"),
+    *("in_shardings", "out_shardings", "mesh", "comm", "output", "fallback", "progress"),
+)
+"""What `jit` takes besides the fields of options."""
 
 
 def _compiler_for(options: Options, output: str, progress: Any) -> ModuleCompiler | None:

@@ -13,8 +13,8 @@ from lowtide.client.jit.jax_arrays import array_maker, is_empty_type, is_key_typ
 from lowtide.client.jit.lowering import LoweredProgram
 from lowtide.client.library import ModuleExecutable
 from lowtide.ir import LowtideError
-from lowtide.ir.suggestions import nearest
 from lowtide.runtime.cpu.arguments import SharedMemoryError
+from lowtide.suggestions import nearest
 
 Call: TypeAlias = Callable[[Sequence[Any]], Any]
 """Takes the leaves of the dynamic arguments to the tree of results."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 from lowtide.client.jit.lowering import LoweredProgram
@@ -14,11 +14,17 @@ from lowtide.verifier import verify
 
 
 def chosen_options(
-    options: Options | None, memory: int | str | None, values: Mapping[str, Any] | None = None
+    options: Options | None,
+    memory: int | str | None,
+    values: Mapping[str, Any] | None = None,
+    others: Sequence[str] = (),
 ) -> Options:
-    """Return options with a memory and values of their own, where some are given."""
+    """Return options with a memory and values of their own, where some are given.
+
+    `others` are keywords of the caller's, which may have been meant by a name that no option has.
+    """
     own = dict(values or {})
-    return options_with(options, own if memory is None else {**own, "memory": memory})
+    return options_with(options, own if memory is None else {**own, "memory": memory}, others)
 
 
 class _Stage:

@@ -8,8 +8,8 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, final
 
 from lowtide.ir.errors import LowtideError
-from lowtide.ir.suggestions import nearest
 from lowtide.records import dataclass
+from lowtide.suggestions import nearest
 
 if TYPE_CHECKING:
     from lowtide.frontend.graphs.expression import Expression

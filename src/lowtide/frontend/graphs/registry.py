@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lowtide.frontend.graphs.graph import GraphError
 from lowtide.ir.errors import UnsupportedOpError
-from lowtide.ir.suggestions import nearest, nearest_name
 from lowtide.records import dataclass
+from lowtide.suggestions import nearest, nearest_name
 
 if TYPE_CHECKING:
     from lowtide.frontend.graphs.context import OpKernelContext

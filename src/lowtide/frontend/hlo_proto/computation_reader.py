@@ -23,9 +23,9 @@ from lowtide.ir.metadata import NO_METADATA
 from lowtide.ir.module import Module
 from lowtide.ir.names import sanitize
 from lowtide.ir.opcode import ASYNC, Opcode
-from lowtide.ir.suggestions import nearest
 from lowtide.ops.definition import arity_text
 from lowtide.ops.table import TABLE
+from lowtide.suggestions import nearest
 
 _OPCODES: Final = {opcode.value: opcode for opcode in Opcode} | dict.fromkeys(
     COMPARISON_OPCODES, Opcode.COMPARE

@@ -29,8 +29,8 @@ from lowtide.ir.opcode import ASYNC, NATIVE_ASYNC_BASES, Opcode
 from lowtide.ir.shape import TOKEN, Shape, array_shape, tuple_shape
 from lowtide.ir.sharding import TupleSharding
 from lowtide.ir.sharding_normal_form import normalize_sharding
-from lowtide.ir.suggestions import nearest
 from lowtide.records import dataclass
+from lowtide.suggestions import nearest
 
 if TYPE_CHECKING:
     from lowtide.frontend.hlo_text.parser import ModuleParser

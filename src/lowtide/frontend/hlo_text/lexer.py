@@ -13,7 +13,7 @@ from lowtide.ir.errors import HloTextError
 from lowtide.ir.shape import Shape
 from lowtide.ir.source_text import SourceText
 from lowtide.ir.strings import dictionary_end, unescape
-from lowtide.ir.suggestions import nearest
+from lowtide.suggestions import nearest
 
 
 class TokenKind(Enum):

@@ -28,8 +28,8 @@ from lowtide.ir.names import sanitize
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.schedule import Schedule
 from lowtide.ir.shape import Shape
-from lowtide.ir.suggestions import nearest
 from lowtide.ir.traversal import fused_computations
+from lowtide.suggestions import nearest
 
 
 def parse_hlo(text: str, file: str = "", *, fast: bool = True) -> Module:

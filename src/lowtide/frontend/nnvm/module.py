@@ -20,9 +20,9 @@ from lowtide.frontend.nnvm.networks import WEIGHTS
 from lowtide.ir import Module, array_shape
 from lowtide.ir.element_type import BY_KEYWORD, ElementType
 from lowtide.ir.errors import InputError, UnsupportedOpError
-from lowtide.ir.suggestions import nearest
 from lowtide.passes.dead_code import remove_dead_code
 from lowtide.records import dataclass
+from lowtide.suggestions import nearest
 
 _TYPES: Final = {
     "float16": "f16",

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from lowtide.frontend.graphs.graph import GraphError
 from lowtide.frontend.onnx.interface import ValueType
-from lowtide.ir.suggestions import nearest
+from lowtide.suggestions import nearest
 
 Sizes: TypeAlias = "Mapping[str, int]"
 Shapes: TypeAlias = "Mapping[str, Sequence[int]]"

@@ -21,8 +21,8 @@ from lowtide.frontend.tensorflow.tensors import sizes_of
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError
 from lowtide.ir.literal import DTYPES, Array
-from lowtide.ir.suggestions import nearest
 from lowtide.records import dataclass
+from lowtide.suggestions import nearest
 
 _MAGIC: Final = 0xDB4775248B80FB57
 _FOOTER: Final = 48

@@ -10,7 +10,7 @@ from lowtide.frontend.graphs.shared import control
 from lowtide.frontend.tensorflow.graph_def import DOMAIN
 from lowtide.frontend.tensorflow.loop_lists import with_lists
 from lowtide.ir.element_type import ElementType
-from lowtide.ir.suggestions import nearest
+from lowtide.suggestions import nearest
 
 
 def _function(context: OpKernelContext, name: str, argument_count: int) -> OpGraph:

@@ -13,8 +13,8 @@ from lowtide.frontend.tensorflow.frames import functional
 from lowtide.frontend.tensorflow.missing import check_ops
 from lowtide.ir import Shape, array_shape
 from lowtide.ir.literal import Array
-from lowtide.ir.suggestions import nearest
 from lowtide.records import dataclass
+from lowtide.suggestions import nearest
 
 DOMAIN: Final = "tf"
 

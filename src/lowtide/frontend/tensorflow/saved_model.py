@@ -26,8 +26,8 @@ from lowtide.ir import Module, Shape, array_shape
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError, UnsupportedOpError
 from lowtide.ir.literal import ELEMENT_TYPES, Array
-from lowtide.ir.suggestions import nearest
 from lowtide.records import dataclass
+from lowtide.suggestions import nearest
 
 _DEFAULT: Final = "serving_default"
 

@@ -16,7 +16,7 @@ from lowtide.frontend.tensorflow.bundle import CheckpointBundle
 from lowtide.frontend.tensorflow.messages import parse
 from lowtide.frontend.tensorflow.resources import HANDLES, shared_name
 from lowtide.ir.errors import InputError
-from lowtide.ir.suggestions import nearest
+from lowtide.suggestions import nearest
 
 _OBJECTS: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _RESTORE: Final = "RestoreV2"

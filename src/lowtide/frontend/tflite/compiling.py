@@ -26,8 +26,8 @@ from lowtide.ir import InputError, Module, Shape, array_shape
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.literal import DTYPES, Array
 from lowtide.ir.literal import ELEMENT_TYPES as ARRAY_TYPES
-from lowtide.ir.suggestions import nearest
 from lowtide.records import dataclass
+from lowtide.suggestions import nearest
 
 _KERNELS: Final = (
     "arithmetic",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from lowtide.planning.heap.best_fit import (
@@ -28,6 +27,7 @@ from lowtide.planning.heap.steps import (
     HeapStepKind,
 )
 from lowtide.records import dataclass
+from lowtide.suggestions import nearest_name
 
 Event = Sequence[Any]
 """["A", buffer, bytes], ["F", buffer, bytes] or ["S", buffer, the one it shares with, bytes]."""
@@ -228,8 +228,8 @@ def _algorithm(
         return _ENDLESS[name]
     if name not in _ALGORITHMS:
         known = [*ALGORITHMS, *_ALIASES]
-        close = get_close_matches(name, known, 1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
+        close = nearest_name(name, known)
+        hint = f"did you mean {close!r}? " if close else ""
         raise ValueError(f"no heap algorithm {name!r}; {hint}there are: {', '.join(ALGORITHMS)}")
     return _ALGORITHMS[name](limit)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy as np
 from lowtide.planning.nnvm.data_types import DataType
 from lowtide.planning.nnvm.graph import UNKNOWN_SIZE, Entry, NnvmGraph, NnvmNode
 from lowtide.planning.nnvm.ops import NnvmOp, read_op
+from lowtide.suggestions import nearest_name
 
 _GRAPH_FIELDS: Final = ("nodes", "outputs", "storage", "ref_count", "node_range", "device")
 _OP_FIELDS: Final = ("inplace_pairs", "identity", "ignore_inputs", "pattern")
@@ -127,9 +127,9 @@ def _check_fields(fields: Any, known: Sequence[str], where: str) -> None:
     for name in fields:
         if name in known:
             continue
-        close = get_close_matches(str(name), known, 1, 0.75)
+        close = nearest_name(str(name), known, 0.75)
         if close:
-            raise ValueError(f"{where}: unknown field {name!r}; did you mean {close[0]!r}?")
+            raise ValueError(f"{where}: unknown field {name!r}; did you mean {close!r}?")
 
 
 def _required(fields: Mapping[str, Any], name: str, where: str) -> Any:

@@ -6,7 +6,7 @@ import pytest
 
 from lowtide.ir import Opcode
 from lowtide.ir.attributes import DotAlgorithm
-from lowtide.ir.suggestions import nearest, nearest_name
+from lowtide.suggestions import nearest, nearest_name
 
 OPCODES = [x.value for x in Opcode]
 
