@@ -12,6 +12,7 @@ from lowtide.cli.inputs import generated
 from lowtide.evaluator.evaluate import parameter_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.runtime.gpu.emulator.device import on_emulated_device
+from lowtide.runtime.gpu.emulator.host_text import shared_bytes
 
 SIZES = {
     "one row": (1, 200, 90),
@@ -97,3 +98,15 @@ def test_an_operand_is_read_by_whole_lines() -> None:
     program = program_of(laid_out("f32", "f32", (1, 0), (1, 4096, 512)))
     (text,) = program.texts
     assert len(re.findall(r"load <4 x i32>, ptr ", text)) == 4
+
+
+@pytest.mark.parametrize("layout", [(1, 0), (0, 0)])
+@pytest.mark.parametrize(("type_", "result"), [("bf16", "f32"), ("s8", "s32"), ("f64", "f64")])
+def test_all_rows_of_wide_pieces_fit_in_shared_memory(
+    type_: str, result: str, layout: tuple[int, int]
+) -> None:
+    """Sums of 8 rows by 16 bytes of the wide operand: more than threads can exchange at once."""
+    program = check(laid_out(type_, result, layout, (8, 128, 256)), 1e-3)
+    assert templates(program) == ["slim"]
+    sizes = [nbytes for text in program.texts for _, nbytes in shared_bytes(text)]
+    assert 0 < max(sizes) <= 1 << 15

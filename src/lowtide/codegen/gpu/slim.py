@@ -52,6 +52,9 @@ _LINE: Final = 128
 _AHEAD: Final = 4
 """Pieces that a thread loads before it adds them up."""
 
+_MOST_SHARED: Final = 1 << 15
+"""Bytes of shared memory for sums that threads exchange: a kernel has 48 KiB without asking."""
+
 _TYPES: Final = frozenset(
     {ElementType.F32, ElementType.F64, ElementType.S32, ElementType.S64, ElementType.U32}
 )
@@ -243,21 +246,35 @@ class _SlimWriter:
 
     def _met(self, sums: list[str], distance: int, apart: int) -> list[str]:
         """The sums of threads of different warps, in those whose number is less than a distance."""
+        most = _MOST_SHARED // (self._lines * self.product.total.nbytes)
+        found: list[str] = []
+        for i in range(0, len(sums), most):
+            found += self._exchanged(sums[i : i + most], distance, apart)
+        return found
+
+    @property
+    def _lines(self) -> int:
+        """Threads that leave a sum at once, at most: members side by side leave gaps."""
+        return _THREADS if self.team.pieces.along_depth else _THREADS // 2
+
+    def _exchanged(self, sums: list[str], distance: int, apart: int) -> list[str]:
+        """Some sums with those of the threads that lie apart, through one array in turn."""
         fn, thread = self.kernel.fn, self.kernel.thread
-        if not self.shared:
-            count = len(sums) * _THREADS
-            self.shared.append(SharedArray("sums", self.type, count))
+        if self.shared:
+            barrier(fn)
+        else:
+            self.shared.append(SharedArray("sums", self.type, len(sums) * self._lines))
         (array,) = self.shared
         is_first = fn.compare("slt", self.member, distance)
         has_stored = fn.compare("slt", self.member, 2 * distance)
-        places = [fn.add(thread, i * _THREADS) for i in range(len(sums))]
+        places = [fn.add(thread, i * self._lines) for i in range(len(sums))]
         with fn.when(fn.select(is_first, "i1", "false", has_stored)):
             for place, name in zip(places, sums, strict=True):
-                array.store(fn, place, name)
+                array.store(fn, fn.add(place, -apart), name)
         barrier(fn)
 
         def added() -> list[str]:
-            others = [array.load(fn, fn.add(place, apart)) for place in places]
+            others = [array.load(fn, place) for place in places]
             return [self._sum(a, b) for a, b in zip(sums, others, strict=True)]
 
         return fn.choose(is_first, [self.type] * len(sums), added, lambda: sums)

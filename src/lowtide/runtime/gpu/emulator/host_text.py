@@ -8,14 +8,16 @@ functions. These read which thread runs from `@gpu_state`, and hand over to the 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from lowtide.ir.thunk import LaunchedKernel
 from lowtide.llvm.ptx import joined, without_prefetches
+from lowtide.runtime.gpu.assembling import MOST_SHARED_BYTES
 from lowtide.runtime.gpu.emulator.copies_text import COPY_FUNCTIONS, COPY_SUPPORT
 from lowtide.runtime.gpu.emulator.number_text import NUMBERS
 from lowtide.runtime.gpu.emulator.products import PRODUCTS
+from lowtide.runtime.gpu.emulator.shadow import EmulationError
 from lowtide.runtime.gpu.emulator.shadow_text import WatchedFault, watch_support
 from lowtide.runtime.gpu.emulator.state import SLOTS, StateField, Wait, field
 from lowtide.runtime.gpu.emulator.warpgroup_text import with_warpgroups
@@ -188,6 +190,11 @@ _SHARED: Final = re.compile(
     re.MULTILINE,
 )
 _ASKED: Final = re.compile(r"^@([\w.]+) = external addrspace\(3\) global .*\n", re.MULTILINE)
+_DEFINED: Final = re.compile(
+    r"^@([\w.]+) = internal addrspace\(3\) global \[(\d+) x ([^\]]+)\]", re.MULTILINE
+)
+_BODY: Final = re.compile(r"^define ptx_kernel .*?@([\w.]+)\(.*?^\}", re.MULTILINE | re.DOTALL)
+_NAMED: Final = re.compile(r"@([\w.]+)")
 _CAST: Final = re.compile(r"= addrspacecast (ptr %[\w.]+) to ptr addrspace\(\d\)")
 _SPACE: Final = re.compile(r" addrspace\(\d\)")
 _TYPE: Final = re.compile(r"(?:<(\d+) x )?(?:i(\d+)|(half)|(float)|(double))>?")
@@ -233,6 +240,21 @@ def _noted(access: re.Match[str]) -> str:
     what = int(access["stored"] is not None)
     anywhere = f"{access[0].removesuffix(access['align'])}1"
     return f"{note} {what}, i64 {access['align']})\n{anywhere}"
+
+
+def shared_bytes(text: str) -> Iterator[tuple[str, int]]:
+    """Yield each kernel of a module in LLVM's IR, with the bytes of the shared arrays it names."""
+    arrays = {name: int(count) * type_bytes(type_) for name, count, type_ in _DEFINED.findall(text)}
+    for kernel in _BODY.finditer(text):
+        named = set(_NAMED.findall(kernel[0]))
+        yield kernel[1], sum([nbytes for name, nbytes in arrays.items() if name in named])
+
+
+def check_shared_bytes(text: str) -> None:
+    """Raise EmulationError where a kernel defines more shared memory than a device gives it."""
+    for name, nbytes in shared_bytes(text):
+        if nbytes > MOST_SHARED_BYTES:
+            raise EmulationError(f"{name}: {nbytes} bytes of shared memory, of {MOST_SHARED_BYTES}")
 
 
 def type_bytes(type_: str) -> int:

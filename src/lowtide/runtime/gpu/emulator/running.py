@@ -15,7 +15,11 @@ from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.ptx import joined
 from lowtide.llvm.target import host_target
 from lowtide.runtime.gpu.emulator.blocks import Fibers
-from lowtide.runtime.gpu.emulator.host_text import host_text, waiting_kernels
+from lowtide.runtime.gpu.emulator.host_text import (
+    check_shared_bytes,
+    host_text,
+    waiting_kernels,
+)
 from lowtide.runtime.gpu.emulator.shadow import Shadow, WatchedMoment
 from lowtide.runtime.gpu.emulator.state import StateField
 from lowtide.runtime.gpu.program import GpuProgram
@@ -35,6 +39,7 @@ class HostKernels:
 
     def __init__(self, program: GpuProgram) -> None:
         text = joined(program.texts)
+        check_shared_bytes(text)
         launches = [x for kernel in program.kernels for x in kernel.launches]
         self._waiting = waiting_kernels(text)
         names = dict.fromkeys([f"enter_{x.function}" for x in launches])
