@@ -71,7 +71,8 @@ def make_lookup_tables(module: Module) -> int:
     """
     changes = 0
     for computation in list(module.computations.values()):
-        for root, source in _functions(computation):
+        # The last ones first: a function may be one of numbers that come out of another table.
+        for root, source in reversed(_functions(computation)):
             builder = Builder.inside(computation)
             substitute(root, _looked_up(builder, root, source).instruction)
             changes += 1
