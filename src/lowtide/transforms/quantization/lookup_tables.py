@@ -64,17 +64,26 @@ _OTHERS: Final = frozenset({Opcode.MAP, Opcode.STOCHASTIC_CONVERT, Opcode.COPY})
 
 
 def make_lookup_tables(module: Module) -> int:
-    """Look functions of one number of 8 bits up in tables; return how many tables were made.
+    """Look functions of one number of 8 bits up in tables; return how many were replaced.
 
     That is where elementwise operations on numbers of 8 bits, beside constants, cost more than a
-    place in a table does. The entries are what the evaluator makes of each number.
+    place in a table does. The entries are what the evaluator makes of each number. A function that
+    leaves each number as it is, such as one that quantizes what was dequantized by the same scale,
+    needs no table.
     """
     changes = 0
     for computation in list(module.computations.values()):
         # The last ones first: a function may be one of numbers that come out of another table.
-        for root, source in reversed(_functions(computation)):
+        for root, source, cost in reversed(_functions(computation)):
+            table = _table(root, source)
             builder = Builder.inside(computation)
-            substitute(root, _looked_up(builder, root, source).instruction)
+            if _leaves_all(table, source):
+                made = builder.reshape(builder.value(source), root.shape.dimensions)
+            elif cost < _LEAST_COST:
+                continue
+            else:
+                made = _looked_up(builder, root, source, table)
+            substitute(root, made.instruction)
             changes += 1
     if changes:
         remove_dead_code(module)
@@ -89,19 +98,21 @@ class _Function:
     cost: int
 
 
-def _functions(computation: Computation) -> list[tuple[Instruction, Instruction]]:
-    """The values that are worth a table, and the numbers that they are functions of.
+def _functions(computation: Computation) -> list[tuple[Instruction, Instruction, int]]:
+    """The values that may be worth a table, the numbers that they are functions of, their costs.
 
     Those of 8 bits are found first: what is made of them begins with them.
     """
     first = _ends(computation, frozenset())
-    narrow = frozenset([x for x, _ in first if x.shape.element_type in _NUMBERS])
+    narrow = frozenset(
+        [x for x, _, cost in first if cost >= _LEAST_COST and x.shape.element_type in _NUMBERS]
+    )
     return _ends(computation, narrow)
 
 
 def _ends(
     computation: Computation, beginnings: frozenset[Instruction]
-) -> list[tuple[Instruction, Instruction]]:
+) -> list[tuple[Instruction, Instruction, int]]:
     """Functions that something else than a function of the same numbers reads, worth a table."""
     known: dict[Instruction, _Function] = {}
     functions: dict[Instruction, _Function] = {}
@@ -114,20 +125,29 @@ def _ends(
             known[x] = _Function(x, 0)
     ends = []
     for x, function in functions.items():
-        is_worth_it = _LEAST_COST <= function.cost <= _MOST_COST and not x.has_control_edges
-        if not is_worth_it or x.shape.element_type not in _RESULTS:
+        type_ = x.shape.element_type
+        may_leave_all = type_ is function.source.shape.element_type
+        is_worth_it = function.cost >= _LEAST_COST or may_leave_all
+        if not is_worth_it or function.cost > _MOST_COST or x.has_control_edges:
+            continue
+        if type_ not in _RESULTS:
             continue
         same = [u in functions and functions[u].source is function.source for u in x.users]
         if x is computation.root or not all(same):
-            ends.append((x, function.source))
+            ends.append((x, function.source, function.cost))
     return ends
 
 
 def _function_of(x: Instruction, known: dict[Instruction, _Function]) -> _Function | None:
-    """What an elementwise operation is a function of, if it is one of numbers of 8 bits."""
-    if not TABLE[x.opcode].elementwise or x.opcode in _OTHERS or not is_plain(x.shape):
+    """What an elementwise operation or a reshape is a function of, if it is one of 8-bit numbers.
+
+    Both keep the order of the elements.
+    """
+    if not is_plain(x.shape) or x.shape.element_count < _LEAST_SIZE:
         return None
-    if x.shape.element_count < _LEAST_SIZE:
+    if x.opcode is Opcode.RESHAPE:
+        return known.get(x.operands[0])
+    if not TABLE[x.opcode].elementwise or x.opcode in _OTHERS:
         return None
     sources: list[Instruction] = []
     cost = _COSTS.get(x.opcode, 1)
@@ -147,13 +167,23 @@ def _function_of(x: Instruction, known: dict[Instruction, _Function]) -> _Functi
 # -- tables ----------------------------------------------------------------------------------------
 
 
-def _looked_up(b: Builder, root: Instruction, source: Instruction) -> Op:
+def _leaves_all(table: Array, source: Instruction) -> bool:
+    """Whether a table has each number at its own place."""
+    type_ = source.shape.element_type
+    return table.dtype == DTYPES[type_] and np.array_equal(table, _numbers(type_))
+
+
+def _numbers(type_: ElementType) -> Array:
+    return np.array(_NUMBERS[type_], DTYPES[type_])
+
+
+def _looked_up(b: Builder, root: Instruction, source: Instruction, entries: Array) -> Op:
     """The entries of a table of what `root` is for each number of `source`."""
-    table = b.constant(_table(root, source))
+    table = b.constant(entries)
     place = b.convert(b.value(source), ElementType.S32)
     first = _NUMBERS[source.shape.element_type][0]
     place = place - first if first else place
-    sizes = source.shape.dimensions
+    sizes = root.shape.dimensions
     rank = len(sizes)
     how = Gather(
         offset_dims=(),
@@ -167,11 +197,13 @@ def _looked_up(b: Builder, root: Instruction, source: Instruction) -> Op:
 
 def _table(root: Instruction, source: Instruction) -> Array:
     """What `root` is for all numbers in turn, by the evaluator."""
-    numbers = _NUMBERS[source.shape.element_type]
-    count = len(numbers)
+    count = len(_NUMBERS[source.shape.element_type])
     b = Builder("table")
     made = {source: b.parameter(0, array_shape(source.shape.element_type, (count,)), "numbers")}
     for x in _between(root, source):
+        if x.opcode is Opcode.RESHAPE:
+            made[x] = made[x.operands[0]]
+            continue
         operands = []
         for y in x.operands:
             if y not in made:
@@ -181,9 +213,8 @@ def _table(root: Instruction, source: Instruction) -> Array:
         shape = array_shape(x.shape.element_type, (count,))
         made[x] = b.emit(x.opcode, operands, x.attributes, shape=shape)
     module = b.build(made[root])
-    given = np.array(numbers, DTYPES[source.shape.element_type])
     with np.errstate(all="ignore"):
-        return np.asarray(evaluate(module, [given]))
+        return np.asarray(evaluate(module, [_numbers(source.shape.element_type)]))
 
 
 def _between(root: Instruction, source: Instruction) -> list[Instruction]:
