@@ -73,17 +73,11 @@ def make_lookup_tables(module: Module) -> int:
     """
     changes = 0
     for computation in list(module.computations.values()):
+        changes += _leave_out_what_leaves_all(computation)
         # The last ones first: a function may be one of numbers that come out of another table.
-        for root, source, cost in reversed(_functions(computation)):
-            table = _table(root, source)
+        for root, source in reversed(_functions(computation)):
             builder = Builder.inside(computation)
-            if _leaves_all(table, source):
-                made = builder.reshape(builder.value(source), root.shape.dimensions)
-            elif cost < _LEAST_COST:
-                continue
-            else:
-                made = _looked_up(builder, root, source, table)
-            substitute(root, made.instruction)
+            substitute(root, _looked_up(builder, root, source).instruction)
             changes += 1
     if changes:
         remove_dead_code(module)
@@ -98,21 +92,42 @@ class _Function:
     cost: int
 
 
-def _functions(computation: Computation) -> list[tuple[Instruction, Instruction, int]]:
-    """The values that may be worth a table, the numbers that they are functions of, their costs.
+def _leave_out_what_leaves_all(computation: Computation) -> int:
+    """Have the numbers themselves read where a function leaves each as it is; return how often."""
+    changes = 0
+    known: dict[Instruction, _Function] = {}
+    for x in post_order(computation):
+        found = _function_of(x, known)
+        if found is None:
+            if x.shape.is_array and x.shape.element_type in _NUMBERS and is_plain(x.shape):
+                known[x] = _Function(x, 0)
+            continue
+        known[x] = found
+        source, type_ = found.source, x.shape.element_type
+        is_candidate = type_ is source.shape.element_type and 0 < found.cost < _LEAST_COST
+        if not is_candidate or x.has_control_edges or not _leaves_all(x, source):
+            continue
+        builder = Builder.inside(computation)
+        same = builder.reshape(builder.value(source), x.shape.dimensions).instruction
+        substitute(x, same)
+        known[x] = known[same] = _Function(source, 0)
+        changes += 1
+    return changes
+
+
+def _functions(computation: Computation) -> list[tuple[Instruction, Instruction]]:
+    """The values that are worth a table, and the numbers that they are functions of.
 
     Those of 8 bits are found first: what is made of them begins with them.
     """
     first = _ends(computation, frozenset())
-    narrow = frozenset(
-        [x for x, _, cost in first if cost >= _LEAST_COST and x.shape.element_type in _NUMBERS]
-    )
+    narrow = frozenset([x for x, _ in first if x.shape.element_type in _NUMBERS])
     return _ends(computation, narrow)
 
 
 def _ends(
     computation: Computation, beginnings: frozenset[Instruction]
-) -> list[tuple[Instruction, Instruction, int]]:
+) -> list[tuple[Instruction, Instruction]]:
     """Functions that something else than a function of the same numbers reads, worth a table."""
     known: dict[Instruction, _Function] = {}
     functions: dict[Instruction, _Function] = {}
@@ -125,16 +140,12 @@ def _ends(
             known[x] = _Function(x, 0)
     ends = []
     for x, function in functions.items():
-        type_ = x.shape.element_type
-        may_leave_all = type_ is function.source.shape.element_type
-        is_worth_it = function.cost >= _LEAST_COST or may_leave_all
-        if not is_worth_it or function.cost > _MOST_COST or x.has_control_edges:
-            continue
-        if type_ not in _RESULTS:
+        is_worth_it = _LEAST_COST <= function.cost <= _MOST_COST and not x.has_control_edges
+        if not is_worth_it or x.shape.element_type not in _RESULTS:
             continue
         same = [u in functions and functions[u].source is function.source for u in x.users]
         if x is computation.root or not all(same):
-            ends.append((x, function.source, function.cost))
+            ends.append((x, function.source))
     return ends
 
 
@@ -167,19 +178,18 @@ def _function_of(x: Instruction, known: dict[Instruction, _Function]) -> _Functi
 # -- tables ----------------------------------------------------------------------------------------
 
 
-def _leaves_all(table: Array, source: Instruction) -> bool:
-    """Whether a table has each number at its own place."""
-    type_ = source.shape.element_type
-    return table.dtype == DTYPES[type_] and np.array_equal(table, _numbers(type_))
+def _leaves_all(root: Instruction, source: Instruction) -> bool:
+    """Whether a function of numbers gives each of them itself."""
+    return np.array_equal(_table(root, source), _numbers(source.shape.element_type))
 
 
 def _numbers(type_: ElementType) -> Array:
     return np.array(_NUMBERS[type_], DTYPES[type_])
 
 
-def _looked_up(b: Builder, root: Instruction, source: Instruction, entries: Array) -> Op:
+def _looked_up(b: Builder, root: Instruction, source: Instruction) -> Op:
     """The entries of a table of what `root` is for each number of `source`."""
-    table = b.constant(entries)
+    table = b.constant(_table(root, source))
     place = b.convert(b.value(source), ElementType.S32)
     first = _NUMBERS[source.shape.element_type][0]
     place = place - first if first else place
