@@ -150,6 +150,24 @@ CASES: list[tuple[str, str, str]] = [
         "loop(x, i): h g n",
     ),
     (
+        "rows that are looked up go into a product that packs them",
+        "x: f32[64,32]; i: s32[16]; w: f32[32,8]; "
+        "g = f32[16,32] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, "
+        "start_index_map={0}, index_vector_dim=1, slice_sizes={1,32}; "
+        "d = f32[16,8] dot(g, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}; "
+        "n = f32[16,8] negate(d)",
+        "epilogue(x, i, w): g d n",
+    ),
+    (
+        "but single bytes are looked up once",
+        "x: u8[256]; i: s32[16,32]; w: u8[32,8]; "
+        "g = u8[16,32] gather(x, i), offset_dims={}, collapsed_slice_dims={0}, "
+        "start_index_map={0}, index_vector_dim=2, slice_sizes={1}; "
+        "d = s32[16,8] dot(g, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}; "
+        "n = s32[16,8] negate(d)",
+        "g | epilogue(g, w): d n",
+    ),
+    (
         "of a dynamic slice only the part is read",
         "x: f32[64,32]; i: s32[]; z: s32[] = 0; "
         "d = f32[1,32] dynamic-slice(x, i, z), dynamic_slice_sizes={1,32}; "

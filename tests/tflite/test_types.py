@@ -163,3 +163,22 @@ def test_what_is_not_known_is_refused(said):
     interpreter = Interpreter(model_content=content_of(REFUSED[said]))
     with pytest.raises(LowtideError, match=said):
         interpreter.allocate_tensors()
+
+
+def test_sums_of_16_bits_whose_factors_are_large():
+    """Factors of 2^14, 2^15, 2^16 and 2^31, and a small one: exact, and no further than 16 bits."""
+    factors = np.array([0.75, 2.0**14, 2.0**15, 2.0**16, 2.0**31])
+    graph = Graph()
+    x = graph.given((1, 1, 7, 1), "int16", 1.0, 0)
+    filters = graph.constant(
+        np.ones((5, 1, 1, 1), np.int8), "int8", factors.astype(np.float32), np.zeros(5, int), 0
+    )
+    graph.outputs = [
+        graph.op("CONV_2D", [x, filters], (1, 1, 7, 5), {0: 0, 1: 1, 2: 1}, "int16", 1.0, 0)
+    ]
+    given = np.array([-32768, -300, -1, 0, 1, 300, 32767], np.int16)
+    ours = Interpreter(model_content=content_of(graph))
+    ours.allocate_tensors()
+    ((found,),) = calls(ours, [[given.reshape(1, 1, 7, 1)]])
+    exact = np.floor(given[:, None] * factors + 0.5)
+    np.testing.assert_array_equal(found[0, 0], np.clip(exact, -32768, 32767))

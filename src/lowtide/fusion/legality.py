@@ -7,6 +7,7 @@ ever fused.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import lru_cache
 from math import prod
@@ -162,10 +163,20 @@ _PARTIAL: Final = frozenset({Opcode.DYNAMIC_SLICE, Opcode.SLICE, Opcode.GATHER})
 def _is_packable(instruction: Instruction) -> bool:
     opcode = instruction.opcode
     if opcode is Opcode.GATHER:
-        return _takes_whole_rows(instruction)
+        return _takes_whole_rows(instruction) and not _looks_bytes_up(instruction)
     if opcode is Opcode.PAD:
         return is_surrounding(instruction)
     return opcode in _PACKABLE or opcode not in INDEXING
+
+
+def _looks_bytes_up(gather: Instruction) -> bool:
+    """Whether a gather takes single bytes, by indices of their own.
+
+    They take no more memory than what the indices are made of, and processors load them one by one:
+    packed for each block of a product they would be looked up for each.
+    """
+    count = math.prod(gather.attributes_as(Gather).slice_sizes)
+    return count == 1 and gather.shape.element_type.bits == 8
 
 
 def _takes_whole_rows(gather: Instruction) -> bool:

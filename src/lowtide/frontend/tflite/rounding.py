@@ -31,6 +31,7 @@ _MOST_SHIFT: Final = 29
 """Four times a number of these bits has 32 with its sign; so has the sum of a product over 2^30 and
 of half the unit that it is shifted to."""
 
+_MOST: Final = (1 << 31) - 1
 _HALF_BITS: Final = 15
 _MOST_HALF: Final = 0x7FFF0000
 
@@ -200,15 +201,30 @@ def scaled_upward(b: Builder, x: Op, factor: Factor) -> Op:
 
 
 def scaled_sums(b: Builder, x: Op, factors: Sequence[Factor]) -> Op:
-    """Return 64-bit sums times factors of 16 bits, as kernels with 16-bit activations have it."""
+    """Return 64-bit sums times factors of 16 bits, as kernels with 16-bit activations have it.
+
+    Kernels say nothing of factors of 2^15 or more, by which all sums but -1, 0 and 1 are beyond 16
+    bits: there is nothing to round, and what is beyond 32 bits is the end on that side.
+    """
     halves = [
         0x7FFF if f.mantissa >= _MOST_HALF else (f.mantissa + (1 << 15)) >> 16 for f in factors
     ]
     shifts = [_HALF_BITS - f.shift for f in factors]
     half = _along(b, x, halves)
-    rounding = _along(b, x, [1 << (s - 1) for s in shifts])
-    wide = b.convert(x, ElementType.S64) * half + rounding
-    return b.convert(b.shift_right_arithmetic(wide, _along(b, x, shifts)), ElementType.S32)
+    rounding = _along(b, x, [1 << s >> 1 if s > 0 else 0 for s in shifts])
+    sums = b.convert(x, ElementType.S64)
+    if min(shifts) <= 0:
+        sums = _between(b, sums, 1 << _HALF_BITS)
+    wide = b.shift_right_arithmetic(
+        sums * half + rounding, _along(b, x, [max(s, 0) for s in shifts])
+    )
+    if min(shifts) <= 0:
+        wide = _between(b, b.shift_left(wide, _along(b, x, [max(-s, 0) for s in shifts])), _MOST)
+    return b.convert(wide, ElementType.S32)
+
+
+def _between(b: Builder, x: Op, most: int) -> Op:
+    return b.maximum(b.minimum(x, most), -most)
 
 
 def _along(b: Builder, x: Op, values: Sequence[int], type_: ElementType = ElementType.S64) -> Op:

@@ -64,14 +64,18 @@ _OTHERS: Final = frozenset({Opcode.MAP, Opcode.STOCHASTIC_CONVERT, Opcode.COPY})
 
 
 def make_lookup_tables(module: Module) -> int:
-    """Look functions of one number of 8 bits up in tables; return how many tables were made.
+    """Look functions of one number of 8 bits up in tables; return how many were replaced.
 
     That is where elementwise operations on numbers of 8 bits, beside constants, cost more than a
-    place in a table does. The entries are what the evaluator makes of each number.
+    place in a table does. The entries are what the evaluator makes of each number. A function that
+    leaves each number as it is, such as one that quantizes what was dequantized by the same scale,
+    needs no table.
     """
     changes = 0
     for computation in list(module.computations.values()):
-        for root, source in _functions(computation):
+        changes += _leave_out_what_leaves_all(computation)
+        # The last ones first: a function may be one of numbers that come out of another table.
+        for root, source in reversed(_functions(computation)):
             builder = Builder.inside(computation)
             substitute(root, _looked_up(builder, root, source).instruction)
             changes += 1
@@ -86,6 +90,29 @@ class _Function:
 
     source: Instruction
     cost: int
+
+
+def _leave_out_what_leaves_all(computation: Computation) -> int:
+    """Have the numbers themselves read where a function leaves each as it is; return how often."""
+    changes = 0
+    known: dict[Instruction, _Function] = {}
+    for x in post_order(computation):
+        found = _function_of(x, known)
+        if found is None:
+            if x.shape.is_array and x.shape.element_type in _NUMBERS and is_plain(x.shape):
+                known[x] = _Function(x, 0)
+            continue
+        known[x] = found
+        source, type_ = found.source, x.shape.element_type
+        is_candidate = type_ is source.shape.element_type and 0 < found.cost < _LEAST_COST
+        if not is_candidate or x.has_control_edges or not _leaves_all(x, source):
+            continue
+        builder = Builder.inside(computation)
+        same = builder.reshape(builder.value(source), x.shape.dimensions).instruction
+        substitute(x, same)
+        known[x] = known[same] = _Function(source, 0)
+        changes += 1
+    return changes
 
 
 def _functions(computation: Computation) -> list[tuple[Instruction, Instruction]]:
@@ -123,10 +150,15 @@ def _ends(
 
 
 def _function_of(x: Instruction, known: dict[Instruction, _Function]) -> _Function | None:
-    """What an elementwise operation is a function of, if it is one of numbers of 8 bits."""
-    if not TABLE[x.opcode].elementwise or x.opcode in _OTHERS or not is_plain(x.shape):
+    """What an elementwise operation or a reshape is a function of, if it is one of 8-bit numbers.
+
+    Both keep the order of the elements.
+    """
+    if not is_plain(x.shape) or x.shape.element_count < _LEAST_SIZE:
         return None
-    if x.shape.element_count < _LEAST_SIZE:
+    if x.opcode is Opcode.RESHAPE:
+        return known.get(x.operands[0])
+    if not TABLE[x.opcode].elementwise or x.opcode in _OTHERS:
         return None
     sources: list[Instruction] = []
     cost = _COSTS.get(x.opcode, 1)
@@ -146,13 +178,22 @@ def _function_of(x: Instruction, known: dict[Instruction, _Function]) -> _Functi
 # -- tables ----------------------------------------------------------------------------------------
 
 
+def _leaves_all(root: Instruction, source: Instruction) -> bool:
+    """Whether a function of numbers gives each of them itself."""
+    return np.array_equal(_table(root, source), _numbers(source.shape.element_type))
+
+
+def _numbers(type_: ElementType) -> Array:
+    return np.array(_NUMBERS[type_], DTYPES[type_])
+
+
 def _looked_up(b: Builder, root: Instruction, source: Instruction) -> Op:
     """The entries of a table of what `root` is for each number of `source`."""
     table = b.constant(_table(root, source))
     place = b.convert(b.value(source), ElementType.S32)
     first = _NUMBERS[source.shape.element_type][0]
     place = place - first if first else place
-    sizes = source.shape.dimensions
+    sizes = root.shape.dimensions
     rank = len(sizes)
     how = Gather(
         offset_dims=(),
@@ -166,11 +207,13 @@ def _looked_up(b: Builder, root: Instruction, source: Instruction) -> Op:
 
 def _table(root: Instruction, source: Instruction) -> Array:
     """What `root` is for all numbers in turn, by the evaluator."""
-    numbers = _NUMBERS[source.shape.element_type]
-    count = len(numbers)
+    count = len(_NUMBERS[source.shape.element_type])
     b = Builder("table")
     made = {source: b.parameter(0, array_shape(source.shape.element_type, (count,)), "numbers")}
     for x in _between(root, source):
+        if x.opcode is Opcode.RESHAPE:
+            made[x] = made[x.operands[0]]
+            continue
         operands = []
         for y in x.operands:
             if y not in made:
@@ -180,9 +223,8 @@ def _table(root: Instruction, source: Instruction) -> Array:
         shape = array_shape(x.shape.element_type, (count,))
         made[x] = b.emit(x.opcode, operands, x.attributes, shape=shape)
     module = b.build(made[root])
-    given = np.array(numbers, DTYPES[source.shape.element_type])
     with np.errstate(all="ignore"):
-        return np.asarray(evaluate(module, [given]))
+        return np.asarray(evaluate(module, [_numbers(source.shape.element_type)]))
 
 
 def _between(root: Instruction, source: Instruction) -> list[Instruction]:

@@ -96,6 +96,18 @@ def convert_clamped(convert: Instruction, at: Rewriter) -> Made:
     return again(at, convert, clamp.operands[1]) if is_wide else None
 
 
+@arrays(Opcode.CONVERT, on=FLOATS, of=(Opcode.ADD,))
+def convert_sum_with_zero(convert: Instruction, at: Rewriter) -> Made:
+    """convert(x + 0) => convert(x) to integers, of which -0 is 0 as well"""
+    added = convert.operands[0]
+    if added.opcode is not Opcode.ADD or convert.shape.element_type not in INTEGERS:
+        return None
+    for x, other in (added.operands, added.operands[::-1]):
+        if scalar_value(other) == 0:
+            return again(at, convert, x)
+    return None
+
+
 @arrays(Opcode.CONVERT, on=FLOATS, exact=False, of=(Opcode.CONVERT,))
 def convert_there_and_back(convert: Instruction, at: Rewriter) -> Made:
     """convert(convert(x)) => x, where a floating point number was rounded on the way"""
@@ -282,6 +294,7 @@ RULES: Final = (
     convert_widened,
     convert_wrapped,
     convert_clamped,
+    convert_sum_with_zero,
     convert_there_and_back,
     convert_iota,
     bitcast_to_same,

@@ -33,6 +33,21 @@ CASES: list[Case] = [
     ("convert-clamped", clamped("f32", 0, 255, "u8"), "x: f32[4]; b = u8[4] convert(x)"),
     ("convert-clamped", clamped("f32", -128, 127, "s8"), "x: f32[4]; b = s8[4] convert(x)"),
     ("convert-clamped", clamped("f16", -9, 300, "u8"), "x: f16[4]; b = u8[4] convert(x)"),
+    (
+        "convert-sum-with-zero",
+        "x: f32[4]; z: f32[4] = 0; a = f32[4] add(x, z); b = u8[4] convert(a)",
+        "x: f32[4]; b = u8[4] convert(x)",
+    ),
+    (
+        "convert-sum-with-zero",
+        "x: f32[4]; z: f32[4] = -0.0; a = f32[4] add(z, x); b = s32[4] convert(a)",
+        "x: f32[4]; b = s32[4] convert(x)",
+    ),
+    (
+        "convert-sum-with-zero",
+        "x: f32[4]; z: f32[4] = 0; a = f32[4] add(x, z); b = f16[4] convert(a)",
+        None,
+    ),
     ("convert-clamped", clamped("f32", 0, 127, "s8"), None),
     ("convert-clamped", clamped("f32", 0, 254, "u8"), None),
     ("convert-clamped", clamped("f32", 1, 255, "u8"), None),
