@@ -66,11 +66,9 @@ class Function:
         self.block = "entry"
         self.allocas: list[str] = []
         self.buffers: dict[int, str] = {}  # Addresses by number, loaded where used at all.
-        self.sums = KnownSums()
-        self.repeats = Repeats()
+        self.sums, self.repeats = KnownSums(), Repeats()
         self._hidden: dict[tuple[int, int], str] = {}
-        self._loops = 0  # That are written.
-        self._count = 0
+        self._loops = self._count = 0  # Loops that are written, and names.
         self._closed = False
         self._known = _CONSTANTS.copy()
         """The types of values, so far as calls check them."""

@@ -18,7 +18,7 @@ from lowtide.records.late import late_function
 FEW: Final = 256
 """So many elements have few vectors: in loops over more of them each instruction counts."""
 
-MOST_WRITTEN: Final = 2
+MOST_WRITTEN: Final = 4
 """How often a function is written where it is computed; further ones are calls."""
 
 _JOINT: Final = "sine_and_cosine"
