@@ -1,4 +1,4 @@
-"""What a function that is being written has more than once, and need not have again."""
+"""Things that a function has more than once: how often, and results that it has already."""
 
 from __future__ import annotations
 
