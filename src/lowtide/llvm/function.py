@@ -22,6 +22,7 @@ from lowtide.llvm.callee import (
 from lowtide.llvm.direct_addresses import buffer_loads
 from lowtide.llvm.loops import OPEN, Loop, phi, phis, trips
 from lowtide.llvm.loops import Integer as Integer  # Files that write functions take it from here.
+from lowtide.llvm.repeats import Repeats
 from lowtide.llvm.strength import KnownSums, reduced
 
 _CONSTANTS: Final[dict[Integer, str]] = {"true": "i1", "false": "i1", "null": "ptr"}
@@ -65,10 +66,9 @@ class Function:
         self.block = "entry"
         self.allocas: list[str] = []
         self.buffers: dict[int, str] = {}  # Addresses by number, loaded where used at all.
-        self.sums = KnownSums()
+        self.sums, self.repeats = KnownSums(), Repeats()
         self._hidden: dict[tuple[int, int], str] = {}
-        self._loops = 0  # That are written.
-        self._count = 0
+        self._loops = self._count = 0  # Loops that are written, and names.
         self._closed = False
         self._known = _CONSTANTS.copy()
         """The types of values, so far as calls check them."""

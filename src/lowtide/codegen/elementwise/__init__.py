@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from lowtide.codegen.elementwise.dispatch import write
 from lowtide.codegen.elementwise.operation import Operation
+from lowtide.codegen.elementwise.repeated import FEW
 from lowtide.codegen.value import Value
 from lowtide.ir.attributes import Attributes
 from lowtide.ir.element_type import ElementType
@@ -25,7 +26,9 @@ def emit(
     Raises UnsupportedOpError for an operation that has no meaning for the type of its operands.
     """
     type_ = instruction.shape.element_type
-    return emit_op(fn, target, instruction.opcode, instruction.attributes, type_, operands)
+    is_short = instruction.shape.element_count <= FEW
+    given = (instruction.opcode, instruction.attributes, type_, tuple(operands), is_short)
+    return write(Operation(fn, target, *given))
 
 
 def emit_op(

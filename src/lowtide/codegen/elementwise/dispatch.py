@@ -10,6 +10,7 @@ from lowtide.codegen.elementwise import floats, integers
 from lowtide.codegen.elementwise.formats import CLOSED, arithmetic_to_bfloat
 from lowtide.codegen.elementwise.number import Number
 from lowtide.codegen.elementwise.operation import Operation, widest
+from lowtide.codegen.elementwise.repeated import written_or_called
 from lowtide.codegen.value import Value
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.opcode import Opcode
@@ -114,7 +115,11 @@ def _of_floats(operation: Operation) -> Value:
     function = FLOATS.get(operation.opcode)
     if function is None:
         raise operation.unsupported("it has no meaning for floating point numbers")
-    found = function(*widest(_single(operation)))
+    numbers = widest(_single(operation))
+    if operation.is_short:
+        found = written_or_called(operation.opcode, function, numbers)
+    else:
+        found = function(*numbers)
     is_one_type = all(x.type is operation.type for x in operation.operands)
     if operation.opcode in floats.EXACT and operation.type in CLOSED and is_one_type:
         return operation.result(found)

@@ -25,6 +25,8 @@ class Operation:
     attributes: Attributes
     type: ElementType
     operands: tuple[Value, ...]
+    is_short: bool = False
+    """Whether the array that it is for has few elements."""
 
     @property
     def operand_type(self) -> ElementType:
