@@ -17,7 +17,9 @@ from tests.hunting.arguments import case_arguments, has_ends
 from tests.hunting.cells import cells_of
 from tests.hunting.certainty import Doubt, doubts
 from tests.hunting.coverage import CellCounts, apart, wished
-from tests.hunting.families import lines, options, stored
+from tests.hunting.families import lines, options, stored, tflite_graphs
+from tests.hunting.families.onnx_drawing import GraphDraft
+from tests.hunting.families.onnx_layers import LAYERS as LAYERS_OF_GRAPHS
 from tests.hunting.family import NAMES, HuntedCase, family, smaller_lines
 from tests.hunting.findings import Court, Finding
 from tests.hunting.hunt import Hunt
@@ -323,17 +325,43 @@ def test_changed_bytes_that_are_taken_are_a_finding(monkeypatch):
     assert (found.judge, found.kind) == ("damaged", "wrong")
 
 
-def test_a_reference_of_other_sizes_than_the_standard_is_no_judge():
+@pytest.mark.parametrize(
+    "follows", [[], [{"node": "GlobalMaxPool", "of": ["y"], "results": ["z"]}]]
+)
+def test_a_reference_of_other_sizes_than_the_standard_is_no_judge(follows):
     pytest.importorskip("onnx")
     pool = {"strides": [1, 1], "pads": [0, 1, 0, 1], "kernel_shape": [2, 3]}
     rows = [
         {"input": "x", "type": "float32", "sizes": [4, 4, 3, 5]},
         {"node": "MaxPool", "of": ["x"], "results": ["y"], "with": pool, "rounded": False},
+        *[x | {"with": {}, "rounded": False} for x in follows],
     ]
     case = HuntedCase("\n".join([json.dumps(x) for x in rows]), 1)
     found = family("onnx").judge(case, lambda x: None)
     assert found.findings == ()
     assert [x for x, _ in found.silent] == ["reference"] or "native" in dict(found.seconds)
+
+
+@pytest.mark.parametrize("type_", ["float32", "int8"])
+def test_every_operator_of_tflite_can_follow_one_that_leaves_a_vector(type_):
+    for _, name, operator_type in family("tflite").tables["operator"]:
+        for sizes in [(6,), (1,)] if operator_type == type_ else []:
+            draft = tflite_graphs.LiteDraft(Random(len(name)), type_)
+            draft.sizes = sizes
+            draft.add(name)
+            assert any("node" in x for x in draft.lines)
+
+
+def test_resized_graphs_of_onnx_have_no_nan():
+    operands = []
+    for seed in range(20):
+        draft = GraphDraft(Random(seed))
+        LAYERS_OF_GRAPHS["Resize"](draft)
+        rows = lines.documents("\n".join(draft.lines))
+        made = {y: x["node"] for x in rows if "node" in x for y in x["results"]}
+        operands += [made.get(x["of"][0]) for x in rows if x.get("node") == "Resize"]
+    assert len(operands) > 9
+    assert {*operands} == {"Where"}
 
 
 def test_results_of_lines_are_held_against_each_other():
