@@ -36,6 +36,7 @@ from tests.hunting.xla_differences import known_difference, where_infinities_dif
 
 from lowtide.autopsy.plain_module import plain_module
 from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.ir import Opcode
 from lowtide.ir.errors import LowtideError
 from lowtide.verifier import verify
 
@@ -52,6 +53,21 @@ def test_every_opcode_is_drawn_in_valid_modules(opcode):
         verify(module)
         reached = reached or opcode == "constant" or any(x[1] == opcode for x in cells_of(module))
     assert reached
+
+
+@pytest.mark.parametrize("type_", ["f32", "c64"])
+def test_matrices_to_be_factored_are_of_small_numbers(type_):
+    found = 0
+    for seed in range(9):
+        module = parse_hlo(draw_module(seed, ModuleWish("cholesky", type_)).text)
+        for computation in module.computations.values():
+            for x in computation.instructions.values():
+                if x.opcode is Opcode.CHOLESKY and x.operands[0].opcode is Opcode.ADD:
+                    given = x.operands[0].operands[0].operands[0]
+                    given = given.operands[0] if given.opcode is Opcode.CONVERT else given
+                    found += given.opcode is Opcode.CLAMP
+                    assert given.opcode is Opcode.CLAMP
+    assert found
 
 
 @pytest.mark.parametrize("layer", LAYERS)

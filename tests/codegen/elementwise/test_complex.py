@@ -186,6 +186,7 @@ def test_log1p_next_to_its_circle_keeps_all_digits_of_the_real_part(type_, targe
 def test_tangents_at_infinity_are_those_of_numpy(type_, opcode):
     inf, nan = np.inf, np.nan
     parts = [(inf, inf), (inf, -inf), (-inf, inf), (inf, nan), (-inf, 2), (inf, -0.0), (nan, 0)]
+    parts += [(x, y) for x in (2, -19, 21, -89, 1e4) for y in (inf, -inf, nan)]
     given = np.array([complex(*x) for x in parts], DTYPES[type_])
     of = np.tanh
     if opcode is Opcode.TAN:
