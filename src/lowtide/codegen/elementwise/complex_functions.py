@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from lowtide.codegen.elementwise import exponential, hyperbolic, logarithm, trigonometric
-from lowtide.codegen.elementwise.complex_number import Complex, divide, magnitude
+from lowtide.codegen.elementwise.complex_number import Complex, divide, magnitude, of_size_one
 from lowtide.codegen.elementwise.number import Number, exact_sum, fma
 from lowtide.codegen.elementwise.operation import Operation
 from lowtide.codegen.elementwise.trigonometric import sine_and_cosine
@@ -317,9 +317,10 @@ def absolute(z: Complex) -> Number:
 
 
 def sign(z: Complex) -> Complex:
-    """Return z / |z|, or 0 for 0."""
-    size = magnitude(z)
-    unit = Complex(z.real / size, z.imag / size)
+    """Return z / |z|, or 0 for 0; |z| may be beyond the largest double, or lose bits next to 0."""
+    near = of_size_one(z)
+    size = magnitude(near)
+    unit = Complex(near.real / size, near.imag / size)
     return unit.where(size.equals(0.0), z.constant(0.0))
 
 
