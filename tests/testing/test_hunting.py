@@ -17,7 +17,9 @@ from tests.hunting.arguments import case_arguments, has_ends
 from tests.hunting.cells import cells_of
 from tests.hunting.certainty import Doubt, doubts
 from tests.hunting.coverage import CellCounts, apart, wished
-from tests.hunting.families import lines, options, stored
+from tests.hunting.families import lines, options, stored, tflite_graphs
+from tests.hunting.families.onnx_drawing import GraphDraft
+from tests.hunting.families.onnx_layers import LAYERS as LAYERS_OF_GRAPHS
 from tests.hunting.family import NAMES, HuntedCase, family, smaller_lines
 from tests.hunting.findings import Court, Finding
 from tests.hunting.hunt import Hunt
@@ -34,6 +36,7 @@ from tests.hunting.xla_differences import known_difference, where_infinities_dif
 
 from lowtide.autopsy.plain_module import plain_module
 from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.ir import Opcode
 from lowtide.ir.errors import LowtideError
 from lowtide.verifier import verify
 
@@ -50,6 +53,21 @@ def test_every_opcode_is_drawn_in_valid_modules(opcode):
         verify(module)
         reached = reached or opcode == "constant" or any(x[1] == opcode for x in cells_of(module))
     assert reached
+
+
+@pytest.mark.parametrize("type_", ["f32", "c64"])
+def test_matrices_to_be_factored_are_of_small_numbers(type_):
+    found = 0
+    for seed in range(9):
+        module = parse_hlo(draw_module(seed, ModuleWish("cholesky", type_)).text)
+        for computation in module.computations.values():
+            for x in computation.instructions.values():
+                if x.opcode is Opcode.CHOLESKY and x.operands[0].opcode is Opcode.ADD:
+                    given = x.operands[0].operands[0].operands[0]
+                    given = given.operands[0] if given.opcode is Opcode.CONVERT else given
+                    found += given.opcode is Opcode.CLAMP
+                    assert given.opcode is Opcode.CLAMP
+    assert found
 
 
 @pytest.mark.parametrize("layer", LAYERS)
@@ -323,17 +341,43 @@ def test_changed_bytes_that_are_taken_are_a_finding(monkeypatch):
     assert (found.judge, found.kind) == ("damaged", "wrong")
 
 
-def test_a_reference_of_other_sizes_than_the_standard_is_no_judge():
+@pytest.mark.parametrize(
+    "follows", [[], [{"node": "GlobalMaxPool", "of": ["y"], "results": ["z"]}]]
+)
+def test_a_reference_of_other_sizes_than_the_standard_is_no_judge(follows):
     pytest.importorskip("onnx")
     pool = {"strides": [1, 1], "pads": [0, 1, 0, 1], "kernel_shape": [2, 3]}
     rows = [
         {"input": "x", "type": "float32", "sizes": [4, 4, 3, 5]},
         {"node": "MaxPool", "of": ["x"], "results": ["y"], "with": pool, "rounded": False},
+        *[x | {"with": {}, "rounded": False} for x in follows],
     ]
     case = HuntedCase("\n".join([json.dumps(x) for x in rows]), 1)
     found = family("onnx").judge(case, lambda x: None)
     assert found.findings == ()
     assert [x for x, _ in found.silent] == ["reference"] or "native" in dict(found.seconds)
+
+
+@pytest.mark.parametrize("type_", ["float32", "int8"])
+def test_every_operator_of_tflite_can_follow_one_that_leaves_a_vector(type_):
+    for _, name, operator_type in family("tflite").tables["operator"]:
+        for sizes in [(6,), (1,)] if operator_type == type_ else []:
+            draft = tflite_graphs.LiteDraft(Random(len(name)), type_)
+            draft.sizes = sizes
+            draft.add(name)
+            assert any("node" in x for x in draft.lines)
+
+
+def test_resized_graphs_of_onnx_have_no_nan():
+    operands = []
+    for seed in range(20):
+        draft = GraphDraft(Random(seed))
+        LAYERS_OF_GRAPHS["Resize"](draft)
+        rows = lines.documents("\n".join(draft.lines))
+        made = {y: x["node"] for x in rows if "node" in x for y in x["results"]}
+        operands += [made.get(x["of"][0]) for x in rows if x.get("node") == "Resize"]
+    assert len(operands) > 9
+    assert {*operands} == {"Where"}
 
 
 def test_results_of_lines_are_held_against_each_other():

@@ -50,7 +50,13 @@ def _product_with_conjugate(a: Array, b: Array, factor: Any) -> Array:
 
 
 def sign(z: Array) -> Array:
-    """Return z / |z|, or 0 for 0."""
+    """Return z / |z|, or 0 for 0.
+
+    A power of two goes before, since |z| may be beyond the largest number, or lose bits next to 0.
+    """
+    size = np.maximum(np.abs(z.real), np.abs(z.imag))
+    power = -np.frexp(np.where(np.isfinite(size), size, 1))[1]
+    z = make_complex(np.ldexp(z.real, power), np.ldexp(z.imag, power))
     magnitude = np.abs(z)
     size = np.where(magnitude == 0, magnitude.dtype.type(1), magnitude)
     unit = make_complex(z.real / size, z.imag / size)  # Each part keeps the sign of its zero.

@@ -147,6 +147,10 @@ ENDS = [
         complex(-0.9999999999, 1),
         complex(5.000000827403744e-21, 1.5707963266948965),
     ),
+    (Opcode.SIGN, complex(1.6e308, 1.6e308), complex(0.5**0.5, 0.5**0.5)),
+    (Opcode.SIGN, complex(-1.5e308, 1e308), complex(-1.5, 1) / 3.25**0.5),
+    (Opcode.SIGN, complex(5e-324, -5e-324), complex(0.5**0.5, -(0.5**0.5))),
+    (Opcode.SIGN, complex(1e-321, INF), complex(0, NAN)),
     (Opcode.SQRT, complex(INF, NAN), complex(INF, NAN)),
     (Opcode.SQRT, complex(-INF, NAN), complex(NAN, INF)),
 ]
@@ -162,6 +166,15 @@ def test_the_ends_of_complex_functions_are_right(opcode, given, want, target):
     for got in (run(np.array([given])), oracle.expected(case, (np.array([given]),))):
         for a, b in ((got.real[0], want.real), (got.imag[0], want.imag)):
             np.testing.assert_allclose(a, b, 1e-14, 0)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_signs_of_the_largest_and_least_floats_have_both_parts(target):
+    given = np.array([3e38 + 3e38j, 1e-45 - 1e-45j, -0.0 + 3e38j], np.complex64)
+    case = Case(Opcode.SIGN, (ElementType.C64,), ElementType.C64)
+    (run,) = compiled([case], TARGETS[target], 0)
+    for got in (run(given), oracle.expected(case, (given,))):
+        np.testing.assert_allclose(got, np.sign(given.astype(np.complex128)), 1e-6)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -186,6 +199,7 @@ def test_log1p_next_to_its_circle_keeps_all_digits_of_the_real_part(type_, targe
 def test_tangents_at_infinity_are_those_of_numpy(type_, opcode):
     inf, nan = np.inf, np.nan
     parts = [(inf, inf), (inf, -inf), (-inf, inf), (inf, nan), (-inf, 2), (inf, -0.0), (nan, 0)]
+    parts += [(x, y) for x in (2, -19, 21, -89, 1e4) for y in (inf, -inf, nan)]
     given = np.array([complex(*x) for x in parts], DTYPES[type_])
     of = np.tanh
     if opcode is Opcode.TAN:

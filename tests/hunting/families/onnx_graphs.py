@@ -115,15 +115,16 @@ _TYPES: Final = (*("float32", "float64", "float16", "int64", "int32", "int8", "u
 
 
 def _referenced(model: Any, feeds: dict[str, Array]) -> list[Array]:
-    """Return what ONNX's reference evaluator makes, if it has the sizes of the standard.
+    """Return what ONNX's reference evaluator makes, if all values have the sizes of the standard.
 
-    Its MaxPool pads one dimension by what another one is to be padded by.
+    Its pools pad one dimension by what another one is to be padded by; a mean of that has a size
+    that is right again.
     """
     evaluator = import_module("onnx.reference").ReferenceEvaluator(model)
     with np.errstate(all="ignore"):
-        found = [np.asarray(x) for x in evaluator.run(None, feeds)]
-    for output, array in zip(model.graph.output, found, strict=True):
-        sizes = tuple([x.dim_value for x in output.type.tensor_type.shape.dim])
-        if sizes != array.shape:
+        made = evaluator.run(None, feeds, intermediate=True)
+    for value in (*model.graph.value_info, *model.graph.output):
+        sizes = tuple([x.dim_value for x in value.type.tensor_type.shape.dim])
+        if sizes != np.shape(made[value.name]):
             raise ValueError("ONNX's reference makes other sizes than ONNX's inference of shapes")
-    return found
+    return [np.asarray(made[x.name]) for x in model.graph.output]

@@ -38,8 +38,8 @@ def _resize(draft: GraphDraft) -> Drawn | None:
     sizes = tuple([int(n * s) for n, s in zip(x.sizes, scales, strict=True)])
     if prod(sizes) > MOST or not prod(sizes):
         return None
-    if mode != "nearest":
-        x = _finite(draft, x)  # A neighbour with the weight 0 is left out by ONNX's reference.
+    # ONNX's reference leaves a neighbour with the weight 0 out, or has 0 * NaN for it.
+    x = _finite(draft, x)
     ways: dict[str, Any] = {"mode": mode}
     places = ["half_pixel", "asymmetric"]
     if mode != "nearest":

@@ -68,7 +68,7 @@ class LiteGraphs(LineFamily):
         """Return a graph with the operator that was seen least."""
         _, wanted, type_ = counts.least(self.tables["operator"], random)
         names = (*_UNARY, *_BINARY, *_MOVES, *_LAYERS) if type_ == "float32" else _QUANTIZED
-        draft = _Draft(random, type_)
+        draft = LiteDraft(random, type_)
         before = random.choices(names, k=random.randint(0, 2))
         for name in (*before, wanted, *random.choices(names, k=random.randint(0, 1))):
             draft.add(name)
@@ -86,7 +86,7 @@ class LiteGraphs(LineFamily):
 
 
 @final
-class _Draft:
+class LiteDraft:
     """A graph in the making: `sizes`, `scale` and `zero` are those of the last value."""
 
     def __init__(self, random: Random, type_: str) -> None:
@@ -117,7 +117,7 @@ class _Draft:
 
     def add(self, name: str) -> None:
         """Add an operator of the last value, if it can take that."""
-        draw = _DRAWN.get(name, _Draft._unary)
+        draw = _DRAWN.get(name, LiteDraft._unary)
         draw(self, name)
 
     def _node(
@@ -207,11 +207,13 @@ class _Draft:
         self._node(name, [axis], self.sizes, **ways)
 
     def _product(self, name: str) -> None:
+        if len(self.sizes) < 2:
+            return self._unary("RELU")
         columns, turned = self.random.choice((1, 3, 20)), self.random.randrange(2)
         *batch, rows, inner = self.sizes
         sizes = (*batch, columns, inner) if turned else (*batch, inner, columns)
         other = self._line("input", sizes=sizes)
-        self._node(name, [other], [*batch, rows, columns], f0=0, f1=turned)
+        return self._node(name, [other], [*batch, rows, columns], f0=0, f1=turned)
 
     def _resized(self, name: str) -> None:
         if len(self.sizes) != 4:
@@ -324,31 +326,31 @@ class _Draft:
         return self._node(name, others, [batch, *sizes, made], **ways)
 
 
-_DRAWN: Final[dict[str, Callable[[_Draft, str], None]]] = {
-    **dict.fromkeys(_BINARY, _Draft._binary),
-    "SOFTMAX": _Draft._softmax,
-    **dict.fromkeys(("MEAN", "SUM", "REDUCE_MAX"), _Draft._mean),
-    "LEAKY_RELU": _Draft._leaky,
-    "L2_NORMALIZATION": _Draft._to_length,
-    **dict.fromkeys(("DEPTH_TO_SPACE", "SPACE_TO_DEPTH"), _Draft._blocks),
-    **dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), _Draft._resized),
-    **dict.fromkeys(("LOG", "SQRT", "RSQRT"), _Draft._of_positive),
-    "DIV": _Draft._divided,
-    "TILE": _Draft._tile,
-    "REVERSE_V2": _Draft._reversed,
-    "SLICE": _Draft._part,
-    "MIRROR_PAD": _Draft._mirrored,
-    "CUMSUM": _Draft._running,
-    "BATCH_MATMUL": _Draft._product,
-    "RESHAPE": _Draft._reshape,
-    "TRANSPOSE": _Draft._transpose,
-    "CONCATENATION": _Draft._concatenation,
-    "PAD": _Draft._pad,
-    "GATHER": _Draft._gather,
-    "STRIDED_SLICE": _Draft._strided,
-    "FULLY_CONNECTED": _Draft._dense,
+_DRAWN: Final[dict[str, Callable[[LiteDraft, str], None]]] = {
+    **dict.fromkeys(_BINARY, LiteDraft._binary),
+    "SOFTMAX": LiteDraft._softmax,
+    **dict.fromkeys(("MEAN", "SUM", "REDUCE_MAX"), LiteDraft._mean),
+    "LEAKY_RELU": LiteDraft._leaky,
+    "L2_NORMALIZATION": LiteDraft._to_length,
+    **dict.fromkeys(("DEPTH_TO_SPACE", "SPACE_TO_DEPTH"), LiteDraft._blocks),
+    **dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), LiteDraft._resized),
+    **dict.fromkeys(("LOG", "SQRT", "RSQRT"), LiteDraft._of_positive),
+    "DIV": LiteDraft._divided,
+    "TILE": LiteDraft._tile,
+    "REVERSE_V2": LiteDraft._reversed,
+    "SLICE": LiteDraft._part,
+    "MIRROR_PAD": LiteDraft._mirrored,
+    "CUMSUM": LiteDraft._running,
+    "BATCH_MATMUL": LiteDraft._product,
+    "RESHAPE": LiteDraft._reshape,
+    "TRANSPOSE": LiteDraft._transpose,
+    "CONCATENATION": LiteDraft._concatenation,
+    "PAD": LiteDraft._pad,
+    "GATHER": LiteDraft._gather,
+    "STRIDED_SLICE": LiteDraft._strided,
+    "FULLY_CONNECTED": LiteDraft._dense,
     **dict.fromkeys(
-        ("CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D"), _Draft._window
+        ("CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D"), LiteDraft._window
     ),
 }
 

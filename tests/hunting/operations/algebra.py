@@ -49,15 +49,19 @@ def _cholesky(scope: Scope, type_: str) -> DrawnArray | None:
     rank = len(sizes)
     x = scope.array(type_, sizes, 0)
     batch = braced(list(range(rank - 2)))
-    other = x
+    part = {"c64": "f32", "c128": "f64"}.get(type_, type_)
     if type_ in COMPLEX:
-        part = "f32" if type_ == "c64" else "f64"
-        real = scope.emit(part, sizes, f"real({x.name})")
-        other = x = scope.emit(type_, sizes, f"convert({real.name})")
+        x = scope.emit(part, sizes, f"real({x.name})")
+    # Beside squares of large numbers the identity is lost, and a rounding makes the matrix one
+    # that has no factors.
+    ends = [scope.constant(part, text) for text in ("-99", "99")]
+    x = scope.emit(part, sizes, f"clamp({joined([ends[0], x, ends[1]])})")
+    if type_ in COMPLEX:
+        x = scope.emit(type_, sizes, f"convert({x.name})")
     product = scope.emit(
         type_,
         sizes,
-        f"dot({joined([x, other])}), lhs_batch_dims={batch}, lhs_contracting_dims={{{rank - 1}}}, "
+        f"dot({joined([x, x])}), lhs_batch_dims={batch}, lhs_contracting_dims={{{rank - 1}}}, "
         f"rhs_batch_dims={batch}, rhs_contracting_dims={{{rank - 1}}}",
         1,
     )

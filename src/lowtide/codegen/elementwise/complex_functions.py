@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from lowtide.codegen.elementwise import exponential, hyperbolic, logarithm, trigonometric
-from lowtide.codegen.elementwise.complex_number import Complex, divide, magnitude
+from lowtide.codegen.elementwise.complex_number import Complex, divide, magnitude, of_size_one
 from lowtide.codegen.elementwise.number import Number, exact_sum, fma
 from lowtide.codegen.elementwise.operation import Operation
 from lowtide.codegen.elementwise.trigonometric import sine_and_cosine
@@ -191,7 +191,8 @@ def cosh(z: Complex) -> Complex:
 def tanh(z: Complex) -> Complex:
     """Return the hyperbolic tangent, by the tangent of the imaginary part.
 
-    An infinite real part leaves nothing of the imaginary one, whatever that is.
+    An infinite real part leaves nothing of the imaginary one, whatever that is. Beside a finite
+    one, an angle that is no number leaves both parts unknown, however small its share would be.
     """
     sine, cosine = sine_and_cosine(z.imag)
     far = z.real.abs() > 20.0
@@ -205,7 +206,8 @@ def tanh(z: Complex) -> Complex:
     turn = turn.where(
         turn.is_nan() & z.real.abs().equals(math.inf), z.real.constant(0.0).copysign(z.imag)
     )
-    away = Complex(z.real.constant(1.0).copysign(z.real), turn * 4.0 * decay)
+    limit = z.real.constant(1.0).copysign(z.real).where(turn.is_nan(), turn)
+    away = Complex(limit, turn * 4.0 * decay)
     found = near.where(far, away)
     return Complex(found.real, found.imag.where(z.imag.equals(0.0), z.imag))
 
@@ -315,9 +317,10 @@ def absolute(z: Complex) -> Number:
 
 
 def sign(z: Complex) -> Complex:
-    """Return z / |z|, or 0 for 0."""
-    size = magnitude(z)
-    unit = Complex(z.real / size, z.imag / size)
+    """Return z / |z|, or 0 for 0; |z| may be beyond the largest double, or lose bits next to 0."""
+    near = of_size_one(z)
+    size = magnitude(near)
+    unit = Complex(near.real / size, near.imag / size)
     return unit.where(size.equals(0.0), z.constant(0.0))
 
 

@@ -85,6 +85,12 @@ def _unit(z: Complex) -> tuple[Number, Number]:
     return power_of_two(-exponent), power_of_two(exponent)
 
 
+def of_size_one(z: Complex) -> Complex:
+    """Return z times a power of two, by which its size is about 1; 0 and infinity stay."""
+    unit, _ = _unit(z)
+    return z.scaled(unit)
+
+
 def magnitude(z: Complex) -> Number:
     """Return |z| of two doubles; infinite where a part is."""
     unit, back = _unit(z)
