@@ -94,12 +94,11 @@ def _makers_of_buffer(buffer: PeakBuffer) -> Iterator[Maker]:
 def _change(base: Baseline, maker: Maker, buffer: PeakBuffer) -> ProgramChange:
     name = plain_function(maker.name)
     place = _call_of(maker, buffer.stack) or buffer.source
-    calls = calls_by_lines(base, maker)
+    remark = "  # if it loops, the body of the loop" if has_calls_by_lines(base, maker) else ""
     return ProgramChange(
         f"checkpoint:{name}",
         f"compute again what {name} saves for the backward pass",
-        _wrapped(name, buffer.stack)
-        + (f"  # {calls} calls, or what it loops over" if calls else ""),
+        _wrapped(name, buffer.stack) + remark,
         place,
         partial(_planned, maker=maker),
         written=partial(plan_as_written, maker=maker),
