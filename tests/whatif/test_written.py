@@ -17,7 +17,7 @@ from lowtide.report.what_if import ChangeOutcome
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
 from tests.whatif.model_programs import models  # noqa: E402
-from tests.whatif.programs import WRITTEN, Program  # noqa: E402
+from tests.whatif.programs import WRITTEN, Program, norm  # noqa: E402
 from tests.whatif.programs import programs as plain_programs  # noqa: E402
 
 BATCH = 16
@@ -217,3 +217,27 @@ def test_what_a_checkpoint_computes_again_already_gets_no_other_one() -> None:
     WRITTEN.clear()
     with pytest.raises(lowtide.LowtideError, match="a checkpoint computes it again already"):
         report(models(2)["checkpointed"], what_if="checkpoint:heads")
+
+
+def unnamed(params, x):
+    """A gradient through layers that are lambdas, and products in a list."""
+
+    def loss(own):
+        h = x
+        for w in own:
+            h = h + (lambda h: jnp.tanh(sum([jnp.sin(h @ w) for _ in range(2)])))(norm(h))
+        return (h**2).sum()
+
+    return jax.grad(loss)(params)
+
+
+def test_a_checkpoint_is_of_what_a_program_can_name_or_wraps_where_it_is_written() -> None:
+    found = report((unnamed, (LOOPED, EXAMPLES)), what_if=True).what_if
+    assert found is not None
+    names = [*found.useless, *[x.name for x in found.changes]]
+    names += [x.partition(" (")[0] for x in found.impossible]
+    names = [x for x in names if x.startswith("checkpoint:")]
+    assert "checkpoint:unnamed.loss.<lambda>" in names
+    assert not [x for x in names if "comp>" in x or "genexpr>" in x or "module>" in x]
+    code = {x.name: x.code for x in found.changes}
+    assert code["checkpoint:unnamed.loss.<lambda>"].startswith("jax.checkpoint(lambda ...)")

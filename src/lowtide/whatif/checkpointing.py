@@ -36,6 +36,8 @@ _MODULES: Final = (
     ("/haiku/", "hk.remat({})"),
 )
 """What has a module computed again, by what is in the paths of its library; else the first."""
+_LAMBDA: Final = "<lambda>"
+"""How Python names a function that is written where it is used."""
 _MOST_SCORED: Final = 12
 """Of so many functions it is estimated what their checkpoint saves."""
 
@@ -78,7 +80,7 @@ def _promise(base: Baseline, maker: Maker) -> float:
 
 def _makers_of_buffer(buffer: PeakBuffer) -> Iterator[Maker]:
     """Yield what made a buffer, innermost first."""
-    frames = [x for x in user_frames(buffer.stack) if x.function]
+    frames = [x for x in user_frames(buffer.stack) if _may_be_wrapped(x.function)]
     if frames:
         for frame in frames:
             yield Maker("function", frame.function, frame.file)
@@ -91,8 +93,23 @@ def _makers_of_buffer(buffer: PeakBuffer) -> Iterator[Maker]:
         yield Maker("shape", buffer.shape)
 
 
+def _last_part(function: str) -> str:
+    return function.rpartition(".")[2]
+
+
+def _may_be_wrapped(function: str) -> bool:
+    """Whether a function is one that a program can name, or writes as a lambda.
+
+    What computes the elements of a list is a part of the function around it.
+    """
+    part = _last_part(function)
+    return part == _LAMBDA or (part != "" and not part.startswith("<"))
+
+
 def _change(base: Baseline, maker: Maker, buffer: PeakBuffer) -> ProgramChange:
     name = plain_function(maker.name)
+    if _last_part(maker.name) == _LAMBDA:
+        name += f".{_LAMBDA}"
     place = _call_of(maker, buffer.stack) or buffer.source
     remark = "  # if it loops, the body of the loop" if has_calls_by_lines(base, maker) else ""
     return ProgramChange(
@@ -108,6 +125,8 @@ def _change(base: Baseline, maker: Maker, buffer: PeakBuffer) -> ProgramChange:
 
 def _wrapped(name: str, stack: Sequence[SourceLocation]) -> str:
     """What to write around a function, or a module of the library whose calls are among these."""
+    if _last_part(name) == _LAMBDA:
+        return "jax.checkpoint(lambda ...)"
     if not name.rpartition(".")[2][:1].isupper():
         return f"jax.checkpoint({name})"
     files = [x.file.replace("\\", "/") for x in stack]
