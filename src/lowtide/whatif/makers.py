@@ -1,4 +1,4 @@
-"""What makes the values of a program, and which instructions come from it."""
+"""Makers of values: functions, scopes and shapes, and the instructions that come from them."""
 
 from __future__ import annotations
 
