@@ -270,14 +270,18 @@ LINES
 params = {"a": np.ones((8, 16), np.float32), "b": np.ones((16, 8), np.float32)}
 x = np.arange(32, dtype=np.float32).reshape(4, 8) / 32
 results = [NamedSharding(mesh, spec) for spec in result_specs]
+put = GIVEN
 divided = jax.jit(
     step,
-    in_shardings=GIVEN,
+    in_shardings=put,
     out_shardings=jax.tree.unflatten(jax.tree.structure(params), results),
 )
 for one, other in zip(jax.tree.leaves(divided(params, x)), jax.tree.leaves(step(params, x))):
     np.testing.assert_allclose(one, other, 1e-5, 1e-5)
     assert len(one.sharding.device_set) == 4
+placed = jax.tree.map(jax.device_put, (params, x), put)
+for one, other in zip(jax.tree.leaves(divided(*placed)), jax.tree.leaves(step(params, x))):
+    np.testing.assert_allclose(one, other, 1e-5, 1e-5)
 given = divided.lower(params, x).compile().input_shardings[0][0]["a"]
 print("specs", len(specs), "split", not given.is_fully_replicated)
 """

@@ -17,13 +17,13 @@ Program = tuple[Callable[..., Any], tuple[Any, ...]]
 """A function, and the shapes that it is traced with."""
 
 
-def _made_again(function: Callable[..., Any]) -> Callable[..., Any]:
+def made_again(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, or a checkpoint of it where that is to be written."""
     changed = f"checkpoint:{function.__name__}" in WRITTEN
     return jax.checkpoint(function) if changed else function
 
 
-def _scan(body: Callable[..., Any], start: Any, xs: Any) -> Any:
+def scan(body: Callable[..., Any], start: Any, xs: Any) -> Any:
     """The state after a loop over `xs`, in the form that is to be written."""
     body = jax.checkpoint(body) if "checkpoint:loops" in WRITTEN else body
     if "segments" not in WRITTEN:
@@ -32,15 +32,15 @@ def _scan(body: Callable[..., Any], start: Any, xs: Any) -> Any:
     return lax.scan(part, start, jax.tree.map(lambda x: x.reshape(4, -1, *x.shape[1:]), xs))[0]
 
 
-def _spec(*sizes: int, dtype: Any = np.float32) -> Any:
+def spec(*sizes: int, dtype: Any = np.float32) -> Any:
     return jax.ShapeDtypeStruct(sizes, dtype)
 
 
-def _descend(params: Any, gradient: Any) -> Any:
+def descend(params: Any, gradient: Any) -> Any:
     return jax.tree.map(lambda x, g: x - 0.1 * g, params, gradient)
 
 
-def _norm(x: Any) -> Any:
+def norm(x: Any) -> Any:
     return (x - x.mean(-1, keepdims=True)) * lax.rsqrt(x.var(-1, keepdims=True) + 1e-5)
 
 
@@ -52,11 +52,11 @@ def dense(x: Any, w: Any) -> Any:
 def perceptron(params: Any, x: Any) -> Any:
     """Three layers, applied."""
     for w in params:
-        x = _made_again(dense)(x, w)
+        x = made_again(dense)(x, w)
     return x
 
 
-_LAYERS = [_spec(48, 160), _spec(160, 160), _spec(160, 12)]
+_LAYERS = [spec(48, 160), spec(160, 160), spec(160, 12)]
 
 
 def momentum_step(params: Any, velocity: Any, x: Any, y: Any) -> Any:
@@ -74,15 +74,15 @@ def attention(x: Any, w: Any) -> Any:
 
 def block(x: Any, w: Any) -> Any:
     """A layer of a transformer."""
-    x = x + _made_again(attention)(_norm(x), w)
-    return x + jax.nn.gelu(_norm(x) @ w["wide"]) @ w["narrow"]
+    x = x + made_again(attention)(norm(x), w)
+    return x + jax.nn.gelu(norm(x) @ w["wide"]) @ w["narrow"]
 
 
 _BLOCK = {
-    "qkv": _spec(32, 96),
-    "out": _spec(32, 32),
-    "wide": _spec(32, 128),
-    "narrow": _spec(128, 32),
+    "qkv": spec(32, 96),
+    "out": spec(32, 32),
+    "wide": spec(32, 128),
+    "narrow": spec(128, 32),
 }
 
 
@@ -92,25 +92,25 @@ def patches(params: Any, images: Any) -> Any:
     x = images.reshape(count, 6, 4, 6, 4, 3).transpose(0, 1, 3, 2, 4, 5).reshape(count, 36, 48)
     x = x @ params["patch"]
     for w in params["blocks"]:
-        x = _made_again(block)(x, w)
+        x = made_again(block)(x, w)
     return x.mean(1) @ params["head"]
 
 
-_PATCHES = {"patch": _spec(48, 32), "blocks": [_BLOCK] * 2, "head": _spec(32, 10)}
+_PATCHES = {"patch": spec(48, 32), "blocks": [_BLOCK] * 2, "head": spec(32, 10)}
 
 
-def _entropy(logits: Any, labels: Any) -> Any:
+def entropy(logits: Any, labels: Any) -> Any:
     return -jnp.take_along_axis(jax.nn.log_softmax(logits), labels[..., None], -1).mean()
 
 
 def patches_step(params: Any, images: Any, labels: Any) -> Any:
     """A step of training the vision transformer."""
-    loss = lambda p: _entropy(_made_again(patches)(p, images), labels)  # noqa: E731
+    loss = lambda p: entropy(made_again(patches)(p, images), labels)  # noqa: E731
     value, gradient = jax.value_and_grad(loss)(params)
-    return _descend(params, gradient), value
+    return descend(params, gradient), value
 
 
-def _convolve(x: Any, kernel: Any) -> Any:
+def convolve(x: Any, kernel: Any) -> Any:
     return lax.conv_general_dilated(
         x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
     )
@@ -118,30 +118,30 @@ def _convolve(x: Any, kernel: Any) -> Any:
 
 def stage(x: Any, w: Any) -> Any:
     """Two convolutions with a way past them."""
-    convolve = _made_again(_convolve)
-    return jax.nn.relu(convolve(jax.nn.relu(_norm(convolve(x, w[0]))), w[1]) + x)
+    own = made_again(convolve)
+    return jax.nn.relu(own(jax.nn.relu(norm(own(x, w[0]))), w[1]) + x)
 
 
 def convolutions(params: Any, images: Any) -> Any:
     """A small residual network, applied."""
-    x = _made_again(_convolve)(images, params["stem"])
+    x = made_again(convolve)(images, params["stem"])
     for w in params["stages"]:
-        x = _made_again(stage)(x, w)
+        x = made_again(stage)(x, w)
     return x.mean((1, 2)) @ params["head"]
 
 
 _CONVOLUTIONS = {
-    "stem": _spec(3, 3, 3, 16),
-    "stages": [[_spec(3, 3, 16, 16)] * 2] * 2,
-    "head": _spec(16, 10),
+    "stem": spec(3, 3, 3, 16),
+    "stages": [[spec(3, 3, 16, 16)] * 2] * 2,
+    "head": spec(16, 10),
 }
 
 
 def convolutions_step(params: Any, images: Any, labels: Any) -> Any:
     """A step of training the residual network."""
-    loss = lambda p: _entropy(_made_again(convolutions)(p, images), labels)  # noqa: E731
+    loss = lambda p: entropy(made_again(convolutions)(p, images), labels)  # noqa: E731
     value, gradient = jax.value_and_grad(loss)(params)
-    return _descend(params, gradient), value
+    return descend(params, gradient), value
 
 
 def recurrent_step(params: Any, series: Any, target: Any) -> Any:
@@ -152,18 +152,18 @@ def recurrent_step(params: Any, series: Any, target: Any) -> Any:
             gate = jax.nn.sigmoid(x @ p["gate_x"] + h @ p["gate_h"])
             return gate * h + (1 - gate) * jnp.tanh(x @ p["x"] + h @ p["h"]), None
 
-        h = _scan(cell, jnp.zeros((series.shape[1], 32)), series)
+        h = scan(cell, jnp.zeros((series.shape[1], 32)), series)
         return ((h - target) ** 2).mean()
 
     value, gradient = jax.value_and_grad(loss)(params)
-    return _descend(params, gradient), value
+    return descend(params, gradient), value
 
 
 _RECURRENT = {
-    "gate_x": _spec(16, 32),
-    "gate_h": _spec(32, 32),
-    "x": _spec(16, 32),
-    "h": _spec(32, 32),
+    "gate_x": spec(16, 32),
+    "gate_h": spec(32, 32),
+    "x": spec(16, 32),
+    "h": spec(32, 32),
 }
 
 
@@ -171,16 +171,16 @@ def language_step(params: Any, tokens: Any) -> Any:
     """A step of training a transformer whose layers are a loop."""
 
     def loss(p: Any) -> Any:
-        x = _scan(lambda x, w: (block(x, w), None), p["embed"][tokens[:, :-1]], p["blocks"])
-        return _entropy(x @ p["embed"].T, tokens[:, 1:])
+        x = scan(lambda x, w: (block(x, w), None), p["embed"][tokens[:, :-1]], p["blocks"])
+        return entropy(x @ p["embed"].T, tokens[:, 1:])
 
     value, gradient = jax.value_and_grad(loss)(params)
-    return _descend(params, gradient), value
+    return descend(params, gradient), value
 
 
 _LANGUAGE = {
-    "embed": _spec(100, 32),
-    "blocks": jax.tree.map(lambda x: _spec(4, *x.shape), _BLOCK),
+    "embed": spec(100, 32),
+    "blocks": jax.tree.map(lambda x: spec(4, *x.shape), _BLOCK),
 }
 
 
@@ -195,15 +195,15 @@ def contrast_step(params: Any, images: Any, texts: Any) -> Any:
     """A step of training two models, in which each example is compared with all others."""
 
     def loss(p: Any) -> Any:
-        close = _made_again(tower)(p["image"], images) @ _made_again(tower)(p["text"], texts).T
+        close = made_again(tower)(p["image"], images) @ made_again(tower)(p["text"], texts).T
         own = jnp.arange(len(images))
-        return _entropy(close, own) + _entropy(close.T, own)
+        return entropy(close, own) + entropy(close.T, own)
 
     value, gradient = jax.value_and_grad(loss)(params)
-    return _descend(params, gradient), value
+    return descend(params, gradient), value
 
 
-_TOWERS = {"image": [_spec(80, 64), _spec(64, 32)], "text": [_spec(40, 64), _spec(64, 32)]}
+_TOWERS = {"image": [spec(80, 64), spec(64, 32)], "text": [spec(40, 64), spec(64, 32)]}
 
 
 def cached(params: Any, cache: Any, x: Any) -> Any:
@@ -222,20 +222,20 @@ def nearest(points: Any, centers: Any) -> Any:
 
 def programs(batch: int) -> dict[str, Program]:
     """Return the programs for so many examples, by name."""
-    labels = _spec(batch, dtype=np.int32)
-    images = _spec(batch, 24, 24, 3)
-    cache = {name: _spec(batch, 48, 32) for name in ("keys", "values")}
+    labels = spec(batch, dtype=np.int32)
+    images = spec(batch, 24, 24, 3)
+    cache = {name: spec(batch, 48, 32) for name in ("keys", "values")}
     many = 8 * batch
     return {
-        "perceptron": (perceptron, (_LAYERS, _spec(many, 48))),
-        "momentum": (momentum_step, (_LAYERS, _LAYERS, _spec(many, 48), _spec(many, 12))),
+        "perceptron": (perceptron, (_LAYERS, spec(many, 48))),
+        "momentum": (momentum_step, (_LAYERS, _LAYERS, spec(many, 48), spec(many, 12))),
         "patches": (patches, (_PATCHES, images)),
         "patches training": (patches_step, (_PATCHES, images, labels)),
         "convolutions": (convolutions, (_CONVOLUTIONS, images)),
         "convolutions training": (convolutions_step, (_CONVOLUTIONS, images, labels)),
-        "recurrent": (recurrent_step, (_RECURRENT, _spec(64, batch, 16), _spec(batch, 32))),
-        "language": (language_step, (_LANGUAGE, _spec(batch, 25, dtype=np.int32))),
-        "contrast": (contrast_step, (_TOWERS, _spec(many, 80), _spec(many, 40))),
-        "cache": (cached, ({x: _spec(32, 32) for x in "qkv"}, cache, _spec(batch, 32))),
-        "nearest": (nearest, (_spec(64 * batch, 8), _spec(48, 8))),
+        "recurrent": (recurrent_step, (_RECURRENT, spec(64, batch, 16), spec(batch, 32))),
+        "language": (language_step, (_LANGUAGE, spec(batch, 25, dtype=np.int32))),
+        "contrast": (contrast_step, (_TOWERS, spec(many, 80), spec(many, 40))),
+        "cache": (cached, ({x: spec(32, 32) for x in "qkv"}, cache, spec(batch, 32))),
+        "nearest": (nearest, (spec(64 * batch, 8), spec(48, 8))),
     }

@@ -16,13 +16,21 @@ from lowtide.report.what_if import ChangeOutcome
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
-from tests.whatif.programs import WRITTEN, Program, programs  # noqa: E402
+from tests.whatif.model_programs import models  # noqa: E402
+from tests.whatif.programs import WRITTEN, Program, norm  # noqa: E402
+from tests.whatif.programs import programs as plain_programs  # noqa: E402
 
 BATCH = 16
 CLOSE = 0.02
 """How far what is not said to be about right may be from it."""
 
-FAST = ("momentum", "cache", "nearest", "recurrent")
+
+def programs(batch: int) -> dict[str, Program]:
+    """Return all programs for so many examples, by name."""
+    return {**plain_programs(batch), **models(batch)}
+
+
+FAST = ("experts", "momentum", "cache", "nearest", "recurrent")
 NAMES = [pytest.param(x, marks=() if x in FAST else pytest.mark.slow) for x in programs(BATCH)]
 UNWRITABLE = {"offload", "chunk"}
 """Kinds for which JAX on a CPU has no other program: it has no second memory, and what a chunk is
@@ -191,3 +199,45 @@ def test_arguments_that_may_be_data_or_state_leave_the_batch_open() -> None:
     assert base.what_if is not None
     assert "batch:1/2" not in {x.name for x in base.what_if.changes}
     assert "points:0" in base.what_if.question and "--batch" in base.what_if.question
+
+
+def test_a_checkpoint_is_planned_as_it_is_once_it_is_written() -> None:
+    """Calls of a layer, one after the other, and of what is in it, each of whose calls is apart."""
+    given = models(BATCH)["adapters"]
+    for name in ("checkpoint:adapted", "checkpoint:wide"):
+        WRITTEN.clear()
+        said = report(given, what_if=name)
+        WRITTEN.add(name)
+        real = report(models(BATCH)["adapters"])
+        assert said.total_bytes == pytest.approx(real.total_bytes, rel=CLOSE), name
+    WRITTEN.clear()
+
+
+def test_what_a_checkpoint_computes_again_already_gets_no_other_one() -> None:
+    WRITTEN.clear()
+    with pytest.raises(lowtide.LowtideError, match="a checkpoint computes it again already"):
+        report(models(2)["checkpointed"], what_if="checkpoint:heads")
+
+
+def unnamed(params, x):
+    """A gradient through layers that are lambdas, and products in a list."""
+
+    def loss(own):
+        h = x
+        for w in own:
+            h = h + (lambda h: jnp.tanh(sum([jnp.sin(h @ w) for _ in range(2)])))(norm(h))
+        return (h**2).sum()
+
+    return jax.grad(loss)(params)
+
+
+def test_a_checkpoint_is_of_what_a_program_can_name_or_wraps_where_it_is_written() -> None:
+    found = report((unnamed, (LOOPED, EXAMPLES)), what_if=True).what_if
+    assert found is not None
+    names = [*found.useless, *[x.name for x in found.changes]]
+    names += [x.partition(" (")[0] for x in found.impossible]
+    names = [x for x in names if x.startswith("checkpoint:")]
+    assert "checkpoint:unnamed.loss.<lambda>" in names
+    assert not [x for x in names if "comp>" in x or "genexpr>" in x or "module>" in x]
+    code = {x.name: x.code for x in found.changes}
+    assert code["checkpoint:unnamed.loss.<lambda>"].startswith("jax.checkpoint(lambda ...)")

@@ -68,8 +68,11 @@ class ShardingChoice:
         comma = "," if len(self.mesh) == 1 else ""
         return [
             "import jax",
-            "from jax.sharding import NamedSharding, PartitionSpec as P",
-            f"mesh = jax.make_mesh(({sizes}{comma}), ({names}{comma}))",
+            "from jax.sharding import AxisType, NamedSharding, PartitionSpec as P",
+            # Of explicit axes, the usual ones of a mesh, the program would have to say how each
+            # product of two divided arrays lies.
+            f"auto = (AxisType.Auto,) * {len(self.mesh)}",
+            f"mesh = jax.make_mesh(({sizes}{comma}), ({names}{comma}), axis_types=auto)",
             *(self._lines_by_name() if self.has_paths else self._lines_in_order()),
             "result_specs = [  # in the order of jax.tree.leaves",
             *[f"    {row}" for row in _runs(self.results)],

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
+from typing import Final
 
 from lowtide.compiler import ModulePlan
 from lowtide.ir import LowtideError, SourceLocation
 from lowtide.records import dataclass
 from lowtide.whatif.baseline import Baseline
+
+LEAST_SHARE: Final = 200
+"""A change pays where it saves one part in so many of the peak, unless its figures are rough."""
 
 
 class Weight(IntEnum):
@@ -52,4 +56,4 @@ class ProgramChange:
     estimate: int | None = None
     is_about: bool = True
     written: Callable[[Baseline], ModulePlan] | None = None
-    least_share: int = 200
+    least_share: int = LEAST_SHARE

@@ -16,12 +16,13 @@ from lowtide.budgeting.once import Memo, runs_once
 from lowtide.budgeting.rewriting import with_sequences
 from lowtide.compiler import ModulePlan
 from lowtide.ir import Instruction, Opcode, SourceLocation
-from lowtide.records import dataclass
 from lowtide.report.blame import is_backward, primitive_of, scope_of, user_frames
 from lowtide.report.peak import PeakBuffer
 from lowtide.report.peak_table import plain_function
 from lowtide.whatif.baseline import Baseline
 from lowtide.whatif.change import ImpossibleChangeError, ProgramChange
+from lowtide.whatif.checkpointed import has_calls_by_lines, plan_as_written
+from lowtide.whatif.makers import RUNS_AGAIN, Maker, is_called_once, lines_in, runs_again
 
 _MOST: Final = 6
 _LEAST_SHARE: Final = 50
@@ -35,22 +36,10 @@ _MODULES: Final = (
     ("/haiku/", "hk.remat({})"),
 )
 """What has a module computed again, by what is in the paths of its library; else the first."""
-_SHAPING: Final = frozenset({Opcode.BROADCAST, Opcode.CONSTANT, Opcode.RESHAPE})
-"""What brings operands into form: one operation of a program may have several."""
+_LAMBDA: Final = "<lambda>"
+"""How Python names a function that is written where it is used."""
 _MOST_SCORED: Final = 12
 """Of so many functions it is estimated what their checkpoint saves."""
-
-
-@dataclass(frozen=True, slots=True)
-class Maker:
-    """What makes arrays: a function of a file, or where none is known a scope, or a shape.
-
-    `kind` is "function", "scope" or "shape"; `name` tells it from others of its kind.
-    """
-
-    kind: str
-    name: str
-    file: str = ""
 
 
 def checkpoint_changes(base: Baseline) -> list[ProgramChange]:
@@ -91,7 +80,7 @@ def _promise(base: Baseline, maker: Maker) -> float:
 
 def _makers_of_buffer(buffer: PeakBuffer) -> Iterator[Maker]:
     """Yield what made a buffer, innermost first."""
-    frames = [x for x in user_frames(buffer.stack) if x.function]
+    frames = [x for x in user_frames(buffer.stack) if _may_be_wrapped(x.function)]
     if frames:
         for frame in frames:
             yield Maker("function", frame.function, frame.file)
@@ -104,21 +93,40 @@ def _makers_of_buffer(buffer: PeakBuffer) -> Iterator[Maker]:
         yield Maker("shape", buffer.shape)
 
 
+def _last_part(function: str) -> str:
+    return function.rpartition(".")[2]
+
+
+def _may_be_wrapped(function: str) -> bool:
+    """Whether a function is one that a program can name, or writes as a lambda.
+
+    What computes the elements of a list is a part of the function around it.
+    """
+    part = _last_part(function)
+    return part == _LAMBDA or (part != "" and not part.startswith("<"))
+
+
 def _change(base: Baseline, maker: Maker, buffer: PeakBuffer) -> ProgramChange:
     name = plain_function(maker.name)
+    if _last_part(maker.name) == _LAMBDA:
+        name += f".{_LAMBDA}"
     place = _call_of(maker, buffer.stack) or buffer.source
+    remark = "  # if it loops, the body of the loop" if has_calls_by_lines(base, maker) else ""
     return ProgramChange(
         f"checkpoint:{name}",
         f"compute again what {name} saves for the backward pass",
-        _wrapped(name, buffer.stack),
+        _wrapped(name, buffer.stack) + remark,
         place,
         partial(_planned, maker=maker),
+        written=partial(plan_as_written, maker=maker),
         least_share=_LEAST_SAVED,
     )
 
 
 def _wrapped(name: str, stack: Sequence[SourceLocation]) -> str:
     """What to write around a function, or a module of the library whose calls are among these."""
+    if _last_part(name) == _LAMBDA:
+        return "jax.checkpoint(lambda ...)"
     if not name.rpartition(".")[2][:1].isupper():
         return f"jax.checkpoint({name})"
     files = [x.file.replace("\\", "/") for x in stack]
@@ -138,6 +146,8 @@ def _call_of(maker: Maker, stack: Iterable[SourceLocation]) -> SourceLocation | 
 
 
 def _planned(base: Baseline, maker: Maker) -> ModulePlan:
+    if runs_again(base, maker):
+        raise ImpossibleChangeError(RUNS_AGAIN)
     sequence = _Repeats(base, maker).sequence()
     flows = dataflow(base.module.entry)
     changed = with_sequences(base.module, flows, {base.module.entry: sequence})
@@ -159,13 +169,13 @@ class _Repeats:
             for x in self.order
             if x not in self.late and not runs_once(x, memo)
             if self.flow.makes[self.flow.number[x]]
-            for line in _lines_in(x, maker)
+            for line in lines_in(x, maker)
         }
         """The instructions that may run again, with their line in the function."""
-        self.is_called_once = _is_called_once(base, maker)
+        self.is_called_once = is_called_once(base, maker)
         self.call = self._calls()
         self.handed_on = {} if maker.kind == "shape" else self._handed_on()
-        self.own_late = {x for x in self.late if _lines_in(x, maker)}
+        self.own_late = {x for x in self.late if lines_in(x, maker)}
 
     def sequence(self) -> list[int]:
         """The numbers of nodes in the order in which they run.
@@ -252,22 +262,6 @@ class _Repeats:
         return x in self.region and x not in again
 
 
-def _is_called_once(base: Baseline, maker: Maker) -> bool:
-    """Whether the program as given has one call of a function: its first or last line comes once.
-
-    Lines that begin anew are then those of a loop in it.
-    """
-    counts: dict[int, dict[object, int]] = {}
-    for x in base.given.entry.instructions.values():
-        if x.opcode not in _SHAPING and not is_backward(x.metadata.op_name):
-            for line in _lines_in(x, maker):
-                found = counts.setdefault(line, {})
-                found[x.stack, x.opcode] = found.get((x.stack, x.opcode), 0) + 1
-    if maker.kind != "function" or not counts:
-        return False
-    return any(max(counts[line].values()) == 1 for line in (min(counts), max(counts)))
-
-
 def _saves(base: Baseline, maker: Maker) -> bool:
     """Whether the backward pass of the program as given reads what a function makes for itself.
 
@@ -278,9 +272,9 @@ def _saves(base: Baseline, maker: Maker) -> bool:
     if maker.kind == "shape" or not base.backward:
         return True
     for x in base.given.entry.instructions.values():
-        lines = () if is_backward(x.metadata.op_name) else _lines_in(x, maker)
+        lines = () if is_backward(x.metadata.op_name) else lines_in(x, maker)
         for line in lines:
-            pairs = [(y, _lines_in(y, maker)) for y in _readers(x)]
+            pairs = [(y, lines_in(y, maker)) for y in _readers(x)]
             early = [own for y, own in pairs if not is_backward(y.metadata.op_name)]
             late = [own for y, own in pairs if is_backward(y.metadata.op_name)]
             is_given_again = any(other <= line for own in early for other in own)
@@ -298,27 +292,3 @@ def _readers(x: Instruction) -> Iterator[Instruction]:
             stack += reader.users
         else:
             yield reader
-
-
-def _lines_in(x: Instruction, maker: Maker) -> list[int]:
-    """The line within the maker that an instruction comes from, in a list; none elsewhere."""
-    if maker.kind == "function":
-        return [f.line for f in x.stack if (f.function, f.file) == (maker.name, maker.file)][:1]
-    if maker.kind == "shape":
-        return [0] if _has_shape(x, maker.name) else []
-    scopes = [_forward(scope) for scope in scope_of(x.metadata.op_name)]
-    inside = "/".join(scopes)
-    if inside == maker.name or inside.startswith(f"{maker.name}/"):
-        return [0]
-    return [0] if not scopes and primitive_of(x.metadata.op_name) == maker.name else []
-
-
-def _forward(scope: str) -> str:
-    """The scope of the operation whose gradient a scope computes."""
-    start, end = "transpose(", ")"
-    inner = scope.startswith(start) and scope.endswith(end)
-    return scope[len(start) : -len(end)] if inner else scope
-
-
-def _has_shape(x: Instruction, shape: str) -> bool:
-    return any(leaf.text(layout=False) == shape for _, leaf in x.shape.leaves())

@@ -17,7 +17,7 @@ from lowtide.suggestions import nearest
 from lowtide.whatif.arguments import argument_changes
 from lowtide.whatif.baseline import Baseline
 from lowtide.whatif.batching import batch_changes, batch_question, named_batch
-from lowtide.whatif.change import ImpossibleChangeError, ProgramChange, Weight
+from lowtide.whatif.change import LEAST_SHARE, ImpossibleChangeError, ProgramChange, Weight
 from lowtide.whatif.checkpointing import checkpoint_changes
 from lowtide.whatif.donating import donation_changes
 from lowtide.whatif.narrowing import narrowing_changes
@@ -25,7 +25,7 @@ from lowtide.whatif.programs import budget_changes, variant_changes
 
 _LONGEST: Final = 1.0
 """A change that takes longer than so many further runs of the program does not pay."""
-_WORK: Final = 128
+_WORK: Final = 192
 """All changes together may weigh so many orders of the program."""
 _LEAST_WORK: Final = 160_000
 """Or as many as order so many instructions, if those are more."""
@@ -80,11 +80,14 @@ def after_change(
         listed = ", ".join(known) or "none"
         text = f"no change {name!r}{nearest(name, known)}; there are: {listed}. "
         raise LowtideError((text + batch_question(base)).rstrip(". "))
-    change = known[name]
-    try:
-        return (change.written or change.plan)(base)
-    except ImpossibleChangeError as error:
-        raise LowtideError(f"{name} cannot be made: {error}") from None
+    change, reason = known[name], ""
+    for plan in (change.written, change.plan):
+        try:
+            if plan is not None:
+                return plan(base)
+        except ImpossibleChangeError as error:
+            reason = str(error)
+    raise LowtideError(f"{name} cannot be made: {reason}")
 
 
 def changes_of(base: Baseline) -> list[ProgramChange]:
@@ -141,13 +144,14 @@ class _Search:
                 continue
             if outcome is None:
                 left_out.append(change)
-            elif self.pays(change, outcome):
+            elif self.is_promising(change, outcome):
                 found.append((change, outcome))
             else:
                 useless.append(change.name)
         outcomes = []
         tightest = _tightest_budgets(found)
-        for change, outcome in sorted(found, key=lambda x: x[1].rank):
+        # The roughest figures first: there may not be room to plan all changes as written.
+        for change, outcome in sorted(found, key=lambda x: (x[0].least_share, x[1].rank)):
             if _is_budget(change) and tightest[_figures(outcome)] is not change:
                 useless.append(change.name)
                 continue
@@ -202,9 +206,15 @@ class _Search:
 
     def pays(self, change: ProgramChange, outcome: ChangeOutcome) -> bool:
         """Whether a change saves enough, for a time that is not beyond all measure."""
-        if outcome.saved_bytes * change.least_share < self.base.report.total_bytes:
+        share = change.least_share if outcome.is_about else LEAST_SHARE
+        if outcome.saved_bytes * share < self.base.report.total_bytes:
             return False
         return outcome.saved_bytes > 0 and outcome.extra_seconds <= _LONGEST * self.base.seconds
+
+    def is_promising(self, change: ProgramChange, outcome: ChangeOutcome) -> bool:
+        """Whether a change pays, or may well pay once it is planned as it is written."""
+        rough = change if change.written is None else replace(change, least_share=LEAST_SHARE)
+        return self.pays(rough, outcome)
 
 
 def _is_budget(change: ProgramChange) -> bool:
