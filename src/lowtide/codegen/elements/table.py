@@ -10,8 +10,10 @@ from lowtide.codegen.elements.elements import ElementRule, Elements
 from lowtide.codegen.elements.parts import all_of, no_rule
 from lowtide.codegen.elements.rules import RULES
 from lowtide.codegen.elements.values import Element, Request, Rule
+from lowtide.codegen.elementwise import integers, memory
 from lowtide.codegen.value import Value
-from lowtide.ir import Instruction, Opcode
+from lowtide.ir import ElementType, Instruction, Opcode
+from lowtide.ops.flooring import floor_remainder
 from lowtide.ops.table import TABLE
 from lowtide.records.late import late_function
 
@@ -47,6 +49,25 @@ def operation(elements: Elements, request: Request, write: Write) -> Rule:
     return Element((result,), place)
 
 
+def _select(elements: Elements, request: Request) -> Rule:
+    """A choice; of one integer's remainder that is rounded down, by two products instead."""
+    remainder = floor_remainder(request.instruction)
+    is_word = request.instruction.shape.element_type is ElementType.S32
+    if remainder is None or not is_word or elements.target.triple.startswith("nvptx"):
+        return (yield from elementwise_rule(elements, request))
+    dividend, divisor = remainder
+    at = request.at if dividend.shape.rank else ()
+    found = yield Request(dividend, at, request.mask, request.frame)
+    (value,) = found.values
+    if value.lanes or divisor == 1:
+        return (yield from elementwise_rule(elements, request))
+    place = elements.scopes.placed(found.level)
+    with elements.scopes.at_level(place):
+        (number,) = memory.numbers(elements.function, elements.target, value)
+        rest = integers.floor_remainder(number, divisor)
+    return Element((Value((rest.name,), value.type),), place)
+
+
 HOMES: Final[Mapping[Opcode, str]] = {
     Opcode.CONDITIONAL: "control",
     Opcode.CONVOLUTION: "loops",
@@ -66,6 +87,7 @@ _RULES: Final[dict[Opcode, ElementRule]] = {
         for opcode, file in HOMES.items()
     },
     **RULES,
+    Opcode.SELECT: _select,
 }
 
 

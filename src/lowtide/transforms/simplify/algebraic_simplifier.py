@@ -38,7 +38,7 @@ FILES: Final[Mapping[str, frozenset[Opcode] | None]] = {
             *(Opcode.REDUCE_SCATTER, Opcode.REPLICA_ID, Opcode.SET_DIMENSION_SIZE),
         }
     ),
-    "division": frozenset({Opcode.DIVIDE, Opcode.MULTIPLY, Opcode.REMAINDER}),
+    "division": frozenset({Opcode.DIVIDE, Opcode.MULTIPLY, Opcode.REMAINDER, Opcode.SELECT}),
     "dot": frozenset({Opcode.DOT, Opcode.TRANSPOSE}),
     "dynamic": frozenset({Opcode.DYNAMIC_SLICE, Opcode.DYNAMIC_UPDATE_SLICE, Opcode.SLICE}),
     "gather": frozenset({Opcode.GATHER, Opcode.SCATTER, Opcode.SLICE}),
