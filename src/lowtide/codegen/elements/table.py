@@ -49,6 +49,26 @@ def operation(elements: Elements, request: Request, write: Write) -> Rule:
     return Element((result,), place)
 
 
+def _circular(elements: Elements, request: Request) -> Rule:
+    """A sine or cosine; both of an angle are found together, by one reduction of it."""
+    return operation(elements, request, _one_of_both)
+
+
+def _one_of_both(
+    elements: Elements, instruction: Instruction, found: Sequence[Element], values: Sequence[Value]
+) -> Value:
+    (angle,) = values
+    if angle.type not in (ElementType.F32, ElementType.F64):
+        return _emitted(elements, instruction, found, values)
+
+    def both() -> tuple[Value, ...]:
+        (number,) = memory.numbers(elements.function, elements.target, angle)
+        return tuple([Value((x.name,), angle.type, angle.lanes) for x in _SINE_AND_COSINE(number)])
+
+    sine, cosine = elements.scopes.once(("sine and cosine", angle), found[0].level, both)
+    return sine if instruction.opcode is Opcode.SINE else cosine
+
+
 def _select(elements: Elements, request: Request) -> Rule:
     """A choice; of one integer's remainder that is rounded down, by two products instead."""
     remainder = floor_remainder(request.instruction)
@@ -67,6 +87,10 @@ def _select(elements: Elements, request: Request) -> Rule:
         rest = integers.floor_remainder(number, divisor)
     return Element((Value((rest.name,), value.type),), place)
 
+
+_SINE_AND_COSINE: Final = late_function(
+    "lowtide.codegen.elementwise.trigonometric", "BOTH", Opcode.SINE
+)
 
 HOMES: Final[Mapping[Opcode, str]] = {
     Opcode.CONDITIONAL: "control",
@@ -87,7 +111,9 @@ _RULES: Final[dict[Opcode, ElementRule]] = {
         for opcode, file in HOMES.items()
     },
     **RULES,
+    Opcode.COSINE: _circular,
     Opcode.SELECT: _select,
+    Opcode.SINE: _circular,
 }
 
 
