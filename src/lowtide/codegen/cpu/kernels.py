@@ -14,6 +14,7 @@ from lowtide.ir.thunk import HostCall, KernelEntry, Phase
 from lowtide.llvm.function import module_text
 from lowtide.llvm.objects import with_unique_names
 from lowtide.llvm.target import Target
+from lowtide.llvm.zero_sums import with_early_zeros
 from lowtide.records import dataclass
 
 
@@ -87,6 +88,7 @@ def scratch_of(plan: KernelPlan, threads: int) -> int:
 def written(plan: KernelPlan) -> tuple[KernelEntry, str]:
     """Return a kernel, and the module that defines its functions."""
     code = plan.emit()
-    text, ending = with_unique_names(module_text(code.functions, code.globals))
+    plain = with_early_zeros(module_text(code.functions, code.globals))
+    text, ending = with_unique_names(plain)
     phases = [Phase(x.function + ending, x.units, x.unit_seconds) for x in code.phases]
     return KernelEntry(tuple(phases), plan.shared_bytes, plan.thread_bytes), text

@@ -65,8 +65,9 @@ def _one_of_both(
         (number,) = memory.numbers(elements.function, elements.target, angle)
         return tuple([Value((x.name,), angle.type, angle.lanes) for x in _SINE_AND_COSINE(number)])
 
-    sine, cosine = elements.scopes.once(("sine and cosine", angle), found[0].level, both)
-    return sine if instruction.opcode is Opcode.SINE else cosine
+    level, key = found[0].level, ("sine and cosine", angle)
+    pair: tuple[Value, Value] = elements.scopes.once(key, level, both)
+    return pair[instruction.opcode is Opcode.COSINE]
 
 
 def _select(elements: Elements, request: Request) -> Rule:
