@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Compare, Constant
-
-_TESTS: Final = (Opcode.COMPARE, Opcode.AND)
-"""What looks at a remainder before something is chosen by it."""
 
 
 def floor_remainder(select: Instruction) -> tuple[Instruction, int] | None:
@@ -56,23 +51,6 @@ def _leaves_something(test: Instruction, x: Instruction, divisor: int) -> bool:
     if rest.opcode is not Opcode.REMAINDER or rest.operands[0] is not x:
         return False
     return whole_number(rest.operands[1]) == divisor and _compares(test, "NE", rest, 0)
-
-
-def may_be_floored(x: Instruction) -> bool:
-    """Return whether a quotient or remainder by a constant may be part of what is rounded down.
-
-    Then something is chosen by a test of it, or its sum with a constant is.
-    """
-    return any(_is_chosen(user) for user in x.users)
-
-
-def _is_chosen(user: Instruction) -> bool:
-    if user.opcode in _TESTS:
-        return any(x.opcode is Opcode.SELECT or _is_chosen(x) for x in user.users)
-    if user.opcode not in (Opcode.ADD, Opcode.SUBTRACT):
-        return False
-    is_shifted = whole_number(user.operands[1]) is not None
-    return is_shifted and any(x.opcode is Opcode.SELECT for x in user.users)
 
 
 def _compares(test: Instruction, direction: str, x: Instruction, number: int) -> bool:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from dataclasses import replace
+from importlib import import_module
+from typing import Final
 
 from lowtide.codegen.cpu.select import kernel_plan
 from lowtide.codegen.kernel import KernelPlan
@@ -14,8 +17,10 @@ from lowtide.ir.thunk import HostCall, KernelEntry, Phase
 from lowtide.llvm.function import module_text
 from lowtide.llvm.objects import with_unique_names
 from lowtide.llvm.target import Target
-from lowtide.llvm.zero_sums import with_early_zeros
 from lowtide.records import dataclass
+
+_SUM_WITH_ZERO: Final = re.compile(r" = fadd (?:float|double) .*0x0{16}")
+"""A sum of single numbers for which `llvm/zero_sums.py` is loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,9 @@ def scratch_of(plan: KernelPlan, threads: int) -> int:
 def written(plan: KernelPlan) -> tuple[KernelEntry, str]:
     """Return a kernel, and the module that defines its functions."""
     code = plan.emit()
-    plain = with_early_zeros(module_text(code.functions, code.globals))
+    plain = module_text(code.functions, code.globals)
+    if _SUM_WITH_ZERO.search(plain):
+        plain = import_module("lowtide.llvm.zero_sums").with_early_zeros(plain)
     text, ending = with_unique_names(plain)
     phases = [Phase(x.function + ending, x.units, x.unit_seconds) for x in code.phases]
     return KernelEntry(tuple(phases), plan.shared_bytes, plan.thread_bytes), text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Final, TypeAlias
 
 from lowtide.codegen import elementwise
@@ -13,7 +14,6 @@ from lowtide.codegen.elements.values import Element, Request, Rule
 from lowtide.codegen.elementwise import integers, memory
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Instruction, Opcode
-from lowtide.ops.flooring import floor_remainder
 from lowtide.ops.table import TABLE
 from lowtide.records.late import late_function
 
@@ -72,9 +72,12 @@ def _one_of_both(
 
 def _select(elements: Elements, request: Request) -> Rule:
     """A choice; of one integer's remainder that is rounded down, by two products instead."""
-    remainder = floor_remainder(request.instruction)
-    is_word = request.instruction.shape.element_type is ElementType.S32
-    if remainder is None or not is_word or elements.target.triple.startswith("nvptx"):
+    instruction = request.instruction
+    is_word = instruction.shape.element_type is ElementType.S32
+    may_be = is_word and instruction.operands[2].opcode is Opcode.REMAINDER
+    is_on_device = elements.target.triple.startswith("nvptx")
+    remainder = import_module(_FLOORING).floor_remainder(instruction) if may_be else None
+    if remainder is None or is_on_device:
         return (yield from elementwise_rule(elements, request))
     dividend, divisor = remainder
     at = request.at if dividend.shape.rank else ()
@@ -88,6 +91,9 @@ def _select(elements: Elements, request: Request) -> Rule:
         rest = integers.floor_remainder(number, divisor)
     return Element((Value((rest.name,), value.type),), place)
 
+
+_FLOORING: Final = "lowtide.ops.flooring"
+"""The file of remainders that are rounded down, which few programs have."""
 
 _SINE_AND_COSINE: Final = late_function(
     "lowtide.codegen.elementwise.trigonometric", "BOTH", Opcode.SINE

@@ -38,9 +38,10 @@ FILES: Final[Mapping[str, frozenset[Opcode] | None]] = {
             *(Opcode.REDUCE_SCATTER, Opcode.REPLICA_ID, Opcode.SET_DIMENSION_SIZE),
         }
     ),
-    "division": frozenset({Opcode.DIVIDE, Opcode.MULTIPLY, Opcode.REMAINDER, Opcode.SELECT}),
+    "division": frozenset({Opcode.DIVIDE, Opcode.MULTIPLY, Opcode.REMAINDER}),
     "dot": frozenset({Opcode.DOT, Opcode.TRANSPOSE}),
     "dynamic": frozenset({Opcode.DYNAMIC_SLICE, Opcode.DYNAMIC_UPDATE_SLICE, Opcode.SLICE}),
+    "flooring": frozenset({Opcode.SELECT}),
     "gather": frozenset({Opcode.GATHER, Opcode.SCATTER, Opcode.SLICE}),
     "logic": frozenset(
         {

@@ -8,18 +8,15 @@ import numpy as np
 
 from lowtide.builder.values import Op
 from lowtide.ir import Instruction, Opcode
-from lowtide.ops.flooring import floor_quotient, floor_remainder, may_be_floored
-from lowtide.passes.matching import has_one_user, is_all, scalar_value
+from lowtide.passes.matching import decides, has_one_user, is_all, scalar_value
 from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.simplify.support import (
     FLOATS,
     INTEGERS,
     NUMBERS,
-    PRED,
     SCALARS,
     Made,
     again,
-    arrays,
     elementwise,
     folded,
     power_of_two,
@@ -128,7 +125,7 @@ def divide_unsigned_by_power_of_two(divide: Instruction, at: Rewriter) -> Made:
 def divide_signed_by_power_of_two(divide: Instruction, at: Rewriter) -> Made:
     """x / 2**k => (x + (2**k - 1 where x < 0)) >> k, which rounds towards zero"""
     x, k = _by_power_of_two(divide)
-    if not k or may_be_floored(divide):
+    if not k or decides(divide):
         return None
     raised = at(x) + _lift(at, x, k)
     return at.build.shift_right_arithmetic(raised, splat(at, k, divide.shape))
@@ -145,37 +142,10 @@ def remainder_by_power_of_two(remainder: Instruction, at: Rewriter) -> Made:
 def remainder_of_signed_by_power_of_two(remainder: Instruction, at: Rewriter) -> Made:
     """x % 2**k => ((x + lift) and (2**k - 1)) - lift, where lift is 2**k - 1 for x < 0, else 0"""
     x, k = _by_power_of_two(remainder)
-    if not k or may_be_floored(remainder):  # One operation does for all of these then.
+    if not k or decides(remainder):  # One operation does for all of these then.
         return None
     lift = _lift(at, x, k)
     return ((at(x) + lift) & splat(at, (1 << k) - 1, remainder.shape)) - lift
-
-
-@arrays(Opcode.SELECT, on=PRED, of=(Opcode.REMAINDER,))
-def floor_remainder_by_power_of_two(select: Instruction, at: Rewriter) -> Made:
-    """select(x % 2**k < 0, x % 2**k + 2**k, x % 2**k) => x and (2**k - 1)"""
-    found = floor_remainder(select)
-    k = power_of_two(found[1]) if found else None
-    if found is None or k is None:
-        return None
-    return at(found[0]) & splat(at, (1 << k) - 1, select.shape)
-
-
-@arrays(Opcode.SELECT, on=PRED, of=(Opcode.DIVIDE,))
-def floor_quotient_by_constant(select: Instruction, at: Rewriter) -> Made:
-    """select(x < 0 and x % c != 0, x / c - 1, x / c) => ((x xor s) / c) xor s, s -1 for x < 0
-
-    Also with sign(x) != 1 for x < 0. A power of two 2**k gives x >> k.
-    """
-    found = floor_quotient(select)
-    if found is None:
-        return None
-    x, divisor = found
-    shift = at.build.shift_right_arithmetic
-    if k := power_of_two(divisor):
-        return shift(at(x), splat(at, k, select.shape))
-    sign = shift(at(x), splat(at, x.shape.element_type.bits - 1, x.shape))
-    return ((at(x) ^ sign) / splat(at, divisor, x.shape)) ^ sign
 
 
 def _by_power_of_two(x: Instruction) -> tuple[Instruction, int]:
@@ -241,8 +211,6 @@ RULES: Final = (
     remainder_by_one,
     remainder_by_power_of_two,
     remainder_of_signed_by_power_of_two,
-    floor_remainder_by_power_of_two,
-    floor_quotient_by_constant,
     remainder_twice,
     remainder_of_zero,
 )
