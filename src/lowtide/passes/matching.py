@@ -179,3 +179,17 @@ _TYPES: Final[Any] = ml_dtypes
 
 def _integer(value: int, dtype: np.dtype[Any]) -> Any:
     return np.asarray(value, np.int64 if value < 0 else np.uint64).astype(dtype)[()]
+
+
+def decides(x: Instruction) -> bool:
+    """Return whether something is chosen by a test of x, or x plus a constant is among what is."""
+    return any(_leads_to_choice(user) for user in x.users)
+
+
+def _leads_to_choice(user: Instruction) -> bool:
+    if user.opcode in (Opcode.COMPARE, Opcode.AND):
+        return any(x.opcode is Opcode.SELECT or _leads_to_choice(x) for x in user.users)
+    if user.opcode not in (Opcode.ADD, Opcode.SUBTRACT):
+        return False
+    is_shifted = scalar_value(user.operands[1]) is not None
+    return is_shifted and any(x.opcode is Opcode.SELECT for x in user.users)

@@ -73,3 +73,64 @@ def test_a_vector_that_moves_is_not_read_beyond_its_ends(size: int, target: str)
     text = SHIFTED.format(type_="f32", size=size, last=size - 1)
     planned = compile_anew(parse_hlo(text), Options(target=target))
     assert not any("llvm.masked.load" in x for _, x in kernel_texts(planned))
+
+
+STACKED = """HloModule m
+
+sum {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+
+body {
+  p = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  x = f32[4] get-tuple-element(p), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  a1 = f32[1] slice(x), slice={[0:1]}
+  b1 = f32[1] slice(x), slice={[1:2]}
+  c1 = f32[1] slice(x), slice={[2:3]}
+  d1 = f32[1] slice(x), slice={[3:4]}
+  s = f32[1] add(a1, d1)
+  t = f32[1] multiply(b1, c1)
+  u = f32[1] subtract(s, t)
+  v = f32[1] add(t, b1)
+  y = f32[4] concatenate(s, t, u, v), dimensions={0}
+  square = f32[4] multiply(y, y)
+  zero = f32[] constant(0)
+  total = f32[] reduce(square, zero), dimensions={0}, to_apply=sum
+  length = f32[] sqrt(total)
+  lengths = f32[4] broadcast(length), dimensions={}
+  z = f32[4] divide(y, lengths)
+  ROOT r = (s32[], f32[4]) tuple(next, z)
+}
+
+condition {
+  p = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(9)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+
+ENTRY e {
+  x = f32[4] parameter(0)
+  zero = s32[] constant(0)
+  t = (s32[], f32[4]) tuple(zero, x)
+  w = (s32[], f32[4]) while(t), condition=condition, body=body
+  ROOT y = f32[4] get-tuple-element(w), index=1
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu:avx2"])
+def test_pieces_of_one_number_are_not_read_in_front_of_where_they_lie(target: str) -> None:
+    """LLVM keeps in memory what is read from an address before its beginning."""
+    planned = compile_anew(parse_hlo(STACKED), Options(target=target))
+    assert not any("llvm.masked.load" in x for _, x in kernel_texts(planned))
+    given = np.array([1, 2, -3, 0.5], np.float32)
+    assert_same_bits(program_of(STACKED), given)
+    expected = array_leaves(evaluate(parse_hlo(STACKED), [given]))
+    for a, b in zip(results(program_of(STACKED), given), expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)

@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 
 import lowtide
+from lowtide.client.executable.anew import compile_anew
 from lowtide.codegen.elementwise.number import Number
 from lowtide.codegen.elementwise.power import remainder
 from lowtide.codegen.elementwise.trigonometric import sin
 from lowtide.codegen.value import vector_type
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.inspection.kernel_texts import kernel_texts
 from lowtide.llvm.callee import parameters
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.library import Library
@@ -21,6 +24,7 @@ from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.merging import merged
 from lowtide.llvm.objects import with_unique_names
 from lowtide.llvm.target import host_target
+from lowtide.options import Options
 
 KERNELS = [("double", 0), ("double", 4), ("double", 8), ("float", 0), ("float", 8)]
 FAR = np.array([1e22, -3.5e8, 0.5, 1e6, 2e6, 1e300, -1e15, 4e7])
@@ -103,3 +107,29 @@ def test_remainders_of_one_kernel_have_one_function_for_large_quotients() -> Non
     x = Number(f, host_target(), "float", 8, f.load("<8 x float>", "%at", 4))
     f.store(x.type, remainder(remainder(x, x.constant(3.0)), x.constant(2.0)).name, "%at", 4)
     assert module_text([f]).count("define internal") == 1
+
+
+BOTH = """HloModule both
+
+ENTRY e {
+  x = f32[64] parameter(0)
+  s = f32[64] sine(x)
+  c = f32[64] cosine(x)
+  ROOT t = (f32[64], f32[64]) tuple(s, c)
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu:avx2"])
+def test_sine_and_cosine_of_an_angle_reduce_it_once(target: str) -> None:
+    planned = compile_anew(parse_hlo(BOTH), Options(target=target))
+    texts = "".join([text for _, text in kernel_texts(planned)])
+    assert texts.count("float 0x3FE45F3060000000") == 1  # 2 / pi
+
+
+def test_cosines_are_never_above_one() -> None:
+    given = np.linspace(-0.01, 0.01, 64, dtype=np.float32)
+    sines, cosines = lowtide.compile(parse_hlo(BOTH), cache=False)(given)
+    np.testing.assert_array_equal(cosines[:32], cosines[::-1][:32])
+    assert cosines.max() == 1
+    np.testing.assert_allclose(sines, np.sin(given.astype(np.float64)), rtol=2e-7)

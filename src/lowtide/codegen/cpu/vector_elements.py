@@ -16,7 +16,7 @@ from lowtide.codegen.elements.table import rule_of
 from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine
-from lowtide.codegen.value import Value
+from lowtide.codegen.value import Value, vector_type
 from lowtide.ir import Instruction, Opcode
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
@@ -114,16 +114,29 @@ def _of_whole(elements: Elements, array: Array, place: Affine) -> Value | None:
     selects of a vector that reaches beyond its ends has to come from memory, behind its store.
     """
     count, type_ = array.shape.element_count, array.shape.element_type
-    if not 1 < count <= elements.lanes or type_.is_complex or memory.element_bytes(type_) < _WORD:
+    if not 1 <= count <= elements.lanes or type_.is_complex or memory.element_bytes(type_) < _WORD:
         return None
     first = elements.indices.scalar(place)
     if not isinstance(first, int):
         return None
     fn = elements.function
+    if count == 1:
+        return _of_one(elements, array, -first)
     whole = memory.load(fn, elements.target, type_, array.pointer, count)
     taken = [x if 0 <= x < count else count for x in range(first, first + elements.lanes)]
     name = fn.shuffle(whole.llvm_type, whole.name, "zeroinitializer", taken)
     return Value((name,), type_, elements.lanes)
+
+
+def _of_one(elements: Elements, array: Array, lane: int) -> Value:
+    """The only element of an array in a lane, zeros in the others; in all lanes beyond them."""
+    fn, lanes = elements.function, elements.lanes
+    one = memory.load(fn, elements.target, array.shape.element_type, array.pointer, 0)
+    name = "zeroinitializer"
+    if 0 <= lane < lanes:
+        vector, place = vector_type(one.llvm_type, lanes), f"{one.llvm_type} {one.name}, i64 {lane}"
+        name = fn.op(f"insertelement {vector} zeroinitializer, {place}")
+    return Value((name,), one.type, lanes)
 
 
 def gathered(elements: Elements, array: Array, place: Affine, mask: Mask | None) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Final, TypeAlias
 
 from lowtide.codegen import elementwise
@@ -10,8 +11,10 @@ from lowtide.codegen.elements.elements import ElementRule, Elements
 from lowtide.codegen.elements.parts import all_of, no_rule
 from lowtide.codegen.elements.rules import RULES
 from lowtide.codegen.elements.values import Element, Request, Rule
+from lowtide.codegen.elementwise import integers, memory
+from lowtide.codegen.elementwise.repeated import FEW, sine_and_cosine
 from lowtide.codegen.value import Value
-from lowtide.ir import Instruction, Opcode
+from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ops.table import TABLE
 from lowtide.records.late import late_function
 
@@ -47,6 +50,54 @@ def operation(elements: Elements, request: Request, write: Write) -> Rule:
     return Element((result,), place)
 
 
+def _circular(elements: Elements, request: Request) -> Rule:
+    """A sine or cosine; both of an angle are found together, by one reduction of it."""
+    return operation(elements, request, _one_of_both)
+
+
+def _one_of_both(
+    elements: Elements, instruction: Instruction, found: Sequence[Element], values: Sequence[Value]
+) -> Value:
+    (angle,) = values
+    if angle.type not in (ElementType.F32, ElementType.F64):
+        return _emitted(elements, instruction, found, values)
+
+    is_short = instruction.shape.element_count <= FEW
+
+    def both() -> tuple[Value, ...]:
+        (number,) = memory.numbers(elements.function, elements.target, angle)
+        pair = sine_and_cosine(number, is_short=is_short)
+        return tuple([Value((x.name,), angle.type, angle.lanes) for x in pair])
+
+    pair = elements.scopes.once(("sine and cosine", angle), found[0].level, both)
+    return pair[instruction.opcode is Opcode.COSINE]
+
+
+def _select(elements: Elements, request: Request) -> Rule:
+    """A choice; of one integer's remainder that is rounded down, by two products instead."""
+    instruction = request.instruction
+    is_word = instruction.shape.element_type is ElementType.S32
+    may_be = is_word and instruction.operands[2].opcode is Opcode.REMAINDER
+    is_on_device = elements.target.triple.startswith("nvptx")
+    remainder = import_module(_FLOORING).floor_remainder(instruction) if may_be else None
+    if remainder is None or is_on_device:
+        return (yield from elementwise_rule(elements, request))
+    dividend, divisor = remainder
+    at = request.at if dividend.shape.rank else ()
+    found = yield Request(dividend, at, request.mask, request.frame)
+    (value,) = found.values
+    if value.lanes or divisor == 1:
+        return (yield from elementwise_rule(elements, request))
+    place = elements.scopes.placed(found.level)
+    with elements.scopes.at_level(place):
+        (number,) = memory.numbers(elements.function, elements.target, value)
+        rest = integers.floor_remainder(number, divisor)
+    return Element((Value((rest.name,), value.type),), place)
+
+
+_FLOORING: Final = "lowtide.ops.flooring"
+"""The file of remainders that are rounded down, which few programs have."""
+
 HOMES: Final[Mapping[Opcode, str]] = {
     Opcode.CONDITIONAL: "control",
     Opcode.CONVOLUTION: "loops",
@@ -66,6 +117,9 @@ _RULES: Final[dict[Opcode, ElementRule]] = {
         for opcode, file in HOMES.items()
     },
     **RULES,
+    Opcode.COSINE: _circular,
+    Opcode.SELECT: _select,
+    Opcode.SINE: _circular,
 }
 
 

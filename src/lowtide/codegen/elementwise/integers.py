@@ -60,6 +60,19 @@ def remainder(type_: ElementType, a: Number, b: Number) -> Number:
     return rest.where(zero, a)
 
 
+def floor_remainder(x: Number, divisor: int) -> Number:
+    """Return x - floor(x / divisor) * divisor of one i32, for a constant divisor of 2 or more.
+
+    floor(x / d) is floor((2 x + 1) / 2 d), whose fraction is at least 1 / 2 d away from a whole
+    number. The product with 2**64 / 2 d, rounded up, is 2**-32 / 2 d further off at most.
+    """
+    odd = x.cast("sext", "i64") * 2 + 1
+    factor = (1 << 64) // (2 * divisor) + 1
+    product = odd.cast("sext", "i128") * factor
+    quotient = (product >> 64).cast("trunc", "i64").cast("trunc", "i32")
+    return x - quotient * divisor
+
+
 def _quotient(type_: ElementType, a: Number, b: Number) -> Number:
     """The quotient by a divisor that is not 0, nor -1 of the least integer.
 

@@ -55,10 +55,16 @@ def written_or_called(
     if x.fn.repeats.count(name) <= MOST_WRITTEN:
         return function(*numbers)
     if name == _JOINT:
-        sine, cosine = called(name, _SINE_AND_COSINE, x, is_rare=False)
-        return sine if opcode is Opcode.SINE else cosine
+        return called(name, _SINE_AND_COSINE, x, is_rare=False)[opcode is Opcode.COSINE]
     (found,) = called(name, _alone(function), *numbers, is_rare=False)
     return found
+
+
+def sine_and_cosine(x: Number, *, is_short: bool) -> Parts:
+    """Return both functions of an angle in f32 or f64, whose reduction they share."""
+    if is_short and x.fn.repeats.count(_JOINT) > MOST_WRITTEN:
+        return called(_JOINT, _SINE_AND_COSINE, x, is_rare=False)
+    return _SINE_AND_COSINE(x)
 
 
 @cache

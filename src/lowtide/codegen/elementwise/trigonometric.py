@@ -21,22 +21,23 @@ def _sine(angle: Angle) -> Number:
     """sin(r + rest) for |r| <= pi / 4."""
     r, rest = angle.r, angle.rest
     square = r * r
-    cube = horner(square, SIN[r.element]) * square
-    if rest is None:
-        return fma(cube, r, r)
-    return r + fma(cube, r, fma(square, rest * -0.5, rest))
+    polynomial = horner(square, SIN[r.element])
+    if rest is None:  # The cube is there before the polynomial is.
+        return fma(square * r, polynomial, r)
+    return r + fma(polynomial * square, r, fma(square, rest * -0.5, rest))
 
 
 def _cosine(angle: Angle) -> Number:
-    """cos(r + rest) for |r| <= pi / 4; 1 - r**2 / 2 without its rounding error."""
+    """cos(r + rest) for |r| <= pi / 4; in double 1 - r**2 / 2 without its rounding error."""
     r, rest = angle.r, angle.rest
     square = r * r
+    polynomial = horner(square, COS[r.element])
+    if rest is None:
+        return fma(square, fma(square, polynomial, -0.5), 1.0)
     half = square * 0.5
     whole = 1.0 - half
-    lost = (1.0 - whole) - half
-    if rest is not None:
-        lost = fma(-r, rest, lost)
-    return whole + fma(horner(square, COS[r.element]) * square, square, lost)
+    lost = fma(-r, rest, (1.0 - whole) - half)
+    return whole + fma(polynomial * square, square, lost)
 
 
 def sine_and_cosine(x: Number) -> tuple[Number, Number]:
@@ -44,10 +45,17 @@ def sine_and_cosine(x: Number) -> tuple[Number, Number]:
     angle = reduction.reduced(x)
     sine, cosine = _sine(angle), _cosine(angle)
     odd = (angle.quadrant & 1).differs(0)
-    sine_negative = (angle.quadrant & 2).differs(0)
-    cosine_negative = ((angle.quadrant + 1) & 2).differs(0)
     a, b = odd.select(cosine, sine), odd.select(sine, cosine)
-    return a.where(sine_negative, -a).where(x.equals(0.0), x), b.where(cosine_negative, -b)
+    a, b = _signed(a, angle.quadrant), _signed(b, angle.quadrant + 1)
+    return a.where(x.equals(0.0), x), b
+
+
+def _signed(x: Number, quadrant: Number) -> Number:
+    """A number with the other sign where bit 1 of an integer is set."""
+    if not x.lanes and not x.target.has("avx512f"):
+        return x.where((quadrant & 2).differs(0), -x)
+    sign = (quadrant & 2) << (x.width - 2)
+    return (x.bits() ^ sign).from_bits()
 
 
 def sin(x: Number) -> Number:

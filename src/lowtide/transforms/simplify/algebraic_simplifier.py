@@ -41,6 +41,7 @@ FILES: Final[Mapping[str, frozenset[Opcode] | None]] = {
     "division": frozenset({Opcode.DIVIDE, Opcode.MULTIPLY, Opcode.REMAINDER}),
     "dot": frozenset({Opcode.DOT, Opcode.TRANSPOSE}),
     "dynamic": frozenset({Opcode.DYNAMIC_SLICE, Opcode.DYNAMIC_UPDATE_SLICE, Opcode.SLICE}),
+    "flooring": frozenset({Opcode.SELECT}),
     "gather": frozenset({Opcode.GATHER, Opcode.SCATTER, Opcode.SLICE}),
     "logic": frozenset(
         {

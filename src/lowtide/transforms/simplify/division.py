@@ -8,7 +8,7 @@ import numpy as np
 
 from lowtide.builder.values import Op
 from lowtide.ir import Instruction, Opcode
-from lowtide.passes.matching import has_one_user, is_all, scalar_value
+from lowtide.passes.matching import decides, has_one_user, is_all, scalar_value
 from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.simplify.support import (
     FLOATS,
@@ -125,7 +125,7 @@ def divide_unsigned_by_power_of_two(divide: Instruction, at: Rewriter) -> Made:
 def divide_signed_by_power_of_two(divide: Instruction, at: Rewriter) -> Made:
     """x / 2**k => (x + (2**k - 1 where x < 0)) >> k, which rounds towards zero"""
     x, k = _by_power_of_two(divide)
-    if not k:
+    if not k or decides(divide):
         return None
     raised = at(x) + _lift(at, x, k)
     return at.build.shift_right_arithmetic(raised, splat(at, k, divide.shape))
@@ -142,7 +142,7 @@ def remainder_by_power_of_two(remainder: Instruction, at: Rewriter) -> Made:
 def remainder_of_signed_by_power_of_two(remainder: Instruction, at: Rewriter) -> Made:
     """x % 2**k => ((x + lift) and (2**k - 1)) - lift, where lift is 2**k - 1 for x < 0, else 0"""
     x, k = _by_power_of_two(remainder)
-    if not k:
+    if not k or decides(remainder):  # One operation does for all of these then.
         return None
     lift = _lift(at, x, k)
     return ((at(x) + lift) & splat(at, (1 << k) - 1, remainder.shape)) - lift

@@ -11,12 +11,16 @@ from tests.codegen.cpu.contraction.products import check, inputs_of, plan_of
 from tests.codegen.cpu.library import running as in_process
 from tests.codegen.running import Kernel
 
+import lowtide
 from lowtide import parse_hlo
+from lowtide.client.executable.anew import compile_anew
 from lowtide.codegen.cpu.contraction import strip_scheme
 from lowtide.codegen.cpu.contraction.dot import plan_dot
+from lowtide.inspection.kernel_texts import kernel_texts
 from lowtide.llvm.function import module_text
 from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.target import AARCH64, Target, host_target, restricted
+from lowtide.options import Options
 
 AVX2 = restricted(host_target(), "avx2")
 
@@ -521,3 +525,27 @@ def test_many_tiny_products(type_: str, sizes: dict[str, int], order: str, targe
 def test_longer_fewer_and_wider_products_have_the_template(sizes: dict[str, int]) -> None:
     check(text_of(("f32", "f32", "f32"), ("bk", "bnk"), sizes))
     check(text_of(("bf16", "bf16", "bf16"), ("bk", "bnk"), sizes), factor=2)
+
+
+FEW = """HloModule few
+
+ENTRY e {{
+  x = f32[{k}] parameter(0)
+  y = f32[{n},{k}] parameter(1)
+  ROOT z = f32[{n}] dot(x, y), lhs_contracting_dims={{0}}, rhs_contracting_dims={{1}}
+}}
+"""
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu:avx2"])
+@pytest.mark.parametrize(("n", "k"), [(4, 4), (3, 4), (4, 3)])
+def test_short_rows_have_short_vectors(n: int, k: int, target: str) -> None:
+    module = parse_hlo(FEW.format(n=n, k=k))
+    planned = compile_anew(module, Options(target=target))
+    texts = "".join([text for _, text in kernel_texts(planned)])
+    assert "<4 x float>" in texts
+    assert "<8 x float>" not in texts and "<16 x float>" not in texts
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal(k, np.float32), rng.standard_normal((n, k), np.float32)
+    found = lowtide.compile(module, target=target, cache=False)(x, y)
+    np.testing.assert_allclose(found, y @ x, rtol=1e-5)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tests.codegen.cpu.library.running import TARGETS, check, run, target_of
 
+from lowtide.client.executable.anew import compile_anew
 from lowtide.codegen.cpu.library import fft
 from lowtide.codegen.library.fft_form import (
     FoldPass,
@@ -13,6 +14,8 @@ from lowtide.codegen.library.fft_form import (
     passes_of,
 )
 from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.inspection.kernel_texts import kernel_texts
+from lowtide.options import Options
 
 CASES = [
     # shape, dimensions that are transformed
@@ -199,3 +202,21 @@ ENTRY main {{
     random = np.random.default_rng(19)
     values = random.standard_normal((9, 1050, 7)) + 1j * random.standard_normal((9, 1050, 7))
     check(text, [values.astype(np.complex64)], tolerance=4e-6)
+
+
+LINES = """HloModule lines
+
+ENTRY e {{
+  x = c64[{lines},20] parameter(0)
+  ROOT y = c64[{lines},20] fft(x), fft_type=FFT, fft_length={{20}}
+}}
+"""
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu:avx2"])
+@pytest.mark.parametrize("lines", [1, 2, 3, 4])
+def test_vectors_have_no_more_lanes_than_there_are_lines(lines: int, target: str) -> None:
+    planned = compile_anew(parse_hlo(LINES.format(lines=lines)), Options(target=target))
+    texts = "".join([text for _, text in kernel_texts(planned)])
+    assert "<4 x float>" in texts
+    assert "<8 x float>" not in texts and "<16 x float>" not in texts

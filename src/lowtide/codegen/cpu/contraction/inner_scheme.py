@@ -34,6 +34,9 @@ TILE_COLUMNS: Final = 4
 """Columns of a tile at most where several tiles of rows meet the same columns."""
 
 
+FEWEST_LANES: Final = 4
+"""Sums of the shortest vectors."""
+
 _PLAIN: Final = (MultiplyMethod.FLOAT, MultiplyMethod.BF16_PAIRS)
 """Methods that are no faster with packed columns."""
 
@@ -100,12 +103,12 @@ def inner_scheme(
     is_plain = columns.is_plain(how) and how.method in _PLAIN
     if shape.m > SWAPPED_ROWS and not is_plain:
         return None
-    lanes = how.lanes(target)
+    lanes = _lanes(shape, how, target)
     vectors = -(-shape.k // (how.group * lanes))
     packs = not (rows.is_plain(how) and rows.lies_along_k)
     if packs and shape.m * vectors * lanes * how.unit_bytes > ROWS_BYTES:
         return None
-    height, width = _tile(shape, how, target)
+    height, width = _tile(shape, how, lanes, target)
     wanted = wanted_units(shape, how, lanes)
     tiles = cut(shape.m, height)
     found = InnerScheme(
@@ -122,12 +125,23 @@ def _most_rows(target: Target) -> int:
     return MOST_ROWS[target.registers]
 
 
-def _tile(shape: Geometry, how: Arithmetic, target: Target) -> tuple[int, int]:
+def _lanes(shape: Geometry, how: Arithmetic, target: Target) -> int:
+    """The sums of a vector, no more than it takes for a short k and what follows few columns.
+
+    Some processors take two turns for their widest vectors, and all add up fewer lanes sooner.
+    """
+    lanes = how.lanes(target)
+    is_plain = how.method is MultiplyMethod.FLOAT and how.group == how.planes == 1
+    while is_plain and lanes > FEWEST_LANES and 2 * max(shape.k, shape.n) <= lanes:
+        lanes //= 2
+    return lanes
+
+
+def _tile(shape: Geometry, how: Arithmetic, lanes: int, target: Target) -> tuple[int, int]:
     """The most rows and the columns of a tile whose sums registers hold.
 
     That is the one with the fewest loads for each product, the wider one of equal ones.
     """
-    lanes = how.lanes(target)
     if shape.m == 1:
         return 1, min(shape.n, MOST_STREAMS, lanes)
     best = (float("inf"), 0, 1, 1)

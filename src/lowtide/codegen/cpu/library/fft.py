@@ -41,6 +41,8 @@ _FIRST_CACHE: Final = 32 << 10
 
 _SHORT_VECTOR: Final = 32
 
+_SHORTEST_VECTOR: Final = 16
+
 
 def plan_fft(instruction: Instruction, target: Target) -> KernelPlan | None:
     """Return the plan of an fft whose operand is an array in row-major order."""
@@ -75,7 +77,8 @@ def _stages(
     """Return the stages, and how many lines are side by side in a vector.
 
     Vectors are no longer than 32 bytes where two grids of longer ones leave the first cache: half
-    as many lines take less time and half the scratch.
+    as many lines take less time and half the scratch. They have no more lanes than there are lines,
+    if no pass is cut into others for that.
     """
     operand = instruction.operands[0].shape
     are_many = prod(operand.dimensions[:-1]) >= MANY_GROUPS
@@ -87,8 +90,27 @@ def _stages(
         return list(stages_of(passes_of(instruction, limits))), lanes
 
     found = cut(target.vector_bytes)
-    is_large = 2 * _grid_bytes(type_, *found) > _FIRST_CACHE
-    return cut(min(_SHORT_VECTOR, target.vector_bytes)) if is_large else found
+    if 2 * _grid_bytes(type_, *found) > _FIRST_CACHE:
+        return cut(min(_SHORT_VECTOR, target.vector_bytes))
+    vector_bytes = target.vector_bytes
+    while vector_bytes > _SHORTEST_VECTOR and 2 * _most_lines(found[0]) <= found[1]:
+        vector_bytes //= 2
+        shorter = cut(vector_bytes)
+        if _lengths(shorter[0]) != _lengths(found[0]):
+            break
+        found = shorter
+    return found
+
+
+def _most_lines(stages: Sequence[FftStage]) -> int:
+    """The most lines that a pass transforms."""
+    passes = [x for stage in stages for x in stage.passes]
+    return max([x.groups * x.count for x in passes if isinstance(x, FftPass)])
+
+
+def _lengths(stages: Sequence[FftStage]) -> list[int]:
+    """The lengths of the lines of all passes."""
+    return [x.n for stage in stages for x in stage.passes if isinstance(x, FftPass)]
 
 
 def _grid_bytes(type_: ElementType, stages: Sequence[FftStage], lanes: int) -> int:
