@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -138,4 +139,69 @@ np.testing.assert_array_equal(run(x, w), lowtide.evaluate(module, [x, w]))
 def test_blocks_of_wide_images_end_with_these() -> None:
     """The second block of a line begins one before a multiple of what is loaded at once."""
     found = subprocess.run([sys.executable, "-c", WIDE], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+
+
+BOTH_ENDS = """
+import ctypes, mmap, sys
+import numpy as np
+import lowtide
+
+system = ctypes.CDLL(None)
+system.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+module = lowtide.parse_hlo(sys.argv[1])
+run = lowtide.compile(module, threads=1)
+kept = []
+
+
+def between(shape, seed, at_end):
+    size = int(np.prod(shape)) * 4
+    pages = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+    memory = mmap.mmap(-1, pages + 2 * mmap.PAGESIZE)
+    whole = np.frombuffer(memory, np.uint8)
+    kept.append((memory, whole))
+    for place in (0, mmap.PAGESIZE + pages):
+        assert system.mprotect(whole.ctypes.data + place, mmap.PAGESIZE, 0) == 0
+    start = mmap.PAGESIZE + (pages - size if at_end else 0)
+    found = np.frombuffer(memory, np.float32, size // 4, start).reshape(shape)
+    found[...] = np.random.default_rng(seed).integers(-3, 4, shape)
+    return found
+
+
+for at_end in (False, True):
+    given = [
+        between(x.shape.dimensions, i, at_end) for i, x in enumerate(module.entry.parameters)
+    ]
+    np.testing.assert_array_equal(run(*given), lowtide.evaluate(module, given))
+"""
+
+INPUT, FILTER = "b01f_01io->b01f", "f01b_i01o->b01f"
+
+
+@pytest.mark.parametrize("target", ["native", "avx2"])
+@pytest.mark.parametrize(
+    ("labels", "shapes", "window"),
+    [
+        (INPUT, "2,9,14,16 1,1,16,24 2,18,28,24", "size=1x1 pad=0_1x0_1 lhs_dilate=2x2"),
+        (INPUT, "1,7,5,16 1,1,16,19 1,21,14,19", "size=1x1 pad=0_2x0_1 lhs_dilate=3x3"),
+        (INPUT, "2,9,6,32 2,2,32,11 2,26,17,11", "size=2x2 pad=1_1x1_1 lhs_dilate=3x3"),
+        (FILTER, "4,28,28,32 4,14,14,16 32,3,3,16", "size=14x14 pad=0_1x0_1 rhs_dilate=2x2"),
+        (FILTER, "3,30,30,16 3,10,10,24 16,3,3,24", "size=10x10 rhs_dilate=3x3"),
+    ],
+)
+def test_convolutions_read_nothing_around_arrays(
+    labels: str, shapes: str, window: str, target: str
+) -> None:
+    """Gradients of strided convolutions; one in whose result most places meet nothing."""
+    x, w, y = shapes.split()
+    text = (
+        f"HloModule m\nENTRY e {{\n  x = f32[{x}] parameter(0)\n  w = f32[{w}] parameter(1)\n"
+        f"  ROOT y = f32[{y}] convolution(x, w), window={{{window}}}, dim_labels={labels}\n}}"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", BOTH_ENDS, text],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"LOWTIDE_OPTIONS": f"target={target}"},
+    )
     assert found.returncode == 0, found.stderr

@@ -75,6 +75,7 @@ TEMPLATES: Final[Mapping[Opcode, tuple[Template, ...]]] = {
     Opcode.CONCATENATE: (LateTemplate("library.joining", "plan_joining"),),
     Opcode.CONVOLUTION: (LateTemplate("convolution.convolution", "plan_convolution"),),
     Opcode.CUSTOM_CALL: (
+        LateTemplate("library.lu", "plan_lu"),
         LateTemplate("library.lapack", "plan_lapack"),
         LateTemplate("library.topk", "plan_topk_call"),
         LateTemplate("library.host_call", "plan_host_call"),

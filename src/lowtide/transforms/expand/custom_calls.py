@@ -39,7 +39,8 @@ class Libraries(Protocol):
 def expand_custom_calls(module: Module, target: Libraries | None = None) -> int:
     """Write calls of known libraries as operations of HLO; return the number of changes.
 
-    Calls of LAPACK stay where a `target` has it and matrices are so large that it is faster.
+    Calls of LAPACK stay where a `target` has it and matrices are so large that it is faster, and
+    calls that a kernel of the target computes.
 
     `TopK` becomes topk, `potrf` cholesky, `trsm` triangular-solve. Loops are written for `getrf`
     (LU with pivots), `geqrf`, `orgqr` and `ormqr` (QR by reflectors), and tridiagonal systems.
@@ -145,17 +146,46 @@ def potrf(x: Instruction, operands: Sequence[Op]) -> list[Op]:
 
 @rule(Opcode.CUSTOM_CALL, exact=False)
 def _call_of_little(x: Instruction, at: Rewriter) -> Made:
-    """The same where the library's own routine would take longer."""
+    """The same where the library's own routine would take longer, and loops less than a kernel."""
     call = _CALLS.get(x.attributes_as(CustomCall).target)
     if call is not None and call.rows and _least(x) >= call.rows:
         return None
+    if call is not None and call.kernel and call.kernel <= _least(x) and _most(x) < call.rows:
+        return _row_by_row(call, x, at)
     return call_of_library.apply(x, at)
+
+
+def _row_by_row(call: _Call, x: Instruction, at: Rewriter) -> Made:
+    """custom-call(x) => the same call, all arrays of which lie row by row, in memory of their own
+
+    A library takes columns; what is copied for it anyway would be copied twice.
+    """
+    results = x.shape.tuple_shapes
+    shapes = [*results, *[y.shape for y in x.operands]]
+    if not all(y.is_array and not y.is_dynamic for y in shapes) or not _fits(call, x, results):
+        return None
+    how = x.attributes_as(CustomCall)
+    if all(map(is_plain, shapes)) and not how.output_to_operand_aliasing:
+        return None
+    operands = [_in_layout(at(y), _row_major(y.shape)) for y in x.operands]
+    made = at.build.custom_call(how.target, operands, tuple_shape([_row_major(y) for y in results]))
+    found = [at.build.get_tuple_element(made, i) for i in range(len(results))]
+    return at.build.tuple([_in_layout(y, z) for y, z in zip(found, results, strict=True)])
 
 
 def _least(x: Instruction) -> int:
     """The least number of rows or columns of the matrices of a call."""
+    return min(_sizes(x))
+
+
+def _most(x: Instruction) -> int:
+    """The greatest number of rows or columns of the matrices of a call."""
+    return max(_sizes(x))
+
+
+def _sizes(x: Instruction) -> list[int]:
     shapes = [y.shape for y in x.operands]
-    return min([n for y in shapes if y.rank == shapes[0].rank for n in y.dimensions[-2:]])
+    return [n for y in shapes if y.rank == shapes[0].rank for n in y.dimensions[-2:]]
 
 
 _TRANSPOSES: Final = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
@@ -193,13 +223,15 @@ _KINDS: Final = {letter: kind for kind, letter in LAPACK_LETTERS.items()}
 class _Call(NamedTuple):
     """What a call becomes, and for which operands and results; `kind` is the type in its name.
 
-    From matrices of `rows` rows and columns on, if that is not 0, the library is faster.
+    From matrices of `rows` rows and columns on, if that is not 0, the library is faster. Where
+    all are less, but `kernel` at least, a kernel of the call is faster than loops of operations.
     """
 
     write: _Expand
     fits: library_shapes.Fits
     kind: ElementType
     rows: int = 0
+    kernel: int = 0
 
 
 def _each(
@@ -208,10 +240,11 @@ def _each(
     routine: str,
     types: str = "sdcz",
     rows: int = 0,
+    kernel: int = 0,
 ) -> dict[str, _Call]:
     names = target_names(routine, types)
     return {
-        name: _Call(write, fits, _KINDS[letter], rows)
+        name: _Call(write, fits, _KINDS[letter], rows, kernel)
         for name, letter in zip(names, types, strict=True)
     }
 
@@ -223,7 +256,7 @@ _CALLS: Final[Mapping[str, _Call]] = {
     "tridiagonal_solve_perturbed_ffi": _Call(
         _plain(perturbed_solution), library_shapes.tridiagonal, ElementType.F32
     ),
-    **_each(_plain(factorizations.with_pivots), library_shapes.getrf, "getrf", rows=32),
+    **_each(_plain(factorizations.with_pivots), library_shapes.getrf, "getrf", rows=32, kernel=5),
     **_each(_plain(factorizations.by_reflectors), library_shapes.geqrf, "geqrf", rows=40),
     **_each(_plain(factorizations.product_of_reflectors), library_shapes.orgqr, "orgqr", "sd", 40),
     **_each(_plain(factorizations.product_of_reflectors), library_shapes.orgqr, "ungqr", "cz", 40),

@@ -13,7 +13,7 @@ from lowtide.codegen.cpu.convolution.choosing import choices
 from lowtide.codegen.cpu.convolution.convolution import plan_convolution
 from lowtide.codegen.cpu.convolution.cycles import cycles
 from lowtide.codegen.cpu.convolution.problem import problem_of
-from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
+from lowtide.codegen.cpu.convolution.scheme import BATCH, ConvolutionScheme
 from lowtide.codegen.kernel import KernelPlan
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import ElementType, Instruction
@@ -65,6 +65,45 @@ def test_other_ways_give_the_same() -> None:
 def test_small_images_are_copied() -> None:
     """Each tile is at their border: a copy of the whole is less work."""
     assert not _scheme(Convolution(1, 1, 1, (7, 7), (SAME, SAME), 64)).in_place
+
+
+APART = {
+    "by the input, stride 2": (Window(1, 1, 0, 1, 2), Window(1, 1, 0, 1, 2)),
+    "stride 3, odd sizes": (Window(1, 1, 0, 2, 3), Window(1, 1, 0, 1, 3)),
+    "two taps of three": (Window(2, 1, 1, 1, 3), Window(2, 1, 1, 1, 3, 1, is_reversed=True)),
+    "along one axis": (Window(1, 1, 0, 1, 2), Window(3)),
+}
+
+
+@pytest.mark.parametrize("target", ["native", "avx2"])
+@pytest.mark.parametrize("types", [("f32", "f32", "f32"), ("s8", "s8", "s32")])
+@pytest.mark.parametrize("name", APART)
+def test_places_that_meet_nothing_need_no_copy(
+    name: str, types: tuple[str, str, str], target: str
+) -> None:
+    """Between elements that the gradient by the input of a strided window keeps apart are zeros."""
+    convolution = Convolution(2, 16, 24, (9, 14), APART[name], types=types)
+    check(plan_convolution, convolution.text, target)
+    assert _schemes(convolution, target)[0].in_place or types[0] != "f32"
+
+
+BY_FILTER = ("f01b", "i01o", "b01f")
+
+
+@pytest.mark.parametrize(
+    ("image", "window"),
+    [
+        (Convolution(32, 4, 64, (28, 28), ()), Window(14, 1, 0, 1, 1, 2)),
+        (Convolution(29, 5, 21, (33, 33), ()), Window(16, 1, 0, 0, 1, 2)),
+        (Convolution(33, 2, 19, (57, 57), ()), Window(28, 1, 0, 0, 1, 2)),
+    ],
+)
+def test_neighbours_of_the_input_are_rows_of_a_tile(image: Convolution, window: Window) -> None:
+    """Whatever the order of the result: each row of another line would come from another cache."""
+    gradient = replace(image, windows=(window, window), orders=BY_FILTER)
+    check(plan_convolution, gradient.text, "avx2")
+    scheme = _schemes(gradient, "avx2")[0]
+    assert scheme.rows[scheme.tile_dim].axis == BATCH
 
 
 FAR = Window(5, 1, 18, 18, 1, 9)

@@ -1,4 +1,4 @@
-"""Cholesky decomposition and triangular systems natively and by the evaluator."""
+"""Cholesky and LU decomposition and triangular systems natively and by the evaluator."""
 
 from itertools import product
 
@@ -6,6 +6,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 from tests.codegen.cpu.library.running import TARGETS, check
+
+from lowtide.codegen.cpu.library.lu import plan_lu
+from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.llvm.target import host_target
 
 TYPES = {
     "f32": (np.float32, 1e-4),
@@ -69,3 +73,33 @@ ENTRY main {{
 }}
 """
         check(text, [a, b], "native" if n == 5 else "avx2", tolerance=tolerance)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("type_", ["f32", "f64", "c64", "c128"])
+@pytest.mark.parametrize(
+    "shape", [(5, 5), (3, 8, 8), (2, 2, 17, 9), (7, 6, 31), (31, 31), (0, 9, 9)]
+)
+def test_lu_of_small_matrices(type_, shape, target):
+    """Scratch lies on the stack; one matrix of a batch has a column without a pivot."""
+    dtype, tolerance = TYPES[type_]
+    matrix = drawn(type_, shape)
+    if shape == (3, 8, 8):
+        matrix[1, :, 3] = 0
+    letter = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}[type_]
+    pivots, batch = sizes((*shape[:-2], min(shape[-2:]))), sizes(shape[:-2])
+    rank = len(shape)
+    columns = sizes([rank - 2, rank - 1, *reversed(range(rank - 2))])
+    text = f"""
+HloModule m
+
+ENTRY main {{
+  x = {type_}[{sizes(shape)}] parameter(0)
+  ROOT y = ({type_}[{sizes(shape)}]{{{columns}}}, s32[{pivots}], s32[{batch}]) custom-call(x),
+    custom_call_target="lapack_{letter}getrf_ffi"
+}}
+"""
+    plan = plan_lu(parse_hlo(text).entry.root, host_target())
+    assert plan is not None
+    assert plan.thread_bytes == plan.shared_bytes == 0
+    check(text, [matrix.astype(dtype)], target, tolerance=tolerance)

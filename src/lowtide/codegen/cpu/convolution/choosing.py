@@ -17,7 +17,7 @@ from lowtide.codegen.cpu.convolution.border import (
     has_plain_border,
     is_inside,
 )
-from lowtide.codegen.cpu.convolution.cycles import cycles, price
+from lowtide.codegen.cpu.convolution.cycles import LITTLE, cycles, price
 from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem
 from lowtide.codegen.cpu.convolution.scheme import BATCH, ConvolutionScheme, Row, axes_of
 from lowtide.llvm.target import Target
@@ -59,18 +59,58 @@ def choices(
     ways = [_uncut(problem, how, target, in_place=x, **given) for x in (True, False)]
     found = []
     for whole in ways[int(not ways[0].in_place) :]:
-        tiled = [_with_weights(x, ready=weights_ready) for x in _tilings(whole, target)[:2]]
-        if tiled:
-            ready = [blocked(x, is_ready=is_ready) for x in tiled]
-            found.append(sorted(ready, key=lambda x: _cycles(x) * price(x)))
-    if found[0][0].has_border:
-        times = [cycles(x[0], is_ready=is_ready) + border_cycles(x[0]) for x in found]
-        times = [time * price(x[0]) for time, x in zip(times, found, strict=True)]
-        sums = [x[0].tile_height * x[0].vectors for x in found]
-        if times[0] > (1 + (_PART if sums[0] >= sums[-1] else -_SMALLER)) * times[-1]:
-            found.reverse()
+        ordered = [_tiled(x, target, ready=weights_ready) for x in _orders(whole)]
+        ready = [[blocked(y, is_ready=is_ready) for y in x] for x in ordered if x]
+        if ready:
+            best = [sorted(x, key=lambda x: _cycles(x) * price(x)) for x in ready]
+            found.append(_best_order(best, is_ready=is_ready))
+    if len(found) > 1 and not _is_first(found[0][0], found[1][0], is_ready=is_ready):
+        found.reverse()
     yield from found[0]
     yield from [x[0] for x in found[1:]]
+
+
+def _is_first(near: ConvolutionScheme, copied: ConvolutionScheme, *, is_ready: bool) -> bool:
+    """Whether to read the input in place rather than to copy it."""
+    pair = near, copied
+    times = [cycles(x, is_ready=is_ready) for x in pair]
+    if near.has_border:
+        times[0] += border_cycles(near)
+    if near.rows != copied.rows and times[0] > _CLEARLY * times[1]:
+        return False
+    priced = [time * price(x) for time, x in zip(times, pair, strict=True)]
+    sums = [x.tile_height * x.vectors for x in pair]
+    most = 1 + (_PART if sums[0] >= sums[1] else -_SMALLER)
+    return not near.has_border or priced[0] <= most * priced[1]
+
+
+def _tiled(scheme: ConvolutionScheme, target: Target, *, ready: bool) -> list[ConvolutionScheme]:
+    """Return the scheme with each of its two best tiles."""
+    return [_with_weights(x, ready=ready) for x in _tilings(scheme, target)[:2]]
+
+
+def _best_order(
+    ordered: list[list[ConvolutionScheme]], *, is_ready: bool
+) -> list[ConvolutionScheme]:
+    """Return the schemes of the first order, or of one that takes clearly less time.
+
+    Its scratch may be larger by what hardly shows in a plan.
+    """
+
+    def time(schemes: list[ConvolutionScheme]) -> float:
+        return cycles(schemes[0], is_ready=is_ready)
+
+    first, best = ordered[0], min(ordered, key=time)
+    is_small = _scratch(best[0]) <= _scratch(first[0]) + LITTLE
+    return best if is_small and time(best) < _CLEARLY * time(first) else first
+
+
+def _scratch(scheme: ConvolutionScheme) -> int:
+    return scheme.shared_bytes + scheme.thread_bytes
+
+
+_CLEARLY: Final = 0.9
+"""The part of the time below which another order of rows is taken."""
 
 
 def _with_weights(scheme: ConvolutionScheme, *, ready: bool) -> ConvolutionScheme:
@@ -168,6 +208,22 @@ def _rows(problem: ConvolutionProblem) -> tuple[Row, ...]:
     dims = [numbers.output_batch, *numbers.output_spatial]
     order = sorted(range(len(found)), key=lambda i: (-steps[dims[i]], found[i].size == 1))
     return tuple([found[i] for i in order])
+
+
+def _orders(scheme: ConvolutionScheme) -> list[ConvolutionScheme]:
+    """Return the scheme with its rows in the order of the result, and with the batch last.
+
+    The second is worth a look where the batch lies innermost in the input alone: then the rows of a
+    tile are neighbours there.
+    """
+    problem, rows = scheme.problem, scheme.rows
+    read, numbers = strides(problem.input), problem.numbers
+    nearest = min([read[d] for d in (numbers.input_batch, *numbers.input_spatial)])
+    if rows[-1].axis == BATCH or read[numbers.input_batch] != nearest:
+        return [scheme]
+    batch = [x for x in rows if x.axis == BATCH]
+    other = (*[x for x in rows if x.axis != BATCH], *batch)
+    return [scheme, replace(scheme, rows=other, tile_dim=len(rows) - 1, block_dim=len(rows) - 1)]
 
 
 # -- tiles -----------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Final
 
 from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.contraction.tiles import PORTS
-from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
+from lowtide.codegen.cpu.convolution.scheme import BATCH, ConvolutionScheme
 
 _COPIED: Final = 4.0
 """Cycles in which a vector of the input is copied, or of one element of units of the kernel."""
@@ -52,7 +52,7 @@ _PER_KERNEL_LINE: Final = 12.0
 _PRICE: Final = 0.03
 """What scratch is worth: twice as much of it pays if it saves 2% of the time."""
 
-_LITTLE: Final = 64 << 10
+LITTLE: Final = 64 << 10
 """Scratch of a thread that hardly shows in a plan."""
 
 _SHARE: Final = 8
@@ -76,7 +76,7 @@ def price(scheme: ConvolutionScheme) -> float:
     touched = problem.input.nbytes
     touched += prod(problem.output.dimensions) * problem.input.element_type.nbytes
     much = _MUCH if _SHARE * nbytes > touched else 1
-    return float((nbytes + 4096) ** _PRICE) * (_ABOVE if nbytes > _LITTLE else 1) * much
+    return float((nbytes + 4096) ** _PRICE) * (_ABOVE if nbytes > LITTLE else 1) * much
 
 
 def cycles(scheme: ConvolutionScheme, *, is_ready: bool) -> float:
@@ -125,7 +125,25 @@ def _step(scheme: ConvolutionScheme) -> float:
     unit = scheme.columns * scheme.column_unit_bytes
     if scheme.block_steps * unit > _NEAR_BYTES:
         found.append(unit / _STREAM)
+    if scheme.read_bytes > _NEAR_BYTES:
+        found.append(_new_lines(scheme) * _LINE / _STREAM)
     return max(found)
+
+
+def _new_lines(scheme: ConvolutionScheme) -> int:
+    """How many lines of the input a step takes that the step before did not, 0 where few.
+
+    Elements of a batch that lie together fill lines, of which a tile along other axes takes one
+    element each. A step along the last of these goes on by its dilation: so many of its lines are
+    new.
+    """
+    if scheme.axes()[-1].kind != BATCH:
+        return 0
+    extents = [(x.axis, scheme.tile_extent(d)) for d, x in enumerate(scheme.rows)]
+    extents = [(axis, extent) for axis, extent in extents if axis != BATCH]
+    last, extent = extents[-1]
+    new = min(extent, scheme.problem.spatial[last].dilation)
+    return new * prod([extent for _, extent in extents[:-1]])
 
 
 def _panel(scheme: ConvolutionScheme) -> float:

@@ -65,12 +65,12 @@ class Spatial:
 
     @property
     def stays_inside(self) -> bool:
-        """Whether no place ever meets anything but elements."""
+        """Whether no place ever meets anything but elements, though some may meet nothing."""
+        meeting = [x for x in self.phases if x.taps]
         ends = [
-            x.offset + (x.count - 1) * self.stride + (x.taps - 1) * self.dilation
-            for x in self.phases
+            x.offset + (x.count - 1) * self.stride + (x.taps - 1) * self.dilation for x in meeting
         ]
-        return all(x.taps and x.offset >= 0 for x in self.phases) and max(ends) < self.size
+        return bool(ends) and max(ends) < self.size and min([x.offset for x in meeting]) >= 0
 
 
 @dataclass(frozen=True, slots=True)
