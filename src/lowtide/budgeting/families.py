@@ -25,6 +25,9 @@ that share a buffer may save a little."""
 _QUICK_TRIES: Final = 4
 """How often a first plan is tried."""
 
+_LATE_ROOM: Final = 0.96
+"""Behind the deadline no more than this part of a budget is asked for where a first try failed."""
+
 _TRIES_IN_TIME: Final = 3  # With less time than for these, what is likely to fit is asked for.
 _TARGET_TIME: Final = 0.4
 """The part of the time left in which a sequence for one budget is searched."""
@@ -86,11 +89,13 @@ class Family:
     def _is_too_late(self, budget: int) -> bool:
         """Whether another plan for a budget would come too late.
 
-        Where none is at hand it may be somewhat late, and the first one ever is made whenever.
+        Where none is at hand it may be somewhat late, and where there is none for any budget it is
+        made whatever the deadline.
         """
         if budget in self._at_hand:
             return not self._planning.is_in_time()
-        return self._deadline.is_timed and not self._may_begin(self._planning)
+        is_first = not (self._deadline.is_timed and self._at_hand)
+        return not (is_first or self._may_begin(self._planning))
 
     def _may_begin(self, watch: Stopwatch) -> bool:
         """Whether what there has to be is begun: once that has taken some time, if it ends soon."""
@@ -99,8 +104,9 @@ class Family:
     def quick(self, budget: int) -> PlannedPoint | None:
         """Return a plan that fits a budget, the first that is found; None where a few tries fail.
 
-        Arenas may be larger than graphs say, so the next tries are for less. The first one ever is
-        made whatever the deadline, others where by what tries have taken they end in time.
+        Arenas may be larger than graphs say, so the next tries are for less. Until there is a plan
+        for some budget they are made whatever the deadline, then where they end in time by what
+        tries have taken.
         """
         found = None
         with self._deadline.until_interrupted():
@@ -114,7 +120,7 @@ class Family:
         has_time = self._deadline.leaves(_TRIES_IN_TIME * self._first_tries.seconds)
         room = budget * (1.0 if has_time else self._filled)
         for _ in range(_QUICK_TRIES):
-            if not self._may_begin(self._first_tries):
+            if self._at_hand and not self._may_begin(self._first_tries):
                 return
             with self._first_tries.running():
                 choice = self._targets.quick(int(room))
@@ -124,6 +130,8 @@ class Family:
             if found.arena_bytes <= budget:
                 yield found
             room = less_room(room, choice.nbytes, found.arena_bytes, budget)
+            if self._deadline.passed:
+                room = min(room, _LATE_ROOM * budget)
 
     def targeted(self, budget: int) -> PlannedPoint | None:
         """Return the quickest plan found for a budget by itself; asked again, it goes on."""
