@@ -182,36 +182,28 @@ PASSES: Final = (
         before="""
 HloModule m
 
-less {
-  p = f32[] parameter(0)
-  q = f32[] parameter(1)
-  ROOT r = pred[] compare(p, q), direction=LT
-}
-
 ENTRY main {
   x = f32[512,512] parameter(0)
-  e = f32[512,512] exponential(x)
-  y = f32[512,512] sort(e), dimensions={1}, to_apply=less
-  z = f32[512,512] sort(y), dimensions={0}, to_apply=less
-  ROOT product = f32[512,512] multiply(z, e)
+  e = f32[512,512] negate(x)
+  y = f32[1024,512] concatenate(e, e), dimensions={0}
+  z = f32[2048,512] concatenate(y, y), dimensions={0}
+  all = f32[2048,2048] dot(z, z), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  some = f32[512,512] slice(all), slice={[0:512], [0:512]}
+  ROOT product = f32[512,512] multiply(some, e)
 }
 """,
         after="""
 HloModule m
 
-less {
-  p = f32[] parameter(0)
-  q = f32[] parameter(1)
-  ROOT r = pred[] compare(p, q), direction=LT
-}
-
 ENTRY main {
   x = f32[512,512] parameter(0)
-  e = f32[512,512] exponential(x)
-  y = f32[512,512] sort(e), dimensions={1}, to_apply=less
-  z = f32[512,512] sort(y), dimensions={0}, to_apply=less
-  e.1 = f32[512,512] exponential(x), frontend_attributes={runs_again="e.1"}
-  ROOT product = f32[512,512] multiply(z, e.1)
+  e = f32[512,512] negate(x)
+  y = f32[1024,512] concatenate(e, e), dimensions={0}
+  z = f32[2048,512] concatenate(y, y), dimensions={0}
+  all = f32[2048,2048] dot(z, z), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  some = f32[512,512] slice(all), slice={[0:512], [0:512]}
+  e.1 = f32[512,512] negate(x), frontend_attributes={runs_again="e.1"}
+  ROOT product = f32[512,512] multiply(some, e.1)
 }
 """,
     ),
