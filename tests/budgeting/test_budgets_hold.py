@@ -7,11 +7,11 @@ from tests.budgeting.chains import looped_step, training_step
 from tests.budgeting.test_planner import FAST, planner_of
 
 from lowtide import compiler
-from lowtide.budgeting import planner as planning
+from lowtide.budgeting import families
 from lowtide.budgeting.bounds import ModuleBounds
+from lowtide.budgeting.families import Family
 from lowtide.budgeting.fits import PlannedPoint
 from lowtide.budgeting.graphs import budget_graphs
-from lowtide.budgeting.planner import Family
 from lowtide.budgeting.points import plain_seconds
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.search.effort import Effort
@@ -69,7 +69,7 @@ def test_plans_are_the_same_however_few_are_kept(monkeypatch) -> None:
     planner = planner_of(training_step(layers=6))
     count = len(planner.own.choices)
     expected = [str(planner.own.planned(x).plan.module) for x in range(count)]
-    monkeypatch.setattr(planning, "_KEPT_INSTRUCTIONS", 0)
+    monkeypatch.setattr(families, "_KEPT_INSTRUCTIONS", 0)
     few = planner_of(training_step(layers=6))
     assert count > 2  # more than are kept at least
     assert [str(few.own.planned(x).plan.module) for x in range(count)] == expected

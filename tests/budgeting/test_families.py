@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.budgeting.test_planner import chain, loop, options_until
 
-from lowtide.budgeting.planner import Family
+from lowtide.budgeting.families import Family
 
 
 @pytest.mark.parametrize("case", [chain, loop])

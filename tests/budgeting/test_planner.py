@@ -190,7 +190,7 @@ def test_ctrl_c_that_nobody_handles_goes_on(monkeypatch) -> None:
         patch.setattr("lowtide.remat.frontier.LevelSearch", interrupted)
         planner.within(0)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("lowtide.budgeting.planner.with_sequences", interrupted)
+        patch.setattr("lowtide.budgeting.families.with_sequences", interrupted)
         planner.within(0)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("lowtide.budgeting.bounds.ModuleBounds.at", interrupted)
@@ -209,7 +209,8 @@ def test_ctrl_c_while_plans_are_made_leaves_those_that_were(plans, monkeypatch) 
         made.append(make_plan(module, options.stage))
         return made[-1]
 
-    monkeypatch.setattr("lowtide.budgeting.planner.plan_module", interrupted)
+    for room in ("families", "planner"):
+        monkeypatch.setattr(f"lowtide.budgeting.{room}.plan_module", interrupted)
     module = training_step(rows=4096)
     plain = interrupted(module, compiler.DEFAULT_PLAN)
     planner = BudgetPlanner(module, plain, options_until(deadline), (variant,))
@@ -230,7 +231,7 @@ def test_from_the_deadline_on_one_more_plan_is_made(monkeypatch) -> None:
         made.append(changed)
         return make_plan(changed, options.stage)
 
-    monkeypatch.setattr("lowtide.budgeting.planner.plan_module", counted)
+    monkeypatch.setattr("lowtide.budgeting.families.plan_module", counted)
     options = compiler.PlanOptions(search=SearchOptions(deadline=deadline))
     planner = BudgetPlanner(module, plain, options)
     assert len(planner.own.choices) > 2
@@ -380,3 +381,49 @@ def test_the_bytes_that_are_said_to_be_needed_are_what_is_needed() -> None:
         bound = planner.bounds.at(budget)
         assert bound.is_infeasible and bound.binding_bytes == least
     assert not planner.bounds.at(least).is_infeasible
+
+
+class _Clock:
+    """A clock in place of that of deadlines, which moves by itself only where it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_no_plan_is_begun_that_ends_behind_the_deadline(monkeypatch) -> None:
+    clock, begun = _Clock(), list[float]()
+    monkeypatch.setattr("lowtide.search.deadline.process_time", clock)
+    deadline = Deadline.of_cpu_seconds(100)
+
+    def slow(module: Module, options: compiler.PlanOptions) -> compiler.ModulePlan:
+        begun.append(clock.now)
+        clock.now += 8
+        return make_plan(module, options.stage)
+
+    monkeypatch.setattr("lowtide.budgeting.families.plan_module", slow)
+    planner = planner_of(training_step(layers=8, rows=4096), deadline=deadline)
+    arena, clock.now = planner.own.plain.arena_bytes, 70.0
+    shares = (90, 80, 70, 60, 50)
+    fits = [planner.within(arena * share // 100) for share in shares]
+    assert fits[0].point is not None and fits[-1].was_late
+    assert len(begun) > 1 and clock.now <= 110
+
+
+def test_no_first_plan_is_made_for_a_budget_known_to_be_too_small(monkeypatch) -> None:
+    asked: list[int] = []
+    planner = planner_of(training_step(), deadline=Deadline(1000))
+    least = planner.bounds.least_bytes
+    monkeypatch.setattr(planner.own, "quick", asked.append)
+    planner.within(least - 1)
+    assert asked == [] and planner.bounds.known_bytes == least
+
+
+def test_a_smaller_plan_made_for_another_budget_is_the_least_known() -> None:
+    deadline = Deadline.of_cpu_seconds(1000)
+    planner = planner_of(training_step(), deadline=deadline)
+    found = planner.within(planner.own.plain.arena_bytes * 7 // 10).point
+    deadline._was_interrupted = True
+    assert found is not None and planner.own.least().arena_bytes <= found.arena_bytes

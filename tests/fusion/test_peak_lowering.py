@@ -12,9 +12,11 @@ from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.fusion.cluster import KernelKind
 from lowtide.fusion.cluster_graph import ClusterGraph
 from lowtide.fusion.epilogues import store_behind_products
+from lowtide.fusion.kernel_choices import KernelChoices
 from lowtide.fusion.legality import joined_by_all
 from lowtide.fusion.live_memory import live_memory
 from lowtide.fusion.peak import Estimate, estimated
+from lowtide.fusion.peak_lowering import Allowance, PeakLowering
 from lowtide.fusion.priority_fusion import fuse_by_priority
 from lowtide.fusion.priority_queue import fused_clusters
 from lowtide.fusion.recomputing import recompute_behind
@@ -288,3 +290,58 @@ def test_readers_are_not_made_again_for_what_a_product_cannot_store(
     assert not graph.split(value, graph.reading(product), graph.owner[product])
     assert made == [value]
     assert graph.split(value, graph.reading(product))
+
+
+WIDE_SIGNS = f"""
+HloModule signs
+
+{LESS}
+ENTRY main {{
+  p = f32[128,128] parameter(0)
+  w = f32[128,128] parameter(1)
+  sorted = f32[128,128] sort(p), dimensions={{1}}, to_apply=less
+  twice = f32[128,128] add(p, p)
+  part = f32[128,128] divide(sorted, twice)
+  less_part = f32[128,128] negate(part)
+  unread = f32[128,128] dot(less_part, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
+  sign = f32[128,128] sign(twice)
+  again = f32[128,128] sign(sign)
+  unread_too = f32[128,128] dot(again, w), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}
+  product = f32[128,128] dot(less_part, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  whole = f32[128,128] floor(product)
+  most = f32[128,128] maximum(whole, sign)
+  second = f32[128,128] dot(most, w), lhs_contracting_dims={{0}}, rhs_contracting_dims={{1}}
+  a = f32[128,128] add(second, most)
+  b = f32[128,128] add(a, again)
+  c = f32[128,128] divide(b, less_part)
+  d = f32[128,128] add(c, sign)
+  e = f32[128,128] divide(d, sorted)
+  third = f32[128,128] dot(e, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
+  f = f32[128,128] multiply(third, p)
+  ROOT g = f32[128,128] abs(f)
+}}
+"""
+
+
+def lowered_peak(module: Module, monkeypatch: pytest.MonkeyPatch, *, always_spreads: bool) -> int:
+    """Return the least peak of clusters, where values may be left to late readers or not."""
+    peaks = []
+    settled = PeakLowering._settled
+
+    def kept(self: PeakLowering, found: Any, *given: Any) -> Any:
+        found = found._replace(may_spread=True) if always_spreads else found
+        peaks.append(settled(self, found, *given))
+        return peaks[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PeakLowering, "_settled", kept)
+        KernelChoices(module, best_of, CPU_TARGET).within(Allowance(0.0))
+    return min([x.best.peak_bytes for x in peaks])
+
+
+def test_late_readers_alone_compute_a_value_where_that_needs_less(monkeypatch) -> None:
+    """Early readers could compute it, too, in no more time, and then the peak would be higher."""
+    module = parse_hlo(WIDE_SIGNS)
+    whole = lowered_peak(module, monkeypatch, always_spreads=True)
+    assert lowered_peak(module, monkeypatch, always_spreads=False) < whole
+    assert fused(module, with_peak=True) < whole

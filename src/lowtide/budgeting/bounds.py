@@ -101,6 +101,11 @@ class ModuleBounds:
         """No recomputation needs fewer bytes than this."""
         return max(self._tightest[0], self._by_needs)
 
+    @property
+    def known_bytes(self) -> int:
+        """What is known of `least_bytes` at once: all of it where that was asked before."""
+        return self.least_bytes if "least_bytes" in self.__dict__ else self.bytes_of_steps
+
     @cached_property
     def _tightest(self) -> tuple[int, int | None]:
         """The least bytes of any recomputation, and which graph no step alone keeps to them.

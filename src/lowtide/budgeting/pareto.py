@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lowtide.budgeting.planner import BudgetPlanner, Family
+from lowtide.budgeting.families import Family
+from lowtide.budgeting.planner import BudgetPlanner
 from lowtide.records import dataclass
 from lowtide.search.deadline import Deadline
 

@@ -30,8 +30,10 @@ from lowtide.remat.frontier import Point
 from lowtide.remat.measure import footprints, step_bytes
 from lowtide.remat.recompute import quick_sequence
 from lowtide.remat.tables import Int64Array, tables_of
+from lowtide.scheduling.module_scheduler import SCHEDULERS
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import Effort
+from lowtide.search.stopwatch import Stopwatch
 
 _PARTS: Final = (1.1, 1.0, 0.5, 0.0)
 """Which part of what the schedule holds beside a step's own needs has room there."""
@@ -47,6 +49,12 @@ graphs say."""
 
 _DEAR: Final = 0.2
 """A first plan of more than this part of a run in extra time is sought from other orders, too."""
+
+_ORDERS: Final = 1 + len(SCHEDULERS)
+"""From so many orders a first plan is made then."""
+
+LATE: Final = 0.1
+"""What there has to be may end this part of all the time behind the deadline."""
 
 _KEPT_SEARCHES: Final = 12
 """Searches in graphs are kept as long as they are not more than this."""
@@ -164,6 +172,9 @@ class TargetSearch(_RoomSearch):
         self._part: float | None = None
         self._seconds = 0.0
         """What was best the last time, and its extra seconds."""
+        self._whole = deadline
+        self._schedule_watch, self._orders_watch = Stopwatch(deadline), Stopwatch(deadline)
+        """What a choice from the schedule takes, and one from each order."""
 
     def best(self, budget: int, deadline: Deadline) -> SequenceChoice | None:
         """Return the quickest choice found for a budget until the deadline."""
@@ -182,15 +193,19 @@ class TargetSearch(_RoomSearch):
         found = [best[0], *self._choices(held, budget)]
         return min(found, key=lambda x: x.extra_seconds)
 
-    def quick(self, budget: int, deadline: Deadline) -> SequenceChoice | None:
+    def quick(self, budget: int) -> SequenceChoice | None:
         """Return a choice for a budget, made at once; for somewhat less where that is alike.
 
-        It is made from the schedule or, where that gives none or a dear one, from each order.
+        It is made from the schedule or, where that gives none or a dear one, from each order. Once
+        there is one, nothing is begun that by what its like has taken ends behind the deadline.
         """
-        self.deadline = deadline
-        found = quick_choice(self.graphs, budget)
+        self.deadline = self._whole
+        with self._schedule_watch.running():
+            found = quick_choice(self.graphs, budget)
         enough = math.inf if found is None else _ALIKE * found.extra_seconds
         for part in _FIRST_ROOMS:
+            if not self._has_time(self._schedule_watch, found):
+                break
             less = quick_choice(self.graphs, int(budget * part))
             if less is not None and less.extra_seconds <= enough:
                 found = less
@@ -198,8 +213,23 @@ class TargetSearch(_RoomSearch):
         most = _DEAR * plain_seconds(self.graphs)
         if found is not None and found.extra_seconds <= most:
             return found
-        made = (self.first(int(budget * part)) for part in (1.0, _FIRST_ROOMS[-1]))
-        return next((x for x in made if x is not None), found)
+        for part in (1.0, _FIRST_ROOMS[-1]):
+            if not self._has_time(self._orders_watch, found):
+                break
+            with self._orders_watch.running():
+                made = self.first(int(budget * part))
+            if made is not None:
+                return made
+        return found
+
+    def _has_time(self, watch: Stopwatch, found: SequenceChoice | None) -> bool:
+        """Whether another choice is tried: where there is none yet, it may be somewhat late."""
+        if not self._whole.is_timed:
+            return True
+        if found is None:
+            return not watch.has_run or watch.is_in_time(LATE)
+        seconds = watch.seconds if watch.has_run else _ORDERS * self._schedule_watch.seconds
+        return self._whole.leaves(seconds)
 
     def first(self, budget: int) -> SequenceChoice | None:
         """Return a choice for a budget, each sequence made in one try from each order."""

@@ -27,6 +27,7 @@ from lowtide.compiler.stages import (
     merging,
     order_of_kernels,
     pipeline,
+    with_time,
 )
 from lowtide.cost.machine import Machine
 from lowtide.cost.module_times import run_seconds
@@ -72,7 +73,8 @@ def optimize(
     if observers:
         was_late = iter(chosen.was_late)
         allowance = Allowance(chosen.allowed, lambda: next(was_late, True))
-        last = pipeline(stage, after=_BEFORE, allowance=allowance, target=options.target)
+        left, target = chosen.time_left, options.target
+        last = pipeline(stage, after=_BEFORE, allowance=allowance, time_share=left, target=target)
         return run_pipeline(module, (*pipeline(_BEFORE), *chosen.first, *last), observers)
     chosen = chosen.united()
     module.become(chosen.module)
@@ -84,10 +86,11 @@ class ChosenKernels:
     """A module with its kernels, before these are united, and with which allowance they were made.
 
     `choice` are the clusters they were made of, in a copy of the module that was given. `rest` are
-    the steps that unite them. `was_late` is what was answered, in turn, to whether the deadline
-    had passed; `first` are the steps before those of the stage. `given` is the module that fusion
-    was given, where it runs in parts and is not the one before. `on_chip` is the same with what a
-    CPU runs on chip as one kernel, where clusters were made of that.
+    the steps that unite them; `time_left` is the part of a run that these may spend on memory.
+    `was_late` is what was answered, in turn, to whether the deadline had passed; `first` are the
+    steps before those of the stage. `given` is the module that fusion was given, where it runs in
+    parts and is not the one before. `on_chip` is the same with what a CPU runs on chip as one
+    kernel, where clusters were made of that.
     """
 
     module: Module
@@ -96,6 +99,7 @@ class ChosenKernels:
     choice: Choice
     was_late: Sequence[bool]
     rest: tuple[Step, ...]
+    time_left: float = 0.0
     first: tuple[Step, ...] = ()
     given: Module | None = None
     on_chip: Module | None = None
@@ -106,6 +110,7 @@ class ChosenKernels:
         Without `sharing` kernels that compute the same have bodies of their own.
         """
         steps = [x for x in self.rest if sharing or x.name != SHARING]
+        steps = with_time(steps, self.time_left)
         changes = self.changes + run_pipeline(self.module, steps, keeps=True)
         return replace(self, changes=changes, rest=())
 
@@ -193,13 +198,13 @@ def _proposed(module: Module, options: PlanOptions) -> ChosenKernels:
             break
         proposal, spent = kernels.within(factor * priority)
         if not spent:
-            return proposal
+            return replace(proposal, time_left=priority)
         if plain is None:
             plain, _ = kernels.within(0.0)
             before = needs(plain.module, machine)
         after = needs(proposal.module, machine)
         if _pays(before, after, priority):
-            return proposal
+            return replace(proposal, time_left=1 + priority - after[1] / before[1])
         if after[0] >= before[0]:
             break  # What fusion expects is not so, with less time neither.
         if _pays(before, after, _DOUBTFUL * priority):
@@ -207,7 +212,8 @@ def _proposed(module: Module, options: PlanOptions) -> ChosenKernels:
             if _pays(needs(plain.module, machine), needs(proposal.module, machine), priority):
                 return proposal
         factor *= _SHORTER * priority * before[1] / max(after[1] - before[1], _INSTANT)
-    return plain or kernels.within(0.0)[0]
+    left = 0.0 if options.deadline.passed else priority
+    return replace(plain or kernels.within(0.0)[0], time_left=left)
 
 
 _DOUBTFUL: Final = 1.5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Final
 
@@ -45,8 +46,8 @@ _PASSES: Final[dict[str, tuple[str | tuple[str, str], ...]]] = {
         "lookup-tables",
     ),
     "fused": (
-        "attention-fusion,priority-fusion,cse,dce,multi-output-fusion,horizontal-fusion,cse,dce,"
-        "computation-deduplication",
+        "attention-fusion,priority-fusion,cse,dce,late-kernels,multi-output-fusion,horizontal-fusion,"
+        "cse,dce,computation-deduplication",
     ),
 }
 """By stage the passes in turn; a pair is a name and passes that are repeated until they settle."""
@@ -54,8 +55,11 @@ _PASSES: Final[dict[str, tuple[str | tuple[str, str], ...]]] = {
 CHOOSING: Final = "priority-fusion"
 """The pass that can make other kernels of one module, by what time may be spent on memory."""
 
-UNITING: Final = "multi-output-fusion"
-"""The first of the passes that make one kernel of several; they raise no peak."""
+UNITING: Final = "late-kernels"
+"""The first pass for kernels that are chosen: it runs some of them again, for less at the peak.
+
+Those behind it make one kernel of several, and raise no peak.
+"""
 
 SHARING: Final = "computation-deduplication"
 """The pass that gives kernels that compute the same one body."""
@@ -100,17 +104,20 @@ def pipeline(
     *,
     after: str = "",
     allowance: Allowance | None = None,
+    time_share: float = 0.0,
     target: TargetRecord = CPU_TARGET,
 ) -> tuple[Step, ...]:
     """Return the steps from a module as it was written to a stage; raises LowtideError.
 
     With `after` only those from that stage on. Fusion makes kernels of a `target`, and may spend
-    time on memory within an `allowance`, by default none.
+    time on memory within an `allowance`, by default none; kernels that run again behind the peak
+    take at most the part `time_share` of a run.
     """
     check_stage(stage)
     first = STAGES.index(after) + 1 if after else 0
     # Fusion knows no schedulers: it gets one to see where the peak is.
-    given = {"scheduler": order_of_kernels, "allowance": allowance, "target": target}
+    given: dict[str, object] = {"scheduler": order_of_kernels, "allowance": allowance}
+    given |= {"target": target, "time_share": time_share}
     steps: list[Step] = []
     for name in STAGES[first : STAGES.index(stage) + 1]:
         for entry in _PASSES.get(name, ()):
@@ -119,6 +126,12 @@ def pipeline(
             else:
                 steps += [x.told(given) for x in _read(entry)]
     return tuple(steps)
+
+
+def with_time(steps: Iterable[Step], time_share: float) -> list[Step]:
+    """Return the same steps where kernels that run again take at most such a part of a run."""
+    given = {"time_share": time_share}
+    return [x.told(given) if isinstance(x, Pass) and x.name == UNITING else x for x in steps]
 
 
 def order_of_kernels(graph: MemoryGraph) -> Int64Array:

@@ -30,7 +30,7 @@ def merge_kernels(
     The `scheduler` says in which order they would run. If more bytes live at the peak of its order
     then, by more than the part `growth`, the kernels that live there stay as they were.
     """
-    calls = _calls(module)
+    calls = calls_of(module)
     unused = {x for x in module.computations.values() if x not in calls}
     run = running_computations(module)
     if not any(_may_have_two(x) for x in run):
@@ -53,14 +53,15 @@ def kernel_graph(
 ) -> KernelGraph:
     """Return the kernels of a computation of a module, of which none have been merged yet."""
     run = running_computations(module)
-    memory = ModuleMemory(module, run, _calls(module), scheduler)
+    memory = ModuleMemory(module, run, calls_of(module), scheduler)
     for caller in reversed(run):
         memory.limit_callees(caller)
     base = memory.of(computation)
     return KernelGraph(base, memory.limit(computation), target, kernels_in(base, target))
 
 
-def _calls(module: Module) -> dict[Computation, list[Instruction]]:
+def calls_of(module: Module) -> dict[Computation, list[Instruction]]:
+    """Return the instructions that call each computation of a module."""
     found: dict[Computation, list[Instruction]] = defaultdict(list)
     for computation in module.computations.values():
         for x in computation.instructions.values():
@@ -82,7 +83,7 @@ _NO_KERNELS: Final = frozenset(
 
 def _remove_unused_bodies(module: Module, before: Collection[Computation]) -> None:
     """Remove computations that are not called any more."""
-    called = _calls(module)
+    called = calls_of(module)
     for computation in list(module.computations.values()):
         if computation not in called and computation not in before:
             del module.computations[computation.name]

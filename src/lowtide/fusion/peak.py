@@ -40,11 +40,11 @@ def estimated(memory: LiveMemory, scheduler: Scheduler) -> Estimate:
     order = scheduler(memory.graph)
     position, _, last = lifetimes(memory.graph, order)
     steps = step_bytes(memory.graph, order)
-    return Estimate(memory, position, last, _peaks(steps), int(steps.max()))
+    return Estimate(memory, position, last, tops(steps), int(steps.max()))
 
 
-def _peaks(steps: npt.NDArray[np.int64]) -> tuple[int, ...]:
-    """The highest step of each stretch that is nearly as high as the highest one."""
+def tops(steps: npt.NDArray[np.int64]) -> tuple[int, ...]:
+    """Return the highest step of each stretch that is nearly as high as the highest one."""
     high = np.concatenate([[False], steps >= steps.max() * _NEARLY, [False]])
     (borders,) = np.nonzero(np.diff(high))
     tops = [int(a + steps[a:b].argmax()) for a, b in borders.reshape(-1, 2).tolist()]

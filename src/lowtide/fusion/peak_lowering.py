@@ -36,8 +36,8 @@ _SMALL: Final = 512
 """So many clusters are lowered in no time."""
 
 Change: TypeAlias = Callable[[ClusterGraph, Estimate], int]
-Recompute: TypeAlias = Callable[[ClusterGraph, Estimate, float, float], Recomputed]
-"""A change within a price for a byte, and seconds for all of it."""
+Recompute: TypeAlias = Callable[[ClusterGraph, Estimate, float, float, bool], Recomputed]
+"""A change within a price for a byte, and seconds for all of it; whether it may spread values."""
 
 _PAID: Final[tuple[tuple[Recompute, float], ...]] = (
     *((recompute_behind, price) for price in (3e-9, 1e-8, 3e-8, 1e-7)),
@@ -134,9 +134,13 @@ class PeakLowering:
         """The clusters after changes that cost next to nothing, found once."""
         key = graph, tuple(given.inner.items()), given.held
         if key not in self._cheap:
-            found = _Lowered(graph, self._estimate(graph, given), given)
-            if not found.is_lowest:
-                found = self._settled(found, SECONDS_PER_BYTE, inf)
+            start = _Lowered(graph, self._estimate(graph, given), given)
+            found = start
+            if not start.is_lowest:
+                found = self._settled(start, SECONDS_PER_BYTE, inf)
+            if found.has_spread and not found.is_lowest:
+                other = self._settled(start._replace(may_spread=False), SECONDS_PER_BYTE, inf)
+                found = min(found, other, key=lambda x: x.best.peak_bytes)
             self._cheap[key] = found
         return self._cheap[key]
 
@@ -172,20 +176,21 @@ class PeakLowering:
     ) -> _Lowered:
         """The clusters after values are computed once more, unless a price does what one did."""
         tried = self._in_vain
-        if tried is not None and tried.is_same(found.best, price, most_seconds, recompute):
+        if tried is not None and tried.is_same(found, price, most_seconds, recompute):
             return found
         made = [Recomputed(0, price)]
 
         def change(graph: ClusterGraph, estimate: Estimate) -> int:
             left = most_seconds - total_seconds(found.graph)
-            made[0] = recompute(graph, estimate, price, left)
+            made[0] = recompute(graph, estimate, price, left, found.may_spread)
             return made[0].shortened
 
         lowered = self._changed(found, change, most_seconds)
         if lowered is found:
             next_price = made[0].next_price
-            self._in_vain = _InVain(found.best, price, next_price, most_seconds, recompute)
-        return lowered
+            self._in_vain = _InVain(found, price, next_price, most_seconds, recompute)
+            return found
+        return lowered._replace(has_spread=found.has_spread or made[0].spread > 0)
 
     def _changed(self, found: _Lowered, change: Change, most_seconds: float) -> _Lowered:
         """The clusters after a change, or before it where it lowers nothing or takes too long."""
@@ -195,7 +200,7 @@ class PeakLowering:
         if change(trial, found.best) and total_seconds(trial) <= most_seconds:
             best = self._estimate(trial, found.given)
             if best.peak_bytes < found.best.peak_bytes:
-                return _Lowered(trial, best, found.given)
+                return found._replace(graph=trial, best=best)
         if change in _STORES:
             self._settled_stores[change] = found.best
         return found
@@ -211,17 +216,20 @@ _STORES: Final[tuple[Change, ...]] = (store_behind_products, store_before)
 class _InVain(NamedTuple):
     """What computing values once more at some price lowered nothing of, and below which price."""
 
-    best: Estimate
+    found: _Lowered
     price: float
     next_price: float
     most_seconds: float
     recompute: Recompute
 
     def is_same(
-        self, best: Estimate, price: float, most_seconds: float, recompute: Recompute
+        self, found: _Lowered, price: float, most_seconds: float, recompute: Recompute
     ) -> bool:
         """Return whether computing values once more would do the same again."""
-        if self.best is not best or self.most_seconds != most_seconds:
+        own = self.found
+        if own.best is not found.best or own.may_spread is not found.may_spread:
+            return False
+        if self.most_seconds != most_seconds:
             return False
         return self.recompute is recompute and self.price <= price < self.next_price
 
@@ -234,12 +242,17 @@ class _Given(NamedTuple):
 
 
 class _Lowered(NamedTuple):
-    """Clusters, their estimate, and the seconds by which they take longer."""
+    """Clusters, their estimate, and the seconds by which they take longer.
+
+    With `has_spread`, values that late readers compute once more are computed by all readers.
+    """
 
     graph: ClusterGraph
     best: Estimate
     given: _Given
     spent: float = 0.0
+    may_spread: bool = True
+    has_spread: bool = False
 
     @property
     def is_lowest(self) -> bool:

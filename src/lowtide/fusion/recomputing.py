@@ -34,11 +34,13 @@ _LEVELS: Final = 4
 class Recomputed(NamedTuple):
     """Of how many values the lives were shortened, and at which price others would be chosen.
 
-    At any price for a byte from the one given to below `next_price`, all is the same.
+    At any price for a byte from the one given to below `next_price`, all is the same. Of `spread`
+    values early readers could have gone on to read what is stored, and compute it, too.
     """
 
     shortened: int
     next_price: float
+    spread: int = 0
 
 
 def recompute_behind(
@@ -46,32 +48,42 @@ def recompute_behind(
     estimate: Estimate,
     seconds_per_byte: float = SECONDS_PER_BYTE,
     most_seconds: float = inf,
+    may_spread: bool = True,
 ) -> Recomputed:
     """Shorten the lives of values that span a peak, one by one.
 
     A byte less at the peak may cost `seconds_per_byte`, and all of them together `most_seconds`.
+    Where it takes no longer and `may_spread`, early readers compute values, too.
     """
-    work = _Recomputing(graph, estimate, seconds_per_byte, most_seconds)
+    work = _Recomputing(graph, estimate, seconds_per_byte, most_seconds, may_spread)
     count = sum([work.run(at) for at in estimate.peaks])
-    return Recomputed(count, work.next_price)
+    return Recomputed(count, work.next_price, work.spread)
 
 
 def recompute_at(
-    graph: ClusterGraph, estimate: Estimate, seconds_per_byte: float, most_seconds: float
+    graph: ClusterGraph,
+    estimate: Estimate,
+    seconds_per_byte: float,
+    most_seconds: float,
+    may_spread: bool,
 ) -> Recomputed:
     """As `recompute_behind`, also of values of which nothing is read behind a peak, but there."""
-    work = _Recomputing(graph, estimate, seconds_per_byte, most_seconds, at_peak=True)
+    work = _Recomputing(graph, estimate, seconds_per_byte, most_seconds, may_spread, at_peak=True)
     count = sum([work.run(at) for at in estimate.peaks])
-    return Recomputed(count, work.next_price)
+    return Recomputed(count, work.next_price, work.spread)
 
 
 def recompute_by_cut(
-    graph: ClusterGraph, estimate: Estimate, seconds_per_byte: float, most_seconds: float
+    graph: ClusterGraph,
+    estimate: Estimate,
+    seconds_per_byte: float,
+    most_seconds: float,
+    may_spread: bool,
 ) -> Recomputed:
     """Shorten the lives of values that span a peak, chosen together."""
-    work = _Recomputing(graph, estimate, seconds_per_byte, most_seconds)
+    work = _Recomputing(graph, estimate, seconds_per_byte, most_seconds, may_spread)
     count = sum([work.run(at, by_cut=True) for at in estimate.peaks])
-    return Recomputed(count, seconds_per_byte)
+    return Recomputed(count, seconds_per_byte, work.spread)
 
 
 @final
@@ -82,11 +94,13 @@ class _Recomputing:
         estimate: Estimate,
         seconds_per_byte: float,
         most_seconds: float,
+        may_spread: bool,
         *,
         at_peak: bool = False,
     ) -> None:
         self.graph, self.seconds_per_byte = graph, seconds_per_byte
-        self.at_peak = at_peak
+        self.may_spread, self.at_peak = may_spread, at_peak
+        self.spread = 0
         self.seconds_left = most_seconds
         self.next_price = inf
         """The least price of a byte that one of those left alone would have come to."""
@@ -128,10 +142,12 @@ class _Recomputing:
         joints = joined_by_all(producer, readers, self.graph.target)
         if isinstance(joints, FusionRefusal):
             return False
-        joints, seconds = self._quickest(producer, joints)
+        late = joints
+        joints, seconds = self._quickest(producer, late)
         if seconds > self.seconds_left or not self._is_worth_it(producer, buffer, seconds):
             return False
         self.seconds_left -= seconds
+        self.spread += joints is not late
         end, view.last[buffer] = view.last[buffer], view.at
         for operand in producer.inputs:
             read = view.memory.buffers.of(operand)
@@ -147,7 +163,7 @@ class _Recomputing:
         Early contractions read it as it is: a value takes longer to make while it is packed.
         """
         root, seconds = producer.root, self._seconds(producer, [x for x, _ in late])
-        everyone = self.graph.reading(root)
+        everyone = self.graph.reading(root) if self.may_spread else []
         early = [x for x in everyone if all(x is not reader for reader, _ in late)]
         if early and root not in self.graph.opaque and not any(x.inputs[root].inner for x in early):
             joints = joined_by_all(producer, everyone, self.graph.target)

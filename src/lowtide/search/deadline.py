@@ -19,6 +19,7 @@ class Deadline:
     """
 
     def __init__(self, seconds: float | None = None) -> None:
+        self._seconds = seconds or 0.0
         self._end = None if seconds is None else monotonic() + seconds
         self._begun = monotonic(), process_time()
         self._guard: float | None = None
@@ -34,7 +35,7 @@ class Deadline:
         """Return one that comes after so much CPU time: on a busy machine no earlier."""
         made = cls()
         made._guard = process_time() + seconds
-        made.is_timed = True
+        made._seconds, made.is_timed = seconds, True
         return made
 
     def part(self, share: float = 1.0, less: float = 0.0) -> Deadline:
@@ -44,6 +45,7 @@ class Deadline:
         """
         made = Deadline()
         made._whole, made.is_timed = self._whole or self, self.is_timed
+        made._seconds = self._seconds
         if self._end is not None:
             now = monotonic()
             made._end = now + share * (self._end - now) - less
@@ -51,6 +53,13 @@ class Deadline:
             now = process_time()
             made._guard = now + share * (self._guard - now) - less
         return made
+
+    def later(self, share: float) -> Deadline:
+        """Return one that `leaves` what this one does and a share of all of its seconds.
+
+        Only that differs: it has passed when this one has.
+        """
+        return self.part(less=-share * self._seconds)
 
     @property
     def elapsed(self) -> float:
