@@ -69,8 +69,9 @@ def _one_of_both(
         pair = sine_and_cosine(number, is_short=is_short)
         return tuple([Value((x.name,), angle.type, angle.lanes) for x in pair])
 
-    pair = elements.scopes.once(("sine and cosine", angle), found[0].level, both)
-    return pair[instruction.opcode is Opcode.COSINE]
+    key = "sine and cosine", angle
+    values_of_both: tuple[Value, ...] = elements.scopes.once(key, found[0].level, both)
+    return values_of_both[instruction.opcode is Opcode.COSINE]
 
 
 def _select(elements: Elements, request: Request) -> Rule:

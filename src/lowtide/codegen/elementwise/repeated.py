@@ -64,7 +64,8 @@ def sine_and_cosine(x: Number, *, is_short: bool) -> Parts:
     """Return both functions of an angle in f32 or f64, whose reduction they share."""
     if is_short and x.fn.repeats.count(_JOINT) > MOST_WRITTEN:
         return called(_JOINT, _SINE_AND_COSINE, x, is_rare=False)
-    return _SINE_AND_COSINE(x)
+    found: Parts = _SINE_AND_COSINE(x)
+    return found
 
 
 @cache
