@@ -105,6 +105,14 @@ SUMS = {
   z = f32[] constant(0)
   ROOT r = f32[133] reduce(x, z), dimensions={0}, to_apply=add
 """,
+    "of what is made of another sum": """
+  x = f32[2,400,256] parameter(0)
+  k = f32[1024,2] parameter(1)
+  z = f32[] constant(0)
+  s = f32[2,256] reduce(x, z), dimensions={1}, to_apply=add
+  d = f32[1024,256] dot(k, s), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT r = f32[] reduce(d, z), dimensions={0,1}, to_apply=add
+""",
     "mean of squares": """
   x = f32[512,600] parameter(0)
   y = f32[512,600] parameter(1)

@@ -7,7 +7,7 @@ launch adds up the terms of each sum, in an order that shapes decide. Sums of wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from math import prod
 from typing import Final
 
@@ -104,7 +104,7 @@ def _stages(
     instruction: Instruction, target: Target, sums: Sequence[Instruction]
 ) -> tuple[list[list[_Total]], int]:
     """The sums in turn, each after those that it is made of, and the bytes of their scratch."""
-    depth = _depths(sums)
+    depth = _depths(sums, set(members(instruction)))
     largest = max([x.element_count for x in leaves(instruction.shape)])
     is_kept = max(depth.values()) > 1 or any(x.shape.element_count < largest for x in sums)
     results, end = {}, 0
@@ -126,8 +126,8 @@ def _stages(
     return stages, scratch
 
 
-def _depths(sums: Sequence[Instruction]) -> dict[Instruction, int]:
-    """For each sum, of how many sums the longest chain is that ends with it."""
+def _depths(sums: Sequence[Instruction], inner: Set[Instruction]) -> dict[Instruction, int]:
+    """For each sum, of how many sums of the kernel the longest chain is that ends with it."""
     found: dict[Instruction, int] = {}
     waiting = [(x, False) for x in reversed(sums)]
     known: dict[Instruction, int] = {}
@@ -137,9 +137,10 @@ def _depths(sums: Sequence[Instruction]) -> dict[Instruction, int]:
             continue
         if not is_ready:
             waiting.append((x, True))
-            waiting += [(y, False) for y in x.operands if y not in known]
+            waiting += [(y, False) for y in x.operands if y in inner and y not in known]
             continue
-        known[x] = max([known[y] for y in x.operands], default=0) + (x.opcode in SUMS)
+        before = [known[y] for y in x.operands if y in inner]
+        known[x] = max(before, default=0) + (x.opcode in SUMS)
     for x in sums:
         found[x] = known[x]
     return found
