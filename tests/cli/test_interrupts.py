@@ -124,7 +124,7 @@ PLACES = [
     "points.plain_needs",
     "planner.budget_graphs",
     "planner.plain_seconds",
-    "planner.with_sequences",
+    "families.with_sequences",
     "planner.variant_of",
     "bounds.footprints",
 ]

@@ -15,6 +15,7 @@ from lowtide.llvm.callee import (
     Callee,
     CallError,
     FunctionParameter,
+    Repeats,
     call_template,
     external,
     intrinsic,
@@ -22,7 +23,6 @@ from lowtide.llvm.callee import (
 from lowtide.llvm.direct_addresses import buffer_loads
 from lowtide.llvm.loops import OPEN, Loop, phi, phis, trips
 from lowtide.llvm.loops import Integer as Integer  # Files that write functions take it from here.
-from lowtide.llvm.repeats import Repeats
 from lowtide.llvm.strength import KnownSums, reduced
 
 _CONSTANTS: Final[dict[Integer, str]] = {"true": "i1", "false": "i1", "null": "ptr"}

@@ -115,7 +115,11 @@ TABLE: Final[Mapping[str, ListedPass]] = {
     "horizontal-fusion": ListedPass("fusion.horizontal", takes=_MERGING),
     "inline": ListedPass("transforms.inline_calls", needs([Opcode.CALL])),
     "integer-products": ListedPass("transforms.quantization.integer_products", _QUANTIZED),
-    "late-kernels": ListedPass("fusion.late_kernels", takes=_MERGING | {"time_share"}),
+    "late-kernels": ListedPass(
+        "fusion.late_kernels",
+        needs([Opcode.CONVOLUTION, Trait.SEVERAL_DOTS]),
+        _MERGING | {"time_share"},
+    ),
     "layout-assignment": ListedPass("transforms.layout.assignment"),
     "layout-normalization": ListedPass("transforms.layout.normalization", _REORDERED),
     "legalize": ListedPass("transforms.expand.legalize", _OUTSIDE_CORE),

@@ -213,9 +213,11 @@ class _Parts:
         self.next: dict[Instruction, Instruction] = {}
 
     def first(self, x: Instruction) -> Instruction:
-        """Return the instruction that stands for the part of another one."""
+        """Return the instruction that stands for the part of another one; halves the way to it."""
         while x in self.next:
-            x = self.next[x]
+            above = self.next[x]
+            self.next[x] = self.next.get(above, above)
+            x = above
         return x
 
     def link(self, x: Instruction, y: Instruction) -> None:

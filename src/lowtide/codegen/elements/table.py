@@ -12,7 +12,7 @@ from lowtide.codegen.elements.parts import all_of, no_rule
 from lowtide.codegen.elements.rules import RULES
 from lowtide.codegen.elements.values import Element, Request, Rule
 from lowtide.codegen.elementwise import integers, memory
-from lowtide.codegen.elementwise.repeated import FEW, sine_and_cosine
+from lowtide.codegen.elementwise.operation import FEW
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ops.table import TABLE
@@ -66,7 +66,7 @@ def _one_of_both(
 
     def both() -> tuple[Value, ...]:
         (number,) = memory.numbers(elements.function, elements.target, angle)
-        pair = sine_and_cosine(number, is_short=is_short)
+        pair = _SINE_AND_COSINE(number, is_short)
         return tuple([Value((x.name,), angle.type, angle.lanes) for x in pair])
 
     key = "sine and cosine", angle
@@ -95,6 +95,8 @@ def _select(elements: Elements, request: Request) -> Rule:
         rest = integers.floor_remainder(number, divisor)
     return Element((Value((rest.name,), value.type),), place)
 
+
+_SINE_AND_COSINE: Final = late_function("lowtide.codegen.elementwise.repeated", "WRITERS", "both")
 
 _FLOORING: Final = "lowtide.ops.flooring"
 """The file of remainders that are rounded down, which few programs have."""

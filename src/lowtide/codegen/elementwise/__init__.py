@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lowtide.codegen.elementwise.dispatch import write
-from lowtide.codegen.elementwise.operation import Operation
-from lowtide.codegen.elementwise.repeated import FEW
+from lowtide.codegen.elementwise.operation import FEW, Operation
 from lowtide.codegen.value import Value
 from lowtide.ir.attributes import Attributes
 from lowtide.ir.element_type import ElementType

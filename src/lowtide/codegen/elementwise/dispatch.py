@@ -10,7 +10,6 @@ from lowtide.codegen.elementwise import floats, integers
 from lowtide.codegen.elementwise.formats import CLOSED, arithmetic_to_bfloat
 from lowtide.codegen.elementwise.number import Number
 from lowtide.codegen.elementwise.operation import Operation, widest
-from lowtide.codegen.elementwise.repeated import written_or_called
 from lowtide.codegen.value import Value
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.opcode import Opcode
@@ -52,6 +51,17 @@ FLOATS: Final[Mapping[Opcode, Callable[..., Number]]] = {
     **{x: f for home in HOMES if home not in _OF_ANY_TYPE for x, f in _late(home).items()},
 }
 """The functions of real floating point numbers."""
+
+LONG: Final = frozenset(
+    {
+        *(Opcode.ACOS, Opcode.ACOSH, Opcode.ASIN, Opcode.ASINH, Opcode.ATAN2, Opcode.ATANH),
+        *(Opcode.CBRT, Opcode.COSH, Opcode.COSINE, Opcode.ERF, Opcode.LOG_PLUS_ONE),
+        *(Opcode.POWER, Opcode.SINE, Opcode.SINH, Opcode.TAN),
+    }
+)
+"""Functions of some 40 lines and more, of which short kernels call what they have many times."""
+
+_WRITTEN_OR_CALLED: Final = late_function("lowtide.codegen.elementwise.repeated", "WRITERS", "one")
 
 
 def _copy(operation: Operation) -> Value:
@@ -116,8 +126,8 @@ def _of_floats(operation: Operation) -> Value:
     if function is None:
         raise operation.unsupported("it has no meaning for floating point numbers")
     numbers = widest(_single(operation))
-    if operation.is_short:
-        found = written_or_called(operation.opcode, function, numbers)
+    if operation.is_short and operation.opcode in LONG:
+        found = _WRITTEN_OR_CALLED(operation.opcode, function, numbers)
     else:
         found = function(*numbers)
     is_one_type = all(x.type is operation.type for x in operation.operands)

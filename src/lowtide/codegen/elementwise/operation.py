@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from lowtide.codegen.elementwise.formats import rounded
 from lowtide.codegen.elementwise.memory import numbers, wrapped
 from lowtide.codegen.elementwise.number import Number
@@ -13,6 +15,9 @@ from lowtide.ir.opcode import Opcode
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
+
+FEW: Final = 256
+"""So many elements have few vectors: in loops over more of them each instruction counts."""
 
 
 @dataclass(frozen=True, slots=True)
