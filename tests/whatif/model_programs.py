@@ -88,7 +88,7 @@ def experts(x: Any, w: Any) -> Any:
     weight = (put * top[..., None]).sum(1)
     own = put.sum(1)
     place = (jnp.cumsum(own, 0) - 1) * own
-    sent = jax.nn.one_hot(place, x.shape[0] // 2) * own[..., None]
+    sent = jax.nn.one_hot(place.astype(jnp.int32), x.shape[0] // 2) * own[..., None]
     hidden = jax.nn.gelu(jnp.einsum("ecd,edf->ecf", jnp.einsum("td,tec->ecd", x, sent), w["up"]))
     made = jnp.einsum("ecf,efd->ecd", hidden, w["down"])
     return jnp.einsum("ecd,tec,te->td", made, sent, weight)
