@@ -111,3 +111,27 @@ ENTRY main {{
 }}
 """)
     assert run_kernels_late(module, time_share=1.0) == 0
+
+
+@pytest.mark.parametrize("time_share", [0.03, 1.0])
+def test_values_made_of_one_another_run_again_once_each(time_share) -> None:
+    array, count = "f32[512,512]", 6
+    lines = [f"x = {array} parameter(0)", f"v0 = {array} negate(x)"]
+    opcodes = ("negate", "abs")
+    lines += [f"v{i} = {array} {opcodes[i % 2]}(v{i - 1})" for i in range(1, count)]
+    rows, values = count * 512, ", ".join([f"v{i}" for i in range(count)])
+    product = "lhs_contracting_dims={1}, rhs_contracting_dims={1}"
+    lines += [
+        f"y = f32[{rows},512] concatenate({values}), dimensions={{0}}",
+        f"all = f32[{rows},{rows}] dot(y, y), {product}",
+        f"t0 = {array} slice(all), slice={{[0:512], [0:512]}}",
+        *[f"t{i + 1} = {array} multiply(t{i}, v{count - 1 - i})" for i in range(count)],
+        f"ROOT r = {array} dot(t{count}, t{count}), {product}",
+    ]
+    body = "\n  ".join(lines)
+    module = parse_hlo(f"HloModule chain\n\nENTRY main {{\n  {body}\n}}\n")
+    before = needs(module, CPU_TARGET.machine)
+    assert run_kernels_late(module, time_share=time_share) == count
+    verify(module)
+    after = needs(module, CPU_TARGET.machine)
+    assert before[0] - after[0] == count * 512 * 512 * 4

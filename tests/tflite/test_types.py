@@ -165,6 +165,23 @@ def test_what_is_not_known_is_refused(said):
         interpreter.allocate_tensors()
 
 
+def test_channels_beside_one_whose_factor_is_large_keep_their_sums():
+    """Sums beyond 16 bits with a small factor, beside a channel whose sums are cut off."""
+    graph = Graph()
+    x = graph.given((1, 1, 5, 1), "int16", 1.0, 0)
+    weights = np.array([127, 1], np.int8).reshape(2, 1, 1, 1)
+    scales = np.array([0.001, 2.0**15], np.float32)
+    filters = graph.constant(weights, "int8", scales, np.zeros(2, int), 0)
+    options = {0: 0, 1: 1, 2: 1}
+    graph.outputs = [graph.op("CONV_2D", [x, filters], (1, 1, 5, 2), options, "int16", 1.0, 0)]
+    given = np.array([-32768, -300, 0, 300, 32767], np.int16)
+    ours = Interpreter(model_content=content_of(graph))
+    ours.allocate_tensors()
+    ((found,),) = calls(ours, [[given.reshape(1, 1, 5, 1)]])
+    exact = given.astype(float) * 127 * 0.001
+    np.testing.assert_allclose(found[0, 0, :, 0], exact, atol=1.0)
+
+
 def test_sums_of_16_bits_whose_factors_are_large():
     """Factors of 2^14, 2^15, 2^16 and 2^31, and a small one: exact, and no further than 16 bits."""
     factors = np.array([0.75, 2.0**14, 2.0**15, 2.0**16, 2.0**31])

@@ -42,11 +42,15 @@ DEFAULT_SHARE: Final = 0.03
 
 
 class _Again(NamedTuple):
-    """A kernel that may run once more, for which readers, and what lives less at the peak then."""
+    """A kernel that may run once more, for which readers, and what lives less at the peak then.
+
+    `place` is where it runs first.
+    """
 
     kernel: Instruction
     readers: tuple[Instruction, ...]
     gained: int
+    place: int
 
 
 def run_kernels_late(
@@ -83,11 +87,10 @@ class _LateKernels:
             own, whole = self._times()
             left = min(left, time_share * whole)
             chosen = _chosen(found, own, left, _RATE * whole / base.peak)
-            made = [self._run_again(x) for x in chosen]
+            made = self._run_again(chosen)
             self.memory.update(self.entry)
             if self.memory.of(self.entry).peak >= base.peak:
-                for x, again in zip(chosen, made, strict=True):
-                    self._undo(x, again)
+                self._undo(made)
                 break
             left -= sum([own[x.kernel] for x in chosen])
             count += len(made)
@@ -102,25 +105,36 @@ class _LateKernels:
         by_instruction = dict(zip(flows[self.entry].nodes, own, strict=True))
         return by_instruction, total_seconds(sequences, times)[self.entry]
 
-    def _run_again(self, found: _Again) -> Instruction:
-        again = self.entry.add_like(found.kernel, found.kernel.operands)
-        known = again.annotations
-        mark = (*known.frontend_attributes, (_AGAIN, again.name))
-        again.set_annotations(replace(known, frontend_attributes=mark))
-        for reader in found.readers:
-            _read_instead(reader, found.kernel, again)
-        return again
+    def _run_again(self, chosen: Sequence[_Again]) -> dict[Instruction, _Again]:
+        """The kernels that run once more, each of what others of them made anew."""
+        made: dict[Instruction, _Again] = {}
+        anew: dict[Instruction, Instruction] = {}
+        for found in chosen:
+            kernel = found.kernel
+            operands = tuple([anew.get(x, x) for x in kernel.operands])
+            again = self.entry.add_like(kernel, operands)
+            known = again.annotations
+            mark = (*known.frontend_attributes, (_AGAIN, again.name))
+            again.set_annotations(replace(known, frontend_attributes=mark))
+            for reader in found.readers:
+                _read_instead(reader, kernel, again)
+            made[again], anew[kernel] = found, again
+        return made
 
-    def _undo(self, found: _Again, again: Instruction) -> None:
-        for reader in found.readers:
-            _read_instead(reader, again, found.kernel)
-        self.entry.remove(again)
+    def _undo(self, made: Mapping[Instruction, _Again]) -> None:
+        for again, found in reversed(list(made.items())):
+            for reader in found.readers:
+                _read_instead(reader, again, found.kernel)
+            self.entry.remove(again)
 
 
 def _chosen(
     found: Sequence[_Again], own: Mapping[Instruction, float], most: float, per_byte: float
 ) -> list[_Again]:
-    """What takes least time for a byte, each kernel once, in at most so many seconds together."""
+    """What takes least time for a byte, each kernel once, in at most so many seconds together.
+
+    They come in the order in which they run first.
+    """
     chosen: dict[Instruction, _Again] = {}
     for x in sorted(found, key=lambda x: own[x.kernel] / x.gained):
         seconds = own[x.kernel]
@@ -128,7 +142,7 @@ def _chosen(
             continue
         chosen[x.kernel] = x
         most -= seconds
-    return list(chosen.values())
+    return sorted(chosen.values(), key=lambda x: x.place)
 
 
 @final
@@ -158,7 +172,7 @@ class _Candidates:
             read = [x for x in dict.fromkeys(self.reads[node]) if self.last[x] <= at]
             gained = self.bytes[buffer] - sum([self.bytes[x] for x in read])
             if gained >= self.least:
-                yield _Again(kernel, readers, gained)
+                yield _Again(kernel, readers, gained, int(self.position[node]))
 
 
 def _may_run_again(x: Instruction) -> bool:

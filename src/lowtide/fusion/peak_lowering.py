@@ -32,6 +32,9 @@ ROUNDS: Final = 3
 """How often a computation is scheduled to look for its peak."""
 
 
+_LARGE: Final = 64 << 20
+"""A peak of so many bytes is worth lowering in two ways."""
+
 _SMALL: Final = 512
 """So many clusters are lowered in no time."""
 
@@ -138,7 +141,7 @@ class PeakLowering:
             found = start
             if not start.is_lowest:
                 found = self._settled(start, SECONDS_PER_BYTE, inf)
-            if found.has_spread and not found.is_lowest:
+            if found.has_spread and not found.is_lowest and start.best.peak_bytes >= _LARGE:
                 other = self._settled(start._replace(may_spread=False), SECONDS_PER_BYTE, inf)
                 found = min(found, other, key=lambda x: x.best.peak_bytes)
             self._cheap[key] = found

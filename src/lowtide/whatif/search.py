@@ -194,7 +194,7 @@ class _Search:
         """What a change leads to once it is written in the program, if there is room to plan it."""
         if change.written is None:
             return outcome
-        written = replace(change, plan=change.written, weight=Weight.PASSES, is_about=False)
+        written = replace(change, plan=change.written, weight=Weight.PASSES)
         if not self.has_room(written):
             return outcome
         self.left -= written.weight

@@ -104,6 +104,7 @@ def jit(
 _KEYWORDS: Final = (
     *("donate_argnums", "static_argnums", "donate_argnames", "static_argnames"),
     *("in_shardings", "out_shardings", "mesh", "comm", "output", "fallback", "progress"),
+    *("options", "compiler"),
 )
 """What `jit` takes besides the fields of options."""
 

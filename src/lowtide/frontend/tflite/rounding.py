@@ -32,6 +32,7 @@ _MOST_SHIFT: Final = 29
 of half the unit that it is shifted to."""
 
 _MOST: Final = (1 << 31) - 1
+_ANY: Final = (1 << 63) - 1
 _HALF_BITS: Final = 15
 _MOST_HALF: Final = 0x7FFF0000
 
@@ -213,18 +214,22 @@ def scaled_sums(b: Builder, x: Op, factors: Sequence[Factor]) -> Op:
     half = _along(b, x, halves)
     rounding = _along(b, x, [1 << s >> 1 if s > 0 else 0 for s in shifts])
     sums = b.convert(x, ElementType.S64)
-    if min(shifts) <= 0:
-        sums = _between(b, sums, 1 << _HALF_BITS)
+    are_large = [s <= 0 for s in shifts]
+    if any(are_large):
+        sums = _between(b, sums, 1 << _HALF_BITS, are_large)
     wide = b.shift_right_arithmetic(
         sums * half + rounding, _along(b, x, [max(s, 0) for s in shifts])
     )
-    if min(shifts) <= 0:
-        wide = _between(b, b.shift_left(wide, _along(b, x, [max(-s, 0) for s in shifts])), _MOST)
+    if any(are_large):
+        wide = b.shift_left(wide, _along(b, x, [max(-s, 0) for s in shifts]))
+        wide = _between(b, wide, _MOST, are_large)
     return b.convert(wide, ElementType.S32)
 
 
-def _between(b: Builder, x: Op, most: int) -> Op:
-    return b.maximum(b.minimum(x, most), -most)
+def _between(b: Builder, x: Op, most: int, held: Sequence[bool]) -> Op:
+    """64-bit numbers that are at most `most` from 0 in the channels that are held to it."""
+    ends = [most if is_held else _ANY for is_held in held]
+    return b.maximum(b.minimum(x, _along(b, x, ends)), _along(b, x, [-end for end in ends]))
 
 
 def _along(b: Builder, x: Op, values: Sequence[int], type_: ElementType = ElementType.S64) -> Op:

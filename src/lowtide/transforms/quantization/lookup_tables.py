@@ -104,7 +104,8 @@ def _leave_out_what_leaves_all(computation: Computation) -> int:
             continue
         known[x] = found
         source, type_ = found.source, x.shape.element_type
-        is_candidate = type_ is source.shape.element_type and 0 < found.cost < _LEAST_COST
+        is_candidate = x.opcode is Opcode.CONVERT and type_ is source.shape.element_type
+        is_candidate = is_candidate and found.cost < _LEAST_COST
         if not is_candidate or x.has_control_edges or not _leaves_all(x, source):
             continue
         builder = Builder.inside(computation)

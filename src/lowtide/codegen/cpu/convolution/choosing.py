@@ -76,7 +76,7 @@ def _is_first(near: ConvolutionScheme, copied: ConvolutionScheme, *, is_ready: b
     times = [cycles(x, is_ready=is_ready) for x in pair]
     if near.has_border:
         times[0] += border_cycles(near)
-    if near.rows != copied.rows and times[0] > _CLEARLY * times[1]:
+    if near.rows != copied.rows and times[0] > _CLEARLY * times[1] and _is_little(copied, near):
         return False
     priced = [time * price(x) for time, x in zip(times, pair, strict=True)]
     sums = [x.tile_height * x.vectors for x in pair]
@@ -101,12 +101,21 @@ def _best_order(
         return cycles(schemes[0], is_ready=is_ready)
 
     first, best = ordered[0], min(ordered, key=time)
-    is_small = _scratch(best[0]) <= _scratch(first[0]) + LITTLE
-    return best if is_small and time(best) < _CLEARLY * time(first) else first
+    is_clear = time(best) < _CLEARLY * time(first)
+    return best if is_clear and _is_little(best[0], first[0]) else first
+
+
+def _is_little(scheme: ConvolutionScheme, other: ConvolutionScheme) -> bool:
+    """Whether a scheme takes hardly more scratch than another one, with many threads too."""
+    return _scratch(scheme) <= _scratch(other) + LITTLE
 
 
 def _scratch(scheme: ConvolutionScheme) -> int:
-    return scheme.shared_bytes + scheme.thread_bytes
+    return scheme.shared_bytes + _MANY_THREADS * scheme.thread_bytes
+
+
+_MANY_THREADS: Final = 16
+"""Plans are the same for all numbers of threads, each of which has scratch of its own."""
 
 
 _CLEARLY: Final = 0.9
