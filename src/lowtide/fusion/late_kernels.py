@@ -203,7 +203,7 @@ ENTRY main {
   z = f32[2048,512] concatenate(y, y), dimensions={0}
   all = f32[2048,2048] dot(z, z), lhs_contracting_dims={1}, rhs_contracting_dims={1}
   some = f32[512,512] slice(all), slice={[0:512], [0:512]}
-  ROOT product = f32[512,512] multiply(some, e)
+  ROOT product = f32[512,512] dot(some, e), lhs_contracting_dims={1}, rhs_contracting_dims={0}
 }
 """,
         after="""
@@ -217,7 +217,7 @@ ENTRY main {
   all = f32[2048,2048] dot(z, z), lhs_contracting_dims={1}, rhs_contracting_dims={1}
   some = f32[512,512] slice(all), slice={[0:512], [0:512]}
   e.1 = f32[512,512] negate(x), frontend_attributes={runs_again="e.1"}
-  ROOT product = f32[512,512] multiply(some, e.1)
+  ROOT product = f32[512,512] dot(some, e.1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
 }
 """,
     ),

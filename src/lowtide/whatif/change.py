@@ -41,7 +41,8 @@ class ProgramChange:
     bytes, where that can be told without a plan.
 
     With `is_about` the kernels of `plan` are not those of the program once it is written so; where
-    there is `written`, it plans that one, from the module as it was given, as new passes make it.
+    there is `written`, it plans that one, from the module as it was given, as new passes make it;
+    with `is_written_about` JAX may make another program of the changed source.
     It pays where it saves one part in `least_share` of the peak: more where figures are rough.
     """
 
@@ -56,4 +57,5 @@ class ProgramChange:
     estimate: int | None = None
     is_about: bool = True
     written: Callable[[Baseline], ModulePlan] | None = None
+    is_written_about: bool = False
     least_share: int = LEAST_SHARE

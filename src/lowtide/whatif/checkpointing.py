@@ -119,6 +119,7 @@ def _change(base: Baseline, maker: Maker, buffer: PeakBuffer) -> ProgramChange:
         place,
         partial(_planned, maker=maker),
         written=partial(plan_as_written, maker=maker),
+        is_written_about=True,
         least_share=_LEAST_SAVED,
     )
 

@@ -194,7 +194,8 @@ class _Search:
         """What a change leads to once it is written in the program, if there is room to plan it."""
         if change.written is None:
             return outcome
-        written = replace(change, plan=change.written, weight=Weight.PASSES)
+        is_about = change.is_written_about
+        written = replace(change, plan=change.written, weight=Weight.PASSES, is_about=is_about)
         if not self.has_room(written):
             return outcome
         self.left -= written.weight
