@@ -159,8 +159,8 @@ class _Calls:
         after = _descendants([*own, *[reader for _, reader in readers]])
         gradients = dict.fromkeys([y for x in own for y in x.operands])
         held = made | after | self.fixed | set(passed)
-        cotangents = [x for x in gradients if x not in held and _may_pass(x)]
-        if not after.isdisjoint(passed) or not all(_may_pass(x) for x in passed):
+        cotangents = [x for x in gradients if x not in held and x.shape.is_array]
+        if not after.isdisjoint(passed) or not all(x.shape.is_array for x in passed):
             raise ImpossibleChangeError("its calls cannot be told from one another")
         behind = self._barrier([*passed, *cotangents])
         for x in again:
@@ -226,10 +226,6 @@ class _Parts:
         if x is not y:
             late, early = (x, y) if x.id > y.id else (y, x)
             self.next[late] = early
-
-
-def _may_pass(x: Instruction) -> bool:
-    return x.shape.is_array
 
 
 def _fixed(order: Iterable[Instruction]) -> set[Instruction]:

@@ -12,7 +12,7 @@ from lowtide.codegen.elements.parts import all_of, no_rule
 from lowtide.codegen.elements.rules import RULES
 from lowtide.codegen.elements.values import Element, Request, Rule
 from lowtide.codegen.elementwise import integers, memory
-from lowtide.codegen.elementwise.operation import FEW
+from lowtide.codegen.elementwise.operation import is_short
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ops.table import TABLE
@@ -62,11 +62,9 @@ def _one_of_both(
     if angle.type not in (ElementType.F32, ElementType.F64):
         return _emitted(elements, instruction, found, values)
 
-    is_short = instruction.shape.element_count <= FEW
-
     def both() -> tuple[Value, ...]:
         (number,) = memory.numbers(elements.function, elements.target, angle)
-        pair = _SINE_AND_COSINE(number, is_short)
+        pair = _SINE_AND_COSINE(number, is_short(instruction))
         return tuple([Value((x.name,), angle.type, angle.lanes) for x in pair])
 
     key = "sine and cosine", angle

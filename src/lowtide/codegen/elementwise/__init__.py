@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lowtide.codegen.elementwise.dispatch import write
-from lowtide.codegen.elementwise.operation import FEW, Operation
+from lowtide.codegen.elementwise.operation import Operation, is_short
 from lowtide.codegen.value import Value
 from lowtide.ir.attributes import Attributes
 from lowtide.ir.element_type import ElementType
@@ -25,9 +25,8 @@ def emit(
     Raises UnsupportedOpError for an operation that has no meaning for the type of its operands.
     """
     type_ = instruction.shape.element_type
-    is_short = instruction.shape.element_count <= FEW
-    given = (instruction.opcode, instruction.attributes, type_, tuple(operands), is_short)
-    return write(Operation(fn, target, *given))
+    given = (instruction.opcode, instruction.attributes, type_, tuple(operands))
+    return write(Operation(fn, target, *given, is_short=is_short(instruction)))
 
 
 def emit_op(

@@ -11,6 +11,7 @@ from lowtide.codegen.value import Value, register_type
 from lowtide.ir.attributes import Attributes
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import UnsupportedOpError
+from lowtide.ir.instruction import Instruction
 from lowtide.ir.opcode import Opcode
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
@@ -18,6 +19,11 @@ from lowtide.records import dataclass
 
 FEW: Final = 256
 """So many elements have few vectors: in loops over more of them each instruction counts."""
+
+
+def is_short(instruction: Instruction) -> bool:
+    """Return whether an instruction has few elements."""
+    return instruction.shape.element_count <= FEW
 
 
 @dataclass(frozen=True, slots=True)
