@@ -1,17 +1,19 @@
 """Kernels for GPUs of all programs at hand, assembled by ptxas: what they take, and what fails.
 
-    python benchmarks/gpu_kernels.py [--every N] [--seconds S] [--write docs/gpu.md]
+    python benchmarks/gpu_kernels.py [--every N] [--seconds S] [--state FILE] [--write docs/gpu.md]
 
 Needs no GPU, and runs nothing on one. Modules are written in a process of their own, which ends
 where LLVM ends it; each that takes longer than S seconds is left out and named. A plan and its
 kernels in IR are the same for all targets, and a kernel that several programs have is assembled
-once. Small programs come first. Of recorded programs each N-th is taken. `--write` puts the table
-into a section of a document.
+once. Small programs come first. Of recorded programs each N-th is taken. `--state` keeps the
+answers program by program, so that a run that was stopped goes on; answers of another tree are
+not taken. `--write` puts the table into a section of a document.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 from collections import Counter
@@ -19,9 +21,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 from asked_process import AskedProcess, NoAnswerError
+from code_version import code_version
 from gpu_occupancy import occupancy
 from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
@@ -53,12 +55,10 @@ class Table:
     kernels: dict[str, Row] = field(default_factory=dict)
     misses: dict[str, str] = field(default_factory=dict)
 
-    def add(self, name: str, answer: list[Row] | str | NoAnswerError, late: str) -> None:
-        """Take the kernels of a module, or why there are none: `late` where it took too long."""
+    def add(self, name: str, answer: list[Row] | str) -> None:
+        """Take the kernels of a module, or why there are none."""
         self.modules += 1
-        if isinstance(answer, NoAnswerError):
-            self.misses[name] = {"hang": late}.get(answer.kind, "the process dies")
-        elif isinstance(answer, str):
+        if isinstance(answer, str):
             self.misses[name] = answer
         else:
             self.kernels |= {x[1]: x for x in answer}
@@ -141,31 +141,55 @@ def programs(every: int) -> Iterator[tuple[str, str | int]]:
             yield "recorded", number
 
 
-def tables(every: int, seconds: float, targets: tuple[str, ...]) -> dict[str, Table]:
+def tables(
+    every: int, seconds: float, targets: tuple[str, ...], state: Path | None
+) -> dict[str, Table]:
     """Assemble all kernels of all programs for each target."""
     found = {x: Table() for x in targets}
+    known = _known(state)
     process = AskedProcess(serve, seconds)
     for kind, what in programs(every):
         name = f"{kind}/{Path(what).name.split('.hlo')[0] if isinstance(what, str) else what}"
-        process.ask((what, targets))
-        answer: Any = None
+        answers = known.get(name) or _answers(process, what, targets, seconds)
+        if state is not None and name not in known:
+            with state.open("a") as file:
+                file.write(json.dumps([code_version(), name, answers]) + "\n")
         for target, table in found.items():
-            if not isinstance(answer, NoAnswerError):
-                try:
-                    answer = process.message()
-                except NoAnswerError as error:
-                    answer = error
-            table.add(name, answer, f"more than {seconds:.0f} s")
+            table.add(name, answers[target])
             if name in table.misses:
                 print(f"{target}: {name}: {table.misses[name]}", flush=True)
     process.close()
     return found
 
 
+def _known(state: Path | None) -> dict[str, dict[str, list[Row] | str]]:
+    """The answers that a file of an earlier run of this tree has, by name of the program."""
+    if state is None or not state.exists():
+        return {}
+    lines = [json.loads(x) for x in state.read_text().splitlines()]
+    return {name: answers for tree, name, answers in lines if tree == code_version()}
+
+
+def _answers(
+    process: AskedProcess, what: str | int, targets: tuple[str, ...], seconds: float
+) -> dict[str, list[Row] | str]:
+    """What a program's kernels take for each target, or why there are none."""
+    process.ask((what, targets))
+    found: dict[str, list[Row] | str] = {}
+    lost = ""
+    for target in targets:
+        try:
+            found[target] = lost or process.message()
+        except NoAnswerError as error:
+            lost = {"hang": f"more than {seconds:.0f} s"}.get(error.kind, "the process dies")
+            found[target] = lost
+    return found
+
+
 def section(found: dict[str, Table]) -> str:
     """Return the section of the document."""
     lines = [
-        f"ptxas: {assembler_version()}",
+        f"ptxas: {assembler_version()}; code: {code_version()}",
         "",
         "| target | template | kernels | registers, median | most | shared, most bytes "
         "| occupancy, median | least | with stack | spilling |",
@@ -198,9 +222,10 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=0, help="take each N-th recorded program")
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--targets", default=",".join(TARGETS))
+    parser.add_argument("--state", type=Path, help="a file that keeps the answers")
     parser.add_argument("--write", type=Path)
     given = parser.parse_args()
-    found = tables(given.every, given.seconds, tuple(given.targets.split(",")))
+    found = tables(given.every, given.seconds, tuple(given.targets.split(",")), given.state)
     text = section(found)
     print(text)
     if given.write is not None:

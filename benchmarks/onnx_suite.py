@@ -16,7 +16,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -111,29 +110,14 @@ def outcome(case: Any, engine: str) -> dict[str, Any]:
     return {"name": case.name, "reason": reason, "seconds": round(time.perf_counter() - start, 3)}
 
 
-def version() -> str:
-    """Return the commit of the code, with a plus sign if files differ, or the package's version."""
-    import lowtide
-
-    folder = Path(lowtide.__file__).parent
-    try:
-        commit, changes = [
-            subprocess.run(
-                ["git", *x], cwd=folder, capture_output=True, text=True, check=True
-            ).stdout
-            for x in (("rev-parse", "--short=12", "HEAD"), ("status", "--porcelain", "--", "."))
-        ]
-    except (OSError, subprocess.CalledProcessError):
-        return lowtide.__version__
-    return commit.strip() + ("+" if changes else "")
-
-
 def run(args: argparse.Namespace) -> None:
     def late(*_: Any) -> None:
         raise TimeoutError(f"longer than {SECONDS} s")
 
     signal.signal(signal.SIGALRM, late)
-    known, code = read(args.results), version()
+    from code_version import code_version
+
+    known, code = read(args.results), code_version()
     failed = 0
     with args.results.open("a") as file:
         for kind in [args.kind] if args.kind else KINDS:
