@@ -14,12 +14,24 @@ from lowtide.ir.opcode import Opcode
 Function: TypeAlias = Callable[..., Any]
 
 
+def multiply(a: Array, b: Array) -> Array:
+    """Return the product of four products, each rounded: NumPy fuses them where a processor can."""
+    real = np.asarray(a.real * b.real) - np.asarray(a.imag * b.imag)
+    return make_complex(real, np.asarray(a.real * b.imag) + np.asarray(a.imag * b.real))
+
+
 def divide(a: Any, b: Array) -> Array:
     """Return the quotient; infinities are kept where plain arithmetic would lose them in NaN.
 
-    Source: ISO/IEC 9899:1999 (C99), annex G.5.1.
+    Powers of two go before, so that no product leaves the range of numbers where the quotient is
+    within it. Source: ISO/IEC 9899:1999 (C99), annex G.5.1.
     """
-    plain = np.asarray(np.divide(a, b))
+    dividend, power = _of_size_one(a)
+    divisor, other = _of_size_one(b)
+    square = divisor.real * divisor.real + divisor.imag * divisor.imag
+    product = _product_with_conjugate(dividend, divisor)
+    parts = [np.ldexp(x / square, power - other) for x in (product.real, product.imag)]
+    plain = make_complex(*[np.asarray(x) for x in parts])
     lost = np.isnan(plain.real) & np.isnan(plain.imag)
     if not lost.any():
         return plain
@@ -29,11 +41,23 @@ def divide(a: Any, b: Array) -> Array:
     infinity = ar.dtype.type(np.inf)
     zero_divisor = (b == 0) & ~(np.isnan(ar) & np.isnan(ai))
     pole = np.copysign(infinity, br)
-    by_zero = make_complex(pole * ar, pole * ai)
-    large = _product_with_conjugate(_unit_box(a), b, infinity)
-    small = _product_with_conjugate(a, _unit_box(b), ar.dtype.type(0))
+    by_zero = make_complex(np.asarray(pole * ar), np.asarray(pole * ai))
+    large = _scaled(_product_with_conjugate(_unit_box(a), divisor), infinity)
+    small = _scaled(_product_with_conjugate(dividend, _unit_box(b)), ar.dtype.type(0))
     rules = [lost & zero_divisor, lost & a_infinite & b_finite, lost & a_finite & b_infinite]
     return np.select(rules, [by_zero, large, small], plain)
+
+
+def _of_size_one(z: Array) -> tuple[Array, Array]:
+    """Return z times a power of two by which its greater part is from 1 to 2, and the way back.
+
+    0 and infinity stay; what is finite beside an infinity gets as small as it can.
+    """
+    size = np.maximum(np.abs(z.real), np.abs(z.imag))
+    power = np.frexp(np.where(np.isfinite(size) & (size > 0), size, 1))[1] - 1
+    power = np.where(np.isinf(size), np.finfo(size.dtype).maxexp - 1, power)
+    parts = [np.asarray(np.ldexp(x, -power)) for x in (z.real, z.imag)]
+    return make_complex(*parts), power
 
 
 def _unit_box(z: Array) -> Array:
@@ -43,10 +67,13 @@ def _unit_box(z: Array) -> Array:
     return make_complex(*parts)
 
 
-def _product_with_conjugate(a: Array, b: Array, factor: Any) -> Array:
-    real = factor * (a.real * b.real + a.imag * b.imag)
-    imaginary = factor * (a.imag * b.real - a.real * b.imag)
-    return make_complex(np.asarray(real), np.asarray(imaginary))
+def _product_with_conjugate(a: Array, b: Array) -> Array:
+    real = np.asarray(a.real * b.real) + np.asarray(a.imag * b.imag)
+    return make_complex(real, np.asarray(a.imag * b.real) - np.asarray(a.real * b.imag))
+
+
+def _scaled(z: Array, factor: Any) -> Array:
+    return make_complex(np.asarray(z.real * factor), np.asarray(z.imag * factor))
 
 
 def sign(z: Array) -> Array:
@@ -54,9 +81,7 @@ def sign(z: Array) -> Array:
 
     A power of two goes before, since |z| may be beyond the largest number, or lose bits next to 0.
     """
-    size = np.maximum(np.abs(z.real), np.abs(z.imag))
-    power = -np.frexp(np.where(np.isfinite(size), size, 1))[1]
-    z = make_complex(np.ldexp(z.real, power), np.ldexp(z.imag, power))
+    z, _ = _of_size_one(z)
     magnitude = np.abs(z)
     size = np.where(magnitude == 0, magnitude.dtype.type(1), magnitude)
     unit = make_complex(z.real / size, z.imag / size)  # Each part keeps the sign of its zero.
@@ -150,9 +175,12 @@ def logistic(z: Array) -> Array:
 
 
 def rsqrt(z: Array) -> Array:
-    """Return 1 / sqrt(z), principal branch: no real part is below 0, nor is a zero negative."""
+    """Return 1 / sqrt(z), principal branch: no real part is below 0, nor is a zero negative.
+
+    It lies on the other side of the real axis, with a zero of the other sign where z is on it.
+    """
     found = divide(z.dtype.type(1), np.asarray(np.sqrt(z)))
-    return make_complex(np.abs(found.real), found.imag)
+    return make_complex(np.abs(found.real), np.copysign(found.imag, -z.imag))
 
 
 def cbrt(z: Array) -> Array:
@@ -163,15 +191,44 @@ def cbrt(z: Array) -> Array:
 
 def atan2(y: Array, x: Array) -> Array:
     """Return -i log((x + i y) / sqrt(x**2 + y**2))."""
-    i = y.dtype.type(1j)
-    return np.asarray(-i * np.log((x + i * y) / np.sqrt(x * x + y * y)))
+    point = make_complex(np.asarray(x.real - y.imag), np.asarray(x.imag + y.real))
+    size = np.sqrt(np.asarray(multiply(x, x) + multiply(y, y)))
+    found = np.log(divide(point, np.asarray(size)))
+    return make_complex(found.imag, -found.real)
 
 
-FUNCTIONS: Final[Mapping[Opcode, Function]] = {
+def power(a: Array, b: Array) -> Array:
+    """Return a to the power of b; 1 for b = 0, and 0 for a = 0 and b with a positive real part."""
+    one, nothing = a.dtype.type(1), a.dtype.type(complex(np.nan, np.nan))
+    at_zero = np.where(b.real > 0, 0 * one, nothing)
+    usual = _exp(multiply(b, np.asarray(np.log(a))))
+    return np.asarray(np.where(b == 0, one, np.where(a == 0, at_zero, usual)))
+
+
+def _in_double(function: Function) -> Function:
+    """Return a function that is computed of doubles, whatever the parts are, and rounded once."""
+
+    def found(*z: Array) -> Array:
+        made = function(*[x.astype(np.complex128, copy=False) for x in z])
+        return np.asarray(made.astype(z[0].dtype, copy=False))
+
+    return found
+
+
+_AS_THEY_ARE: Final[Mapping[Opcode, Function]] = {
     Opcode.ABS: np.abs,
+    Opcode.ADD: np.add,
+    Opcode.IMAG: np.imag,
+    Opcode.MULTIPLY: multiply,
+    Opcode.NEGATE: np.negative,
+    Opcode.REAL: np.real,
+    Opcode.SUBTRACT: np.subtract,
+}
+"""Functions of parts as they are."""
+
+_IN_DOUBLE: Final[Mapping[Opcode, Function]] = {
     Opcode.ACOS: _with_unknown_parts(np.arccos),
     Opcode.ACOSH: _with_unknown_parts(np.arccosh),
-    Opcode.ADD: np.add,
     Opcode.ASIN: _with_unknown_parts(np.arcsin),
     Opcode.ASINH: _with_unknown_parts(np.arcsinh),
     Opcode.ATAN2: atan2,
@@ -182,20 +239,21 @@ FUNCTIONS: Final[Mapping[Opcode, Function]] = {
     Opcode.DIVIDE: divide,
     Opcode.EXPONENTIAL: _exp,
     Opcode.EXPONENTIAL_MINUS_ONE: expm1,
-    Opcode.IMAG: np.imag,
     Opcode.LOG: np.log,
     Opcode.LOG_PLUS_ONE: log1p,
     Opcode.LOGISTIC: logistic,
-    Opcode.MULTIPLY: np.multiply,
-    Opcode.NEGATE: np.negative,
-    Opcode.POWER: np.power,
-    Opcode.REAL: np.real,
+    Opcode.POWER: power,
     Opcode.RSQRT: rsqrt,
     Opcode.SIGN: sign,
     Opcode.SINE: _with_unknown_angle(np.sin, np.real, np.imag),
     Opcode.SINH: _with_unknown_angle(np.sinh, np.real, np.imag),
     Opcode.SQRT: np.sqrt,
-    Opcode.SUBTRACT: np.subtract,
     Opcode.TAN: _with_unknown_angle(np.tan, np.real),
     Opcode.TANH: _with_unknown_angle(np.tanh, np.imag),
+}
+"""Functions that are computed of doubles."""
+
+FUNCTIONS: Final[Mapping[Opcode, Function]] = {
+    **_AS_THEY_ARE,
+    **{opcode: _in_double(function) for opcode, function in _IN_DOUBLE.items()},
 }

@@ -125,6 +125,9 @@ ENDS = [
     (Opcode.ATANH, complex(1, 1e-155), complex(178.7969182973185, TURN / 2)),
     (Opcode.ATANH, complex(-1, -5e-324), complex(-372.5666095509706, -TURN / 2)),
     (Opcode.ATANH, complex(1, 1e-150), complex(173.04045556483385, TURN / 2)),
+    (Opcode.ATANH, complex(NAN, LARGEST), complex(NAN, NAN)),
+    (Opcode.ATANH, complex(NAN, -1e200), complex(NAN, NAN)),
+    (Opcode.ATANH, complex(NAN, INF), complex(0, TURN)),
     (Opcode.ASIN, complex(LARGEST, -LARGEST / 2), complex(1.1071487177940904, -HALF_LARGEST)),
     (Opcode.ACOS, complex(LARGEST, LARGEST / 2), complex(0.4636476090008061, -HALF_LARGEST)),
     (Opcode.ASINH, complex(LARGEST / 2, LARGEST), complex(HALF_LARGEST, 1.1071487177940904)),
@@ -151,6 +154,7 @@ ENDS = [
     (Opcode.SIGN, complex(-1.5e308, 1e308), complex(-1.5, 1) / 3.25**0.5),
     (Opcode.SIGN, complex(5e-324, -5e-324), complex(0.5**0.5, -(0.5**0.5))),
     (Opcode.SIGN, complex(1e-321, INF), complex(0, NAN)),
+    (Opcode.SIGN, complex(1.8, 5e-324), complex(1, 5e-324)),
     (Opcode.SQRT, complex(INF, NAN), complex(INF, NAN)),
     (Opcode.SQRT, complex(-INF, NAN), complex(NAN, INF)),
 ]

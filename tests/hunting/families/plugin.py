@@ -10,8 +10,10 @@ import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
+from math import prod
 from random import Random
 from typing import Any, Final, final
+from warnings import catch_warnings
 
 import numpy as np
 from tests.hunting.cells import Cell
@@ -36,6 +38,8 @@ WAYS: Final = (
 """How a step calls its functions."""
 
 _SIZES: Final = (1, 2, 3, 5, 8)
+_FEW: Final = (1, 1, 2, 3)
+_MANY_DIMENSIONS: Final = 9
 _WIDE: Final = (16, 33, 64, 100, 257, 1000)
 _MOST: Final = 600
 _MOST_WIDE: Final = 60_000
@@ -96,16 +100,21 @@ class _Draft:
         given = self._operands(types, first.rank + (way in ("vmap", "scan")), first.count)
         arrays = [self.values[x] for x in given]
         if way == "vmap":
-            arrays = [x[0] for x in arrays]
-        names, made = [name], _applied(np, [name], arrays)
+            arrays = [np.zeros(x.shape[1:], x.dtype) for x in arrays]
+        made = _drawn(arrays, name)
+        if made is None:
+            return
+        names = [name]
         for _ in range(self.random.randrange(3)):
             following = self.random.choice([*FUNCTIONS])
             found = FUNCTIONS[following]
             fits = found.count == 1 and made.dtype.name in found.types and made.ndim >= found.rank
             smooth = way != "grad" or found.is_smooth
-            if fits and smooth and _fits(following, way) and 0 < made.size < self.most:
-                names.append(following)
-                made = _applied(np, [following], [made])
+            if fits and smooth and _fits(following, way) and made.size < self.most:
+                after = _drawn([made], following)
+                if after is not None:
+                    names.append(following)
+                    made = after
         result = f"v{len(self.lines)}"
         line = {"step": way, "functions": names, "of": given, "result": result}
         self.lines.append(json.dumps(line))
@@ -118,10 +127,10 @@ class _Draft:
         known = [
             name
             for name, x in self.values.items()
-            if x.dtype.name in types and x.ndim >= rank and 0 < x.size < self.most
+            if x.dtype.name in types and x.ndim >= rank and x.size < self.most
         ]
         if not known or self.random.randrange(3) == 0:
-            sizes = [self._size() for _ in range(max(rank, 2))]
+            sizes = self._sizes(rank)
             known = [self._input(self.random.choice([x for x in ANY if x in types]), sizes)]
         first = self.random.choice(known[-3:])
         if count == 1:
@@ -131,6 +140,22 @@ class _Draft:
         if len(alike) == 1 or self.random.randrange(4) == 0:
             alike = [self._input(x.dtype.name, x.shape)]
         return [first, self.random.choice(alike)]
+
+    def _sizes(self, rank: int) -> list[int]:
+        """Sizes of a new array: mostly of two dimensions or three, at times of few or many.
+
+        One array in ten has no elements.
+        """
+        dimensions = self.random.choice((0, 1, 2, 2, 2, 2, 3, _MANY_DIMENSIONS))
+        if dimensions == _MANY_DIMENSIONS:
+            sizes = [self.random.choice(_FEW) for _ in range(dimensions)]
+        else:
+            sizes = [self._size() for _ in range(max(rank, dimensions))]
+        while prod(sizes) > self.most:
+            sizes[sizes.index(max(sizes))] = self.random.choice(_SIZES)
+        if sizes and self.random.randrange(10) == 0:
+            sizes[self.random.randrange(len(sizes))] = 0
+        return sizes
 
     def _size(self) -> int:
         is_wide = self.wide and self.random.randrange(2) == 0
@@ -150,6 +175,15 @@ def _whole_result(way: str, made: Array, given: Sequence[Array]) -> Array:
     if way == "vmap":
         return np.zeros((len(given[0]), *made.shape), made.dtype)
     return np.zeros((3, *made.shape), made.dtype) if way == "scan" else made
+
+
+def _drawn(given: Sequence[Array], name: str) -> Array | None:
+    """What a function makes of arrays, None where it has no meaning for their sizes."""
+    with catch_warnings(action="ignore"):  # A mean of no elements warns, and is NaN.
+        try:
+            return np.asarray(_applied(np, [name], given))
+        except (ValueError, IndexError):
+            return None
 
 
 def _applied(xp: Any, names: Sequence[str], given: Sequence[Any]) -> Any:

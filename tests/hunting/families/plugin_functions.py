@@ -85,6 +85,32 @@ def _solved(xp: Any, x: Any) -> Any:
     return xp.linalg.solve(square + far, xp.swapaxes(x, -1, -2))
 
 
+def _updated(xp: Any, x: Any, y: Any) -> Any:
+    """Rows of `x` with those of `y` added where `y` says, beyond the end nowhere."""
+    places = abs(y[..., 0].astype("int64")) % (x.shape[0] + 1)
+    if hasattr(x, "at"):
+        return x.at[places].add(y, mode="drop")
+    made, is_inside = x.copy(), places < x.shape[0]
+    xp.add.at(made, places[is_inside], y[is_inside])
+    return made
+
+
+def _top(xp: Any, x: Any) -> Any:
+    return xp.sort(x, -1)[..., ::-1][..., :3]
+
+
+def _counted(xp: Any, x: Any) -> Any:
+    numbers = abs(x.reshape(-1).astype("int64")) % 17
+    said = {"length": 17} if hasattr(x, "at") else {"minlength": 17}
+    return xp.bincount(numbers, **said).astype(x.dtype)
+
+
+def _convolved(xp: Any, x: Any) -> Any:
+    """The first row beside the first three of its own elements, each place the sum of products."""
+    row = x.reshape(-1)[:100]
+    return xp.convolve(row, row[:3], mode="same")
+
+
 REAL: Final = ("float32", "float64", "int32", "int64", "uint8", "float16")
 FLOAT: Final = ("float32", "float64")
 INTEGER: Final = ("int32", "int64", "uint8")
@@ -160,6 +186,16 @@ FUNCTIONS: Final[dict[str, ArrayFunction]] = {
     "filtered": ArrayFunction(_filtered, types=("complex64",), rank=1),
     "window sums": ArrayFunction(_window_sums, types=FLOAT, rank=1, is_smooth=True),
     "solved": ArrayFunction(_solved, types=FLOAT, rank=2),
+    "updated": ArrayFunction(_updated, 2, INTEGER, 2),
+    "top": ArrayFunction(_top, types=REAL, rank=1),
+    "counted": ArrayFunction(_counted, types=("int32", "int64")),
+    "convolved": ArrayFunction(_convolved, types=FLOAT, rank=1, is_smooth=True),
+    "smallest of all": ArrayFunction(lambda xp, x: x.min(), types=REAL),
+    "all of": ArrayFunction(lambda xp, x: x.all(0), types=("bool", "int32", "float32"), rank=1),
+    "product of": ArrayFunction(lambda xp, x: x.prod(-1, dtype=x.dtype), types=INTEGER, rank=1),
+    "quotient": ArrayFunction(lambda xp, x, y: x // (abs(y) % 7 + 1), 2, INTEGER),
+    "rest": ArrayFunction(lambda xp, x, y: x % (abs(y) % 7 + 1), 2, INTEGER),
+    "moved": ArrayFunction(lambda xp, x: xp.moveaxis(x, 0, -1), types=ANY, rank=3),
     "outer": ArrayFunction(lambda xp, x: xp.outer(x[..., 0], x[0]), rank=2, is_smooth=True),
 }
 """By name. Whether elements are rounded does not change what any of them picks."""

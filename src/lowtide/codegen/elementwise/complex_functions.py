@@ -55,7 +55,8 @@ def exp(z: Complex) -> Complex:
     found = found.scaled(large.select(size.constant(4.0**_SPARE), 1.0))
     real_axis = z.imag.equals(0.0)
     found = Complex(found.real, found.imag.where(real_axis, z.imag))
-    return found.where(z.real.equals(-math.inf), found.constant(0.0))
+    nothing = z.real.equals(-math.inf) & cosine.is_nan()
+    return found.where(nothing, found.constant(0.0))
 
 
 def expm1(z: Complex) -> Complex:
@@ -159,8 +160,9 @@ def _root_of_infinite(z: Complex, found: Complex) -> Complex:
 
 
 def rsqrt(z: Complex) -> Complex:
-    """Return 1 / sqrt(z), principal branch."""
-    return divide(z.constant(1.0), sqrt(z))
+    """Return 1 / sqrt(z), principal branch: on the other side of the real axis, signs of 0 too."""
+    found = divide(z.constant(1.0), sqrt(z))
+    return Complex(found.real, found.imag.copysign(-z.imag))
 
 
 def cbrt(z: Complex) -> Complex:
@@ -297,7 +299,7 @@ def atanh(z: Complex) -> Complex:
     grown = logarithm.log1p(ratio)
     real = (grown * 0.25).where(beside, (grown + math.log(2.0**60)) * 0.5)
     imag = _angle(y + y, fma(apart, x + 1.0, -square)) * 0.5
-    far = (z.size() > 2.0**300) & ~y.is_nan()
+    far = (z.size() > 2.0**300) & ~y.is_nan() & (~x.is_nan() | y.abs().equals(math.inf))
     real = real.where(far, divide(z.constant(1.0), z).real.abs())
     imag = imag.where(far, y.constant(math.pi / 2).copysign(y))
     return Complex(real.copysign(z.real), imag)

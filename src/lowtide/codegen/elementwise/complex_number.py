@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from lowtide.codegen.elementwise.number import Number, fma
 from lowtide.codegen.elementwise.processor import power_of_two
@@ -78,42 +79,48 @@ class Complex:
         return (self.real.abs() < math.inf) & (self.imag.abs() < math.inf)
 
 
-def _unit(z: Complex) -> tuple[Number, Number]:
-    """A power of two near 1 / |z|, and its inverse."""
+_LEAST: Final = 1022
+"""The largest power of two whose inverse is a normal double, too."""
+
+
+def _exponent(z: Complex) -> Number:
+    """The exponent of a power of two near |z|, that of a normal double."""
     bits = z.size().extended().bits()
-    exponent = ((bits >> 52) - 1023).intrinsic("smax", -1000).intrinsic("smin", 1000)
-    return power_of_two(-exponent), power_of_two(exponent)
+    return ((bits >> 52) - 1023).intrinsic("smax", -_LEAST).intrinsic("smin", _LEAST)
 
 
 def of_size_one(z: Complex) -> Complex:
     """Return z times a power of two, by which its size is about 1; 0 and infinity stay."""
-    unit, _ = _unit(z)
-    return z.scaled(unit)
+    return z.scaled(power_of_two(-_exponent(z)))
 
 
 def magnitude(z: Complex) -> Number:
     """Return |z| of two doubles; infinite where a part is."""
-    unit, back = _unit(z)
-    a, b = z.real * unit, z.imag * unit
-    found = fma(a, a, b * b).sqrt() * back
+    exponent = _exponent(z)
+    unit = z.scaled(power_of_two(-exponent))
+    found = fma(unit.real, unit.real, unit.imag * unit.imag).sqrt() * power_of_two(exponent)
     return found.where(z.is_infinite(), math.inf)
 
 
 def divide(a: Complex, b: Complex) -> Complex:
     """Return the quotient of two doubles; infinities are kept where plain arithmetic has NaN.
 
+    Both are divided as numbers of size 1. What that leaves out is put back in two halves, since it
+    may be more than a double can be where the quotient is not.
     Source: ISO/IEC 9899:1999 (C99), annex G.5.1.
     """
-    unit, _ = _unit(b)
-    divisor, dividend = b.scaled(unit), a.scaled(0.25)
+    above, below = _exponent(a), _exponent(b)
+    dividend, divisor = (x.scaled(power_of_two(-y)) for x, y in ((a, above), (b, below)))
     square = fma(divisor.real, divisor.real, divisor.imag * divisor.imag)
     product = dividend * divisor.conjugate()
-    plain = Complex(product.real / square, product.imag / square).scaled(unit).scaled(4.0)
+    half = (above - below) >> 1
+    plain = Complex(product.real / square, product.imag / square).scaled(power_of_two(half))
+    plain = plain.scaled(power_of_two(above - below - half))
     lost = plain.real.is_nan() & plain.imag.is_nan()
     pole = b.real.constant(math.inf).copysign(b.real)
     numbers = ~(a.real.is_nan() & a.imag.is_nan())
-    large = (_unit_box(a) * b.conjugate()).scaled(math.inf)
-    small = (a * _unit_box(b).conjugate()).scaled(0.0)
+    large = (_unit_box(a) * divisor.conjugate()).scaled(math.inf)
+    small = (dividend * _unit_box(b).conjugate()).scaled(0.0)
     found = plain.where(lost & a.is_finite() & b.is_infinite(), small)
     found = found.where(lost & a.is_infinite() & b.is_finite(), large)
     return found.where(lost & b.is_zero() & numbers, a.scaled(pole))
