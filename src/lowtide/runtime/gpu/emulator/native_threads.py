@@ -1,4 +1,4 @@
-"""What the threads of an emulated device do together, as native functions that kernels call.
+"""Native functions of what the threads of an emulated device do together, which kernels call.
 
 A thread that waits for others hands over to the scheduler (`blocks.py`), with what it passes to
 them in the words of its lane.
