@@ -7,6 +7,7 @@ import pytest
 import lowtide
 from lowtide.ir.printer import fingerprint
 from lowtide.passes import Pass, PassError
+from lowtide.passes.interface import example
 from lowtide.passes.registry import parse_passes, passes
 from lowtide.testing.check_pass import check_pass
 
@@ -16,6 +17,12 @@ def test_each_pass_does_what_its_example_shows(step: Pass) -> None:
     runs = "lowtide_python_function" not in step.before  # No process has the function of a text.
     result = check_pass(lambda module: bool(step.run(module)), step.before, evaluate=runs)
     assert fingerprint(result) == fingerprint(lowtide.parse_hlo(step.after))
+
+
+def test_an_example_is_one_text_of_what_goes_and_what_comes() -> None:
+    before, after = example("a {\n- x = 1\n+ x = 2\n  y = -3\n}\n-\n-b {\n-}\n")
+    assert before == "a {\n  x = 1\n  y = -3\n}\n\nb {\n}\n"
+    assert after == "a {\n  x = 2\n  y = -3\n}\n"
 
 
 @pytest.mark.parametrize("step", passes().values(), ids=lambda step: step.name)

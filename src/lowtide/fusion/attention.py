@@ -32,7 +32,7 @@ from lowtide.ir.traversal import applied_computations, computation_post_order, p
 from lowtide.ops.dot_roles import dot_roles
 from lowtide.ops.table import TABLE
 from lowtide.passes.dead_code import remove_dead_code
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 
 _SEEN: Final = 2
 """So many times the members of a kernel are searched behind a dot for another one."""
@@ -341,60 +341,50 @@ PASSES: Final = (
         "attention-fusion",
         fuse_attention,
         "Makes one kernel of two dots and the softmax between them: scores are not stored.",
-        before="""
+        *example(
+            """
 HloModule m
 
 greater { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT m = f32[] maximum(a, b) }
 plus { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
 
++fused_computation {
++ q.1 = f32[512,4] parameter(0)
++ k.1 = f32[512,4] parameter(1)
++ v.1 = f32[512,4] parameter(2)
++ scores.1 = f32[512,512] dot(q.1, k.1), lhs_contracting_dims={1}, rhs_contracting_dims={1}
++ low.1 = f32[] constant(-inf)
++ zero.1 = f32[] constant(0)
++ most.1 = f32[512] reduce(scores.1, low.1), dimensions={1}, to_apply=greater
++ wide.1 = f32[512,512] broadcast(most.1), dimensions={0}
++ less.1 = f32[512,512] subtract(scores.1, wide.1)
++ e.1 = f32[512,512] exponential(less.1)
++ sum.1 = f32[512] reduce(e.1, zero.1), dimensions={1}, to_apply=plus
++ sums.1 = f32[512,512] broadcast(sum.1), dimensions={0}
++ p.1 = f32[512,512] divide(e.1, sums.1)
++ ROOT o.1 = f32[512,4] dot(p.1, v.1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
++}
++
 ENTRY main {
   q = f32[512,4] parameter(0)
   k = f32[512,4] parameter(1)
   v = f32[512,4] parameter(2)
-  scores = f32[512,512] dot(q, k), lhs_contracting_dims={1}, rhs_contracting_dims={1}
-  low = f32[] constant(-inf)
-  zero = f32[] constant(0)
-  most = f32[512] reduce(scores, low), dimensions={1}, to_apply=greater
-  wide = f32[512,512] broadcast(most), dimensions={0}
-  less = f32[512,512] subtract(scores, wide)
-  e = f32[512,512] exponential(less)
-  sum = f32[512] reduce(e, zero), dimensions={1}, to_apply=plus
-  sums = f32[512,512] broadcast(sum), dimensions={0}
-  p = f32[512,512] divide(e, sums)
-  ROOT o = f32[512,4] dot(p, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+- scores = f32[512,512] dot(q, k), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+- low = f32[] constant(-inf)
+- zero = f32[] constant(0)
+- most = f32[512] reduce(scores, low), dimensions={1}, to_apply=greater
+- wide = f32[512,512] broadcast(most), dimensions={0}
+- less = f32[512,512] subtract(scores, wide)
+- e = f32[512,512] exponential(less)
+- sum = f32[512] reduce(e, zero), dimensions={1}, to_apply=plus
+- sums = f32[512,512] broadcast(sum), dimensions={0}
+- p = f32[512,512] divide(e, sums)
+- ROOT o = f32[512,4] dot(p, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
++ ROOT dot_fusion = f32[512,4] fusion(q, k, v), kind=kCustom, calls=fused_computation,
++   backend_config={"kernel":"attention"}
 }
-""",
-        after="""
-HloModule m
-
-greater { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT m = f32[] maximum(a, b) }
-plus { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
-
-fused_computation {
-  q.1 = f32[512,4] parameter(0)
-  k.1 = f32[512,4] parameter(1)
-  v.1 = f32[512,4] parameter(2)
-  scores.1 = f32[512,512] dot(q.1, k.1), lhs_contracting_dims={1}, rhs_contracting_dims={1}
-  low.1 = f32[] constant(-inf)
-  zero.1 = f32[] constant(0)
-  most.1 = f32[512] reduce(scores.1, low.1), dimensions={1}, to_apply=greater
-  wide.1 = f32[512,512] broadcast(most.1), dimensions={0}
-  less.1 = f32[512,512] subtract(scores.1, wide.1)
-  e.1 = f32[512,512] exponential(less.1)
-  sum.1 = f32[512] reduce(e.1, zero.1), dimensions={1}, to_apply=plus
-  sums.1 = f32[512,512] broadcast(sum.1), dimensions={0}
-  p.1 = f32[512,512] divide(e.1, sums.1)
-  ROOT o.1 = f32[512,4] dot(p.1, v.1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-}
-
-ENTRY main {
-  q = f32[512,4] parameter(0)
-  k = f32[512,4] parameter(1)
-  v = f32[512,4] parameter(2)
-  ROOT dot_fusion = f32[512,4] fusion(q, k, v), kind=kCustom, calls=fused_computation,
-    backend_config={"kernel":"attention"}
-}
-""",
+"""
+        ),
         meanings=(("least_bytes", "attentions whose scores take no more bytes stay as they are"),),
     ),
 )

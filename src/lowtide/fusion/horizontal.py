@@ -14,7 +14,7 @@ from lowtide.fusion.merging import merge_kernels
 from lowtide.fusion.order_memory import Scheduler
 from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
 from lowtide.ir import Instruction, Module
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 
 _MOST_BYTES: Final = 1 << 13
 """Bytes of the largest array of a small kernel: to move it takes less time than a launch."""
@@ -98,36 +98,29 @@ PASSES: Final = (
         "horizontal-fusion",
         fuse_small_kernels,
         "Makes one kernel of small loops that do not depend on each other.",
-        before="""
+        *example(
+            """
 HloModule m
++
++body {
++ param_0 = f32[8] parameter(0)
++ s = f32[8] sine(param_0)
++ param_1 = f32[5] parameter(1)
++ c = f32[5] cosine(param_1)
++ ROOT results = (f32[8], f32[5]) tuple(s, c)
++}
 
 ENTRY main {
   x = f32[8] parameter(0)
   y = f32[5] parameter(1)
-  s = f32[8] sine(x)
-  c = f32[5] cosine(y)
+- s = f32[8] sine(x)
+- c = f32[5] cosine(y)
++ f = (f32[8], f32[5]) fusion(x, y), kind=kLoop, calls=body, backend_config={"kernel":"loops"}
++ s = f32[8] get-tuple-element(f), index=0
++ c = f32[5] get-tuple-element(f), index=1
   ROOT both = (f32[8], f32[5]) tuple(s, c)
 }
-""",
-        after="""
-HloModule m
-
-body {
-  param_0 = f32[8] parameter(0)
-  s = f32[8] sine(param_0)
-  param_1 = f32[5] parameter(1)
-  c = f32[5] cosine(param_1)
-  ROOT results = (f32[8], f32[5]) tuple(s, c)
-}
-
-ENTRY main {
-  x = f32[8] parameter(0)
-  y = f32[5] parameter(1)
-  f = (f32[8], f32[5]) fusion(x, y), kind=kLoop, calls=body, backend_config={"kernel":"loops"}
-  s = f32[8] get-tuple-element(f), index=0
-  c = f32[5] get-tuple-element(f), index=1
-  ROOT both = (f32[8], f32[5]) tuple(s, c)
-}
-""",
+"""
+        ),
     ),
 )

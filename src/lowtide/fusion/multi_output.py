@@ -20,7 +20,7 @@ from lowtide.fusion.order_memory import Scheduler
 from lowtide.fusion.refusal import FusionRefusal, RefusalKind
 from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
 from lowtide.ir import Instruction, Module
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 
 _NEXT: Final = 3
 """How many of the next readers of a value, in order, one may be merged with."""
@@ -247,33 +247,27 @@ PASSES: Final = (
         "multi-output-fusion",
         fuse_multiple_outputs,
         "Makes one kernel of several that read the same values or one another; keeps all results.",
-        before="""
+        *example(
+            """
 HloModule m
 
++fused_computation {
++ param_0 = f32[64,64] parameter(0)
++ s = f32[64,64] sine(param_0)
++ c = f32[64,64] cosine(param_0)
++ ROOT results = (f32[64,64], f32[64,64]) tuple(s, c)
++}
++
 ENTRY main {
   x = f32[64,64] parameter(0)
-  s = f32[64,64] sine(x)
-  c = f32[64,64] cosine(x)
+- s = f32[64,64] sine(x)
+- c = f32[64,64] cosine(x)
++ fused = (f32[64,64], f32[64,64]) fusion(x), kind=kLoop, calls=fused_computation
++ s = f32[64,64] get-tuple-element(fused), index=0
++ c = f32[64,64] get-tuple-element(fused), index=1
   ROOT both = (f32[64,64], f32[64,64]) tuple(s, c)
 }
-""",
-        after="""
-HloModule m
-
-fused_computation {
-  param_0 = f32[64,64] parameter(0)
-  s = f32[64,64] sine(param_0)
-  c = f32[64,64] cosine(param_0)
-  ROOT results = (f32[64,64], f32[64,64]) tuple(s, c)
-}
-
-ENTRY main {
-  x = f32[64,64] parameter(0)
-  fused = (f32[64,64], f32[64,64]) fusion(x), kind=kLoop, calls=fused_computation
-  s = f32[64,64] get-tuple-element(fused), index=0
-  c = f32[64,64] get-tuple-element(fused), index=1
-  ROOT both = (f32[64,64], f32[64,64]) tuple(s, c)
-}
-""",
+"""
+        ),
     ),
 )

@@ -9,7 +9,7 @@ from lowtide.fusion.order_memory import Scheduler
 from lowtide.fusion.peak_lowering import Allowance
 from lowtide.fusion.target_record import CPU_TARGET, TargetRecord
 from lowtide.ir import Module
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 
 
 def fuse_by_priority(
@@ -32,31 +32,25 @@ PASSES: Final = (
         "priority-fusion",
         fuse_by_priority,
         "Makes kernels of several instructions, beginning with what saves most time.",
-        before="""
+        *example(
+            """
 HloModule m
++
++fused_computation {
++ param_0 = f32[64,64] parameter(0)
++ param_1 = f32[64,64] parameter(1)
++ product.1 = f32[64,64] multiply(param_0, param_1)
++ ROOT difference.1 = f32[64,64] subtract(product.1, param_1)
++}
 
 ENTRY main {
   x = f32[64,64] parameter(0)
   y = f32[64,64] parameter(1)
-  product = f32[64,64] multiply(x, y)
-  ROOT difference = f32[64,64] subtract(product, y)
+- product = f32[64,64] multiply(x, y)
+- ROOT difference = f32[64,64] subtract(product, y)
++ ROOT subtract_fusion = f32[64,64] fusion(x, y), kind=kLoop, calls=fused_computation
 }
-""",
-        after="""
-HloModule m
-
-fused_computation {
-  param_0 = f32[64,64] parameter(0)
-  param_1 = f32[64,64] parameter(1)
-  product.1 = f32[64,64] multiply(param_0, param_1)
-  ROOT difference.1 = f32[64,64] subtract(product.1, param_1)
-}
-
-ENTRY main {
-  x = f32[64,64] parameter(0)
-  y = f32[64,64] parameter(1)
-  ROOT subtract_fusion = f32[64,64] fusion(x, y), kind=kLoop, calls=fused_computation
-}
-""",
+"""
+        ),
     ),
 )

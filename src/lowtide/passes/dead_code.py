@@ -6,7 +6,7 @@ from typing import Final
 
 from lowtide.ir import Computation, Module
 from lowtide.ir.traversal import callees, post_order
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.passes.rewriting import is_dead
 
 
@@ -54,22 +54,16 @@ PASSES: Final = (
         "dce",
         remove_dead_code,
         "Removes instructions that nobody reads and computations that nobody calls.",
-        before="""
+        *example(
+            """
 HloModule m
 
 ENTRY main {
   x = f32[4] parameter(0)
-  unread = f32[4] negate(x)
+- unread = f32[4] negate(x)
   ROOT sum = f32[4] add(x, x)
 }
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  x = f32[4] parameter(0)
-  ROOT sum = f32[4] add(x, x)
-}
-""",
+"""
+        ),
     ),
 )

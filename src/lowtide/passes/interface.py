@@ -52,7 +52,8 @@ class Pass:
 
     `function` changes the module in place and returns how many changes it made, or whether it made
     any; its keyword-only parameters are the options of the pass, and `meanings` says for each what
-    it means. `before` and `after` are HLO text that shows what the pass does; the tests run them.
+    it means. `before` and `after` are HLO text that shows what the pass does; `example` makes them
+    of one text, and the tests run them.
     In a module that lacks what it `needs`, a pipeline leaves it out.
     """
 
@@ -120,6 +121,25 @@ class Pass:
         if not self.options:
             return self.name
         return f"{self.name}{{{','.join([f'{k}={value_text(v)}' for k, v in self.options])}}}"
+
+
+def example(text: str) -> tuple[str, str]:
+    """Return HLO before and after a pass from one text that shows what changes.
+
+    Lines that go begin with "-", those that come with "+"; where a line is indented the sign stands
+    in place of its first space.
+    """
+    before: list[str] = []
+    after: list[str] = []
+    for line in text.split("\n"):
+        sign, rest = line[:1], line[1:]
+        if sign in ("-", "+"):
+            one = before if sign == "-" else after
+            one.append(f" {rest}" if rest.startswith(" ") else rest)
+        else:
+            before.append(line)
+            after.append(line)
+    return "\n".join(before), "\n".join(after)
 
 
 @cache

@@ -10,7 +10,7 @@ from lowtide.ir.attributes import CopyStart
 from lowtide.passes.call_sites import count_references, drop_unreferenced
 from lowtide.passes.editing import make, substitute
 from lowtide.passes.embedding import embed, may_copy, may_embed
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 
 _DONE: Final[Mapping[Opcode, tuple[Opcode, Opcode]]] = {
     Opcode.ALL_GATHER_START: (Opcode.ALL_GATHER_DONE, Opcode.ALL_GATHER),
@@ -105,31 +105,28 @@ PASSES: Final = (
         "async-to-sync",
         make_synchronous,
         "Makes one operation of each that is started at one place and awaited at another.",
-        before="""
+        *example(
+            """
 HloModule m
 
-wrapped {
-  p = f32[4] parameter(0)
-  ROOT e = f32[4] exponential(p)
+-wrapped {
+- p = f32[4] parameter(0)
+- ROOT e = f32[4] exponential(p)
++ENTRY main {
++ x = f32[4] parameter(0)
++ y = f32[4] negate(x)
++ e = f32[4] exponential(x)
++ ROOT z = f32[4] add(y, e)
 }
 
-ENTRY main {
-  x = f32[4] parameter(0)
-  start = ((f32[4]), f32[4], s32[]) async-start(x), calls=wrapped
-  y = f32[4] negate(x)
-  done = f32[4] async-done(start)
-  ROOT z = f32[4] add(y, done)
-}
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  x = f32[4] parameter(0)
-  y = f32[4] negate(x)
-  e = f32[4] exponential(x)
-  ROOT z = f32[4] add(y, e)
-}
-""",
+-ENTRY main {
+- x = f32[4] parameter(0)
+- start = ((f32[4]), f32[4], s32[]) async-start(x), calls=wrapped
+- y = f32[4] negate(x)
+- done = f32[4] async-done(start)
+- ROOT z = f32[4] add(y, done)
+-}
+-"""
+        ),
     ),
 )

@@ -21,7 +21,7 @@ from lowtide.passes.editing import (
     remove_with_operands,
     substitute,
 )
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.passes.matching import scalar_value
 from lowtide.records import dataclass
 from lowtide.transforms.control_flow.hoisting import may_move
@@ -176,33 +176,24 @@ PASSES: Final = (
         "barrier-operands",
         compute_behind_barriers,
         "Computes behind optimization barriers what follows from values that they hold anyway.",
-        before="""
+        *example(
+            """
 HloModule m
 
 ENTRY main {
   x = f32[512] parameter(0)
   y = f32[512] sine(x)
-  pair = (f32[512], f32[512]) tuple(x, y)
-  barrier = (f32[512], f32[512]) opt-barrier(pair)
+- pair = (f32[512], f32[512]) tuple(x, y)
+- barrier = (f32[512], f32[512]) opt-barrier(pair)
++ one = (f32[512]) tuple(x)
++ barrier = (f32[512]) opt-barrier(one)
   x.1 = f32[512] get-tuple-element(barrier), index=0
-  y.1 = f32[512] get-tuple-element(barrier), index=1
+- y.1 = f32[512] get-tuple-element(barrier), index=1
++ y.1 = f32[512] sine(x.1)
   z = f32[512] multiply(x.1, y.1)
   ROOT sum = f32[512] add(y, z)
 }
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  x = f32[512] parameter(0)
-  y = f32[512] sine(x)
-  one = (f32[512]) tuple(x)
-  barrier = (f32[512]) opt-barrier(one)
-  x.1 = f32[512] get-tuple-element(barrier), index=0
-  y.1 = f32[512] sine(x.1)
-  z = f32[512] multiply(x.1, y.1)
-  ROOT sum = f32[512] add(y, z)
-}
-""",
+"""
+        ),
     ),
 )

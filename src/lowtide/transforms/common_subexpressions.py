@@ -10,7 +10,7 @@ from lowtide.ir import Computation, Instruction, Module
 from lowtide.ir.annotations import NO_ANNOTATIONS
 from lowtide.ir.traversal import computation_post_order, post_order
 from lowtide.ops.effects import has_side_effect
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 
 
 def merge_common_subexpressions(module: Module) -> int:
@@ -71,26 +71,19 @@ PASSES: Final = (
         "cse",
         merge_common_subexpressions,
         "Computes only once what several instructions compute from the same operands.",
-        before="""
+        *example(
+            """
 HloModule m
 
 ENTRY main {
   x = f32[4] parameter(0)
   y = f32[4] parameter(1)
   a = f32[4] multiply(x, y)
-  b = f32[4] multiply(y, x)
-  ROOT sum = f32[4] add(a, b)
+- b = f32[4] multiply(y, x)
+- ROOT sum = f32[4] add(a, b)
++ ROOT sum = f32[4] add(a, a)
 }
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  x = f32[4] parameter(0)
-  y = f32[4] parameter(1)
-  a = f32[4] multiply(x, y)
-  ROOT sum = f32[4] add(a, a)
-}
-""",
+"""
+        ),
     ),
 )

@@ -9,7 +9,7 @@ from lowtide.analysis.value_numbers import text_key
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.opcode import CALLERS
 from lowtide.ir.traversal import computation_post_order, post_order
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 
 
 def deduplicate_computations(module: Module) -> int:
@@ -85,7 +85,8 @@ PASSES: Final = (
         "computation-deduplication",
         deduplicate_computations,
         "Keeps one of several reducers or kernel bodies that are the same.",
-        before="""
+        *example(
+            """
 HloModule m
 
 sum {
@@ -94,36 +95,21 @@ sum {
   ROOT c = f32[] add(a, b)
 }
 
-total {
-  x = f32[] parameter(0)
-  y = f32[] parameter(1)
-  ROOT z = f32[] add(x, y)
-}
-
+-total {
+- x = f32[] parameter(0)
+- y = f32[] parameter(1)
+- ROOT z = f32[] add(x, y)
+-}
+-
 ENTRY main {
   v = f32[4,2] parameter(0)
   zero = f32[] constant(0)
   columns = f32[2] reduce(v, zero), dimensions={0}, to_apply=sum
-  rows = f32[4] reduce(v, zero), dimensions={1}, to_apply=total
+- rows = f32[4] reduce(v, zero), dimensions={1}, to_apply=total
++ rows = f32[4] reduce(v, zero), dimensions={1}, to_apply=sum
   ROOT both = (f32[2], f32[4]) tuple(columns, rows)
 }
-""",
-        after="""
-HloModule m
-
-sum {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT c = f32[] add(a, b)
-}
-
-ENTRY main {
-  v = f32[4,2] parameter(0)
-  zero = f32[] constant(0)
-  columns = f32[2] reduce(v, zero), dimensions={0}, to_apply=sum
-  rows = f32[4] reduce(v, zero), dimensions={1}, to_apply=sum
-  ROOT both = (f32[2], f32[4]) tuple(columns, rows)
-}
-""",
+"""
+        ),
     ),
 )

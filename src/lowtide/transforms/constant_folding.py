@@ -16,7 +16,7 @@ from lowtide.ir.traversal import fused_computations
 from lowtide.ops.cost import cost
 from lowtide.ops.table import TABLE
 from lowtide.passes.call_sites import SMALL
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.passes.matching import is_plain, scalar_value
 from lowtide.passes.rewriting import Rewriter, Rule, rewrite
 
@@ -177,28 +177,21 @@ PASSES: Final = (
         "constant-folding",
         fold_constants,
         "Does operations on constants now, where no constant gets larger.",
-        before="""
+        *example(
+            """
 HloModule m
 
 ENTRY main {
   x = f32[4] parameter(0)
-  two = f32[] constant(2)
-  three = f32[] constant(3)
-  six = f32[] multiply(two, three)
+- two = f32[] constant(2)
+- three = f32[] constant(3)
+- six = f32[] multiply(two, three)
++ six = f32[] constant(6)
   sixes = f32[4] broadcast(six), dimensions={}
   ROOT y = f32[4] multiply(x, sixes)
 }
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  x = f32[4] parameter(0)
-  six = f32[] constant(6)
-  sixes = f32[4] broadcast(six), dimensions={}
-  ROOT y = f32[4] multiply(x, sixes)
-}
-""",
+"""
+        ),
         meanings=(("work", "the most steps of arithmetic that are done for one result"),),
     ),
 )

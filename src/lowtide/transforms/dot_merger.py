@@ -15,7 +15,7 @@ from lowtide.ir.attributes import Dot, Slice
 from lowtide.ir.traversal import post_order
 from lowtide.ops.dot_roles import dot_roles
 from lowtide.passes.editing import remove_with_operands, substitute
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.passes.matching import is_plain
 
 _FAR: Final = 256
@@ -224,30 +224,23 @@ PASSES: Final = (
         "dot-merger",
         merge_dots,
         "Makes one product of several that share an operand, where that takes no more memory.",
-        before="""
+        *example(
+            """
 HloModule m
 
 ENTRY main {
   x = f32[8,16] parameter(0)
   w = f32[16,12] parameter(1)
-  u = f32[16,4] slice(w), slice={[0:16], [0:4]}
-  v = f32[16,8] slice(w), slice={[0:16], [4:12]}
-  xu = f32[8,4] dot(x, u), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  xv = f32[8,8] dot(x, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+- u = f32[16,4] slice(w), slice={[0:16], [0:4]}
+- v = f32[16,8] slice(w), slice={[0:16], [4:12]}
+- xu = f32[8,4] dot(x, u), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+- xv = f32[8,8] dot(x, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
++ xw = f32[8,12] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
++ xu = f32[8,4] slice(xw), slice={[0:8], [0:4]}
++ xv = f32[8,8] slice(xw), slice={[0:8], [4:12]}
   ROOT r = (f32[8,4], f32[8,8]) tuple(xu, xv)
 }
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  x = f32[8,16] parameter(0)
-  w = f32[16,12] parameter(1)
-  xw = f32[8,12] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  xu = f32[8,4] slice(xw), slice={[0:8], [0:4]}
-  xv = f32[8,8] slice(xw), slice={[0:8], [4:12]}
-  ROOT r = (f32[8,4], f32[8,8]) tuple(xu, xv)
-}
-""",
+"""
+        ),
     ),
 )

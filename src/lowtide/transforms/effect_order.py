@@ -13,7 +13,7 @@ from lowtide.host_calls.instructions import is_python_call
 from lowtide.ir import Computation, Instruction, Module
 from lowtide.ir.traversal import post_order
 from lowtide.ops.effects import has_side_effect
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 
 
 def order_effects(module: Module) -> int:
@@ -63,7 +63,8 @@ PASSES: Final = (
         "effect-order",
         order_effects,
         "Keeps side effects in the order of the program where Python functions are called.",
-        before="""
+        *example(
+            """
 HloModule m
 
 ENTRY main {
@@ -71,21 +72,12 @@ ENTRY main {
   ROOT y = f32[] negate(x)
   a = () custom-call(y), custom_call_target="lowtide_python_function", \
 custom_call_has_side_effect=true, backend_config={number = 1 : ui64}
-  b = () custom-call(x), custom_call_target="lowtide_python_function", \
+- b = () custom-call(x), custom_call_target="lowtide_python_function", \
 custom_call_has_side_effect=true, backend_config={number = 2 : ui64}
-}
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  x = f32[] parameter(0)
-  ROOT y = f32[] negate(x)
-  a = () custom-call(y), custom_call_target="lowtide_python_function", \
-custom_call_has_side_effect=true, backend_config={number = 1 : ui64}
-  b = () custom-call(x), custom_call_target="lowtide_python_function", \
++ b = () custom-call(x), custom_call_target="lowtide_python_function", \
 custom_call_has_side_effect=true, backend_config={number = 2 : ui64}, control-predecessors={a}
 }
-""",
+"""
+        ),
     ),
 )

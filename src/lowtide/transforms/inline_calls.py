@@ -14,7 +14,7 @@ from lowtide.ops.table import TABLE
 from lowtide.passes.call_sites import count_references, drop_unreferenced, is_marked, mark
 from lowtide.passes.editing import substitute
 from lowtide.passes.embedding import embed, may_copy, may_embed, may_stand_for
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 
 KEPT: Final = "inlineable"
 """The frontend attribute that, being `false`, keeps a call as it is."""
@@ -131,33 +131,28 @@ PASSES: Final = (
         "inline",
         inline_calls,
         "Writes out computations that are called once, and small ones wherever they are called.",
-        before="""
+        *example(
+            """
 HloModule m
 
-relu {
-  x = f32[4] parameter(0)
+-relu {
+- x = f32[4] parameter(0)
++ENTRY main {
++ x.1 = f32[4] parameter(0)
   zero = f32[] constant(0)
   zeros = f32[4] broadcast(zero), dimensions={}
-  ROOT y = f32[4] maximum(x, zeros)
+- ROOT y = f32[4] maximum(x, zeros)
++ y = f32[4] maximum(x.1, zeros)
++ ROOT b = f32[4] negate(y)
 }
 
-ENTRY main {
-  x.1 = f32[4] parameter(0)
-  a = f32[4] call(x.1), to_apply=relu
-  ROOT b = f32[4] negate(a)
-}
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  x.1 = f32[4] parameter(0)
-  zero = f32[] constant(0)
-  zeros = f32[4] broadcast(zero), dimensions={}
-  y = f32[4] maximum(x.1, zeros)
-  ROOT b = f32[4] negate(y)
-}
-""",
+-ENTRY main {
+- x.1 = f32[4] parameter(0)
+- a = f32[4] call(x.1), to_apply=relu
+- ROOT b = f32[4] negate(a)
+-}
+-"""
+        ),
         meanings=(
             ("small", "what is called several times is written out up to so many instructions"),
             ("light", "and up to so many where all of them fuse with what surrounds the call"),

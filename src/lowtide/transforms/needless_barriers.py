@@ -15,7 +15,7 @@ from typing import Final
 from lowtide.analysis.value_numbers import ValueNumbers
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.passes.editing import element_index, remove_with_operands, substitute
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.transforms.control_flow.loops import loops_of
 
 _PASSING: Final = frozenset(
@@ -116,28 +116,22 @@ PASSES: Final = (
         "needless-barriers",
         remove_needless_barriers,
         "Removes optimization barriers behind which nothing is computed for the second time.",
-        before="""
+        *example(
+            """
 HloModule m
 
 ENTRY main {
   x = f32[4] parameter(0)
   y = f32[4] sine(x)
-  pair = (f32[4], f32[4]) tuple(x, y)
-  barrier = (f32[4], f32[4]) opt-barrier(pair)
-  x.1 = f32[4] get-tuple-element(barrier), index=0
-  y.1 = f32[4] get-tuple-element(barrier), index=1
-  ROOT z = f32[4] multiply(x.1, y.1)
+- pair = (f32[4], f32[4]) tuple(x, y)
+- barrier = (f32[4], f32[4]) opt-barrier(pair)
+- x.1 = f32[4] get-tuple-element(barrier), index=0
+- y.1 = f32[4] get-tuple-element(barrier), index=1
+- ROOT z = f32[4] multiply(x.1, y.1)
++ ROOT z = f32[4] multiply(x, y)
 }
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  x = f32[4] parameter(0)
-  y = f32[4] sine(x)
-  ROOT z = f32[4] multiply(x, y)
-}
-""",
+"""
+        ),
         meanings=(("all", "also barriers that keep equal computations apart"),),
     ),
 )

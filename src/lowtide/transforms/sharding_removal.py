@@ -6,7 +6,7 @@ from typing import Final
 
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import CustomCall
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.passes.rewriting import Rewriter, Rule, rewrite
 
 MARKERS: Final = frozenset(
@@ -67,24 +67,19 @@ PASSES: Final = (
         "sharding-remover",
         remove_shardings,
         "Replaces marks for the partitioner by what they mark, in programs for one device.",
-        before="""
+        *example(
+            """
 HloModule m
 
 ENTRY main {
   x = f32[4] parameter(0)
-  y = f32[4] negate(x)
-  marked = f32[4] custom-call(y), custom_call_target="Sharding", sharding={replicated}
-  ROOT z = f32[4] add(marked, x)
+- y = f32[4] negate(x)
+- marked = f32[4] custom-call(y), custom_call_target="Sharding", sharding={replicated}
+- ROOT z = f32[4] add(marked, x)
++ y = f32[4] negate(x), sharding={replicated}
++ ROOT z = f32[4] add(y, x)
 }
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  x = f32[4] parameter(0)
-  y = f32[4] negate(x), sharding={replicated}
-  ROOT z = f32[4] add(y, x)
-}
-""",
+"""
+        ),
     ),
 )

@@ -10,7 +10,7 @@ from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import Constant, Dimensions
 from lowtide.ir.literal import zero_literal
 from lowtide.ops.effects import has_side_effect
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.passes.matching import is_plain
 from lowtide.passes.rewriting import Rewriter, Rule, rewrite, rule
 
@@ -121,23 +121,18 @@ PASSES: Final = (
         "zero-sized",
         remove_zero_sized,
         "Makes constants of arrays without elements and drops them from what reads them.",
-        before="""
+        *example(
+            """
 HloModule m
 
 ENTRY main {
   x = f32[0,3] parameter(0)
-  y = f32[2,3] parameter(1)
-  e = f32[0,3] exponential(x)
-  ROOT z = f32[2,3] concatenate(e, y), dimensions={0}
+- y = f32[2,3] parameter(1)
+- e = f32[0,3] exponential(x)
+- ROOT z = f32[2,3] concatenate(e, y), dimensions={0}
++ ROOT y = f32[2,3] parameter(1)
 }
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  x = f32[0,3] parameter(0)
-  ROOT y = f32[2,3] parameter(1)
-}
-""",
+"""
+        ),
     ),
 )

@@ -194,8 +194,4 @@ class _DoubleWriter:
                     near = fn.add(fn.mul(self.member, 2), j)
                     column = fn.add(fn.add(kernel.column, self.begins[1]), near)
                     names, sums = sums[:2], sums[2:]
-                    if kernel.lanes:
-                        kernel.finish(row, column, names)
-                        continue
-                    for k, name in enumerate(names):
-                        kernel.finish(row, fn.add(column, k), [name])
+                    kernel.finish(row, column, names)

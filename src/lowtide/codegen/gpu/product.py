@@ -340,9 +340,11 @@ class TileKernel:
         )
 
     def finish(self, row: Integer, column: Integer, names: Sequence[str]) -> None:
-        """Store what is made of sums side by side, as many as there are lanes."""
-        with self.inside(row, column):
-            self.store(row, column, names)
+        """Store what is made of sums side by side: at once where there are lanes, else each."""
+        for number, several in enumerate([names] if self.lanes else [[x] for x in names]):
+            place = self.fn.add(column, number)
+            with self.inside(row, place):
+                self.store(row, place, several)
 
     @contextmanager
     def inside(self, row: Integer, column: Integer) -> Iterator[None]:

@@ -174,13 +174,4 @@ class _MmaWriter:
                 beside = [*both[2 * half :][:2], *both[4 + 2 * half :][:2]]
                 for start, which in right.columns():
                     column = fn.add(fn.add(kernel.column, start), j)
-                    self._finish(row, column, [beside[x] for x in which])
-
-    def _finish(self, row: Integer, column: Integer, names: list[str]) -> None:
-        """Store what is made of sums side by side."""
-        kernel = self.kernel
-        if kernel.lanes:
-            kernel.finish(row, column, names)
-            return
-        for k, name in enumerate(names):
-            kernel.finish(row, kernel.fn.add(column, k), [name])
+                    kernel.finish(row, column, [beside[x] for x in which])

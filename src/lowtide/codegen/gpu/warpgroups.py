@@ -266,7 +266,7 @@ class _WarpgroupWriter:
                 pairs = [list(sums[first + 4 * i + 2 * half :][:2]) for i in range(several)]
                 names = [x for pair in self._exchanged(pairs, tests) for x in pair]
                 down = part * HIGH + half * 8
-                self._stored(fn.add(row, down), fn.add(column, number // 4 * 8), names)
+                kernel.finish(fn.add(row, down), fn.add(column, number // 4 * 8), names)
 
     def _exchanged(self, pairs: list[list[str]], tests: Mapping[int, str]) -> list[list[str]]:
         """The pairs that neighbouring threads have of one 8 in a row, for those of each 8."""
@@ -280,11 +280,3 @@ class _WarpgroupWriter:
                     low[k] = fn.select(is_high, "float", got, low[k])
                     high[k] = fn.select(is_high, "float", high[k], got)
         return pairs
-
-    def _stored(self, row: Integer, column: Integer, names: Sequence[str]) -> None:
-        kernel = self.kernel
-        if kernel.lanes:
-            kernel.finish(row, column, names)
-            return
-        for i, name in enumerate(names):
-            kernel.finish(row, kernel.fn.add(column, i), [name])

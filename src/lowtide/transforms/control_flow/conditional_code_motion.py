@@ -9,7 +9,7 @@ from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.traversal import post_order
 from lowtide.passes.dead_code import sweep
 from lowtide.passes.editing import substitute
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.transforms.control_flow.choices import Branch, add_operands, branches_of, choices_of
 from lowtide.transforms.control_flow.hoisting import WORK, Marks, copy_out, frontier, may_move
 
@@ -75,22 +75,27 @@ PASSES: Final = (
         "conditional-code-motion",
         move_common_code,
         "Does before a conditional the work that all of its branches do alike.",
-        before="""
+        *example(
+            """
 HloModule m
 
 first {
-  p = (f32[4,4], f32[4,4]) parameter(0)
-  a = f32[4,4] get-tuple-element(p), index=0
-  b = f32[4,4] get-tuple-element(p), index=1
-  ab = f32[4,4] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+- p = (f32[4,4], f32[4,4]) parameter(0)
+- a = f32[4,4] get-tuple-element(p), index=0
+- b = f32[4,4] get-tuple-element(p), index=1
+- ab = f32[4,4] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
++ p = (f32[4,4], f32[4,4], f32[4,4]) parameter(0)
++ ab = f32[4,4] get-tuple-element(p), index=2
   ROOT r = f32[4,4] sine(ab)
 }
 
 second {
-  q = (f32[4,4], f32[4,4]) parameter(0)
+- q = (f32[4,4], f32[4,4]) parameter(0)
++ q = (f32[4,4], f32[4,4], f32[4,4]) parameter(0)
   c = f32[4,4] get-tuple-element(q), index=0
-  d = f32[4,4] get-tuple-element(q), index=1
-  cd = f32[4,4] dot(c, d), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+- d = f32[4,4] get-tuple-element(q), index=1
+- cd = f32[4,4] dot(c, d), lhs_contracting_dims={1}, rhs_contracting_dims={0}
++ cd = f32[4,4] get-tuple-element(q), index=2
   ROOT s = f32[4,4] add(cd, c)
 }
 
@@ -98,35 +103,14 @@ ENTRY main {
   i = pred[] parameter(0)
   x = f32[4,4] parameter(1)
   y = f32[4,4] parameter(2)
-  xy = (f32[4,4], f32[4,4]) tuple(x, y)
-  ROOT z = f32[4,4] conditional(i, xy, xy), true_computation=first, false_computation=second
+- xy = (f32[4,4], f32[4,4]) tuple(x, y)
+- ROOT z = f32[4,4] conditional(i, xy, xy), true_computation=first, false_computation=second
++ xy = f32[4,4] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
++ t = (f32[4,4], f32[4,4], f32[4,4]) tuple(x, y, xy)
++ u = (f32[4,4], f32[4,4], f32[4,4]) tuple(x, y, xy)
++ ROOT z = f32[4,4] conditional(i, t, u), true_computation=first, false_computation=second
 }
-""",
-        after="""
-HloModule m
-
-first {
-  p = (f32[4,4], f32[4,4], f32[4,4]) parameter(0)
-  ab = f32[4,4] get-tuple-element(p), index=2
-  ROOT r = f32[4,4] sine(ab)
-}
-
-second {
-  q = (f32[4,4], f32[4,4], f32[4,4]) parameter(0)
-  c = f32[4,4] get-tuple-element(q), index=0
-  cd = f32[4,4] get-tuple-element(q), index=2
-  ROOT s = f32[4,4] add(cd, c)
-}
-
-ENTRY main {
-  i = pred[] parameter(0)
-  x = f32[4,4] parameter(1)
-  y = f32[4,4] parameter(2)
-  xy = f32[4,4] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  t = (f32[4,4], f32[4,4], f32[4,4]) tuple(x, y, xy)
-  u = (f32[4,4], f32[4,4], f32[4,4]) tuple(x, y, xy)
-  ROOT z = f32[4,4] conditional(i, t, u), true_computation=first, false_computation=second
-}
-""",
+"""
+        ),
     ),
 )

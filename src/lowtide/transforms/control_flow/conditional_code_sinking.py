@@ -7,7 +7,7 @@ from typing import Final
 
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.passes.editing import substitute
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.transforms.control_flow.choices import (
     Branch,
     add_operands,
@@ -101,14 +101,20 @@ PASSES: Final = (
         "conditional-code-sinking",
         sink_work,
         "Does in a branch of a conditional the work that it alone needs.",
-        before="""
+        *example(
+            """
 HloModule m
 
 first {
-  p = (f32[4,4], f32[4,4]) parameter(0)
-  a = f32[4,4] get-tuple-element(p), index=0
-  b = f32[4,4] get-tuple-element(p), index=1
-  ROOT r = f32[4,4] add(a, b)
+- p = (f32[4,4], f32[4,4]) parameter(0)
+- a = f32[4,4] get-tuple-element(p), index=0
+- b = f32[4,4] get-tuple-element(p), index=1
+- ROOT r = f32[4,4] add(a, b)
++ p = (f32[4,4]) parameter(0)
++ get-tuple-element = f32[4,4] get-tuple-element(p), index=0
++ xx.1 = f32[4,4] dot(get-tuple-element, get-tuple-element), lhs_contracting_dims={1},
++   rhs_contracting_dims={0}
++ ROOT r = f32[4,4] add(get-tuple-element, xx.1)
 }
 
 second {
@@ -119,33 +125,13 @@ second {
 ENTRY main {
   i = pred[] parameter(0)
   x = f32[4,4] parameter(1)
-  xx = f32[4,4] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  pair = (f32[4,4], f32[4,4]) tuple(x, xx)
-  ROOT z = f32[4,4] conditional(i, pair, x), true_computation=first, false_computation=second
+- xx = f32[4,4] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+- pair = (f32[4,4], f32[4,4]) tuple(x, xx)
+- ROOT z = f32[4,4] conditional(i, pair, x), true_computation=first, false_computation=second
++ tuple.1 = (f32[4,4]) tuple(x)
++ ROOT z = f32[4,4] conditional(i, tuple.1, x), true_computation=first, false_computation=second
 }
-""",
-        after="""
-HloModule m
-
-first {
-  p = (f32[4,4]) parameter(0)
-  get-tuple-element = f32[4,4] get-tuple-element(p), index=0
-  xx.1 = f32[4,4] dot(get-tuple-element, get-tuple-element), lhs_contracting_dims={1},
-    rhs_contracting_dims={0}
-  ROOT r = f32[4,4] add(get-tuple-element, xx.1)
-}
-
-second {
-  q = f32[4,4] parameter(0)
-  ROOT s = f32[4,4] sine(q)
-}
-
-ENTRY main {
-  i = pred[] parameter(0)
-  x = f32[4,4] parameter(1)
-  tuple.1 = (f32[4,4]) tuple(x)
-  ROOT z = f32[4,4] conditional(i, tuple.1, x), true_computation=first, false_computation=second
-}
-""",
+"""
+        ),
     ),
 )

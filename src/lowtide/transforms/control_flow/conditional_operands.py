@@ -8,7 +8,7 @@ from lowtide.ir import Instruction, Module, Opcode
 from lowtide.passes.call_sites import SMALL
 from lowtide.passes.dead_code import sweep
 from lowtide.passes.editing import settle, substitute
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.transforms.control_flow.choices import (
     Branch,
     branches_of,
@@ -80,19 +80,24 @@ PASSES: Final = (
         "conditional-operands",
         simplify_operands,
         "Passes to branches only what they read: no constants, and no value twice.",
-        before="""
+        *example(
+            """
 HloModule m
 
 first {
-  p = (f32[4], f32[4], f32[4]) parameter(0)
+- p = (f32[4], f32[4], f32[4]) parameter(0)
++ p = (f32[4]) parameter(0)
   a = f32[4] get-tuple-element(p), index=0
-  b = f32[4] get-tuple-element(p), index=2
-  ROOT r = f32[4] add(a, b)
+- b = f32[4] get-tuple-element(p), index=2
+- ROOT r = f32[4] add(a, b)
++ ROOT r = f32[4] add(a, a)
 }
 
 second {
-  q = (f32[4], f32[4], f32[4]) parameter(0)
-  c = f32[4] get-tuple-element(q), index=1
+- q = (f32[4], f32[4], f32[4]) parameter(0)
+- c = f32[4] get-tuple-element(q), index=1
++ q = (f32[4]) parameter(0)
++ c = f32[4] get-tuple-element(q), index=0
   ROOT s = f32[4] sine(c)
 }
 
@@ -100,34 +105,14 @@ ENTRY main {
   i = pred[] parameter(0)
   x = f32[4] parameter(1)
   y = f32[4] parameter(2)
-  xyx = (f32[4], f32[4], f32[4]) tuple(x, y, x)
-  ROOT z = f32[4] conditional(i, xyx, xyx), true_computation=first, false_computation=second
-}
-""",
-        after="""
-HloModule m
-
-first {
-  p = (f32[4]) parameter(0)
-  a = f32[4] get-tuple-element(p), index=0
-  ROOT r = f32[4] add(a, a)
-}
-
-second {
-  q = (f32[4]) parameter(0)
-  c = f32[4] get-tuple-element(q), index=0
-  ROOT s = f32[4] sine(c)
-}
-
-ENTRY main {
-  i = pred[] parameter(0)
-  x = f32[4] parameter(1)
-  y = f32[4] parameter(2)
-  first.1 = (f32[4]) tuple(x)
-  second.1 = (f32[4]) tuple(y)
-  ROOT z = f32[4] conditional(i, first.1, second.1), true_computation=first, \
+- xyx = (f32[4], f32[4], f32[4]) tuple(x, y, x)
+- ROOT z = f32[4] conditional(i, xyx, xyx), true_computation=first, false_computation=second
++ first.1 = (f32[4]) tuple(x)
++ second.1 = (f32[4]) tuple(y)
++ ROOT z = f32[4] conditional(i, first.1, second.1), true_computation=first, \
 false_computation=second
 }
-""",
+"""
+        ),
     ),
 )

@@ -15,7 +15,7 @@ from lowtide.passes.editing import (
     substitute,
     take_apart,
 )
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.transforms.control_flow.choices import (
     branches_of,
     choices_of,
@@ -115,23 +115,26 @@ PASSES: Final = (
         "conditional-results",
         simplify_results,
         "Returns from branches only what somebody reads and what cannot be known outside of them.",
-        before="""
+        *example(
+            """
 HloModule m
 
 first {
   p = (f32[4], f32[4]) parameter(0)
   a = f32[4] get-tuple-element(p), index=0
-  b = f32[4] get-tuple-element(p), index=1
+- b = f32[4] get-tuple-element(p), index=1
   c = f32[4] sine(a)
-  ROOT r = (f32[4], f32[4], f32[4]) tuple(b, c, a)
+- ROOT r = (f32[4], f32[4], f32[4]) tuple(b, c, a)
++ ROOT r = (f32[4]) tuple(c)
 }
 
 second {
   q = (f32[4], f32[4]) parameter(0)
-  d = f32[4] get-tuple-element(q), index=0
+- d = f32[4] get-tuple-element(q), index=0
   e = f32[4] get-tuple-element(q), index=1
   f = f32[4] negate(e)
-  ROOT s = (f32[4], f32[4], f32[4]) tuple(e, f, e)
+- ROOT s = (f32[4], f32[4], f32[4]) tuple(e, f, e)
++ ROOT s = (f32[4]) tuple(f)
 }
 
 ENTRY main {
@@ -139,39 +142,16 @@ ENTRY main {
   x = f32[4] parameter(1)
   y = f32[4] parameter(2)
   xy = (f32[4], f32[4]) tuple(x, y)
-  z = (f32[4], f32[4], f32[4]) conditional(i, xy, xy), true_computation=first, \
+- z = (f32[4], f32[4], f32[4]) conditional(i, xy, xy), true_computation=first, \
 false_computation=second
-  z0 = f32[4] get-tuple-element(z), index=0
-  z1 = f32[4] get-tuple-element(z), index=1
-  ROOT sum = f32[4] add(z0, z1)
+- z0 = f32[4] get-tuple-element(z), index=0
+- z1 = f32[4] get-tuple-element(z), index=1
+- ROOT sum = f32[4] add(z0, z1)
++ z = (f32[4]) conditional(i, xy, xy), true_computation=first, false_computation=second
++ z1 = f32[4] get-tuple-element(z), index=0
++ ROOT sum = f32[4] add(y, z1)
 }
-""",
-        after="""
-HloModule m
-
-first {
-  p = (f32[4], f32[4]) parameter(0)
-  a = f32[4] get-tuple-element(p), index=0
-  c = f32[4] sine(a)
-  ROOT r = (f32[4]) tuple(c)
-}
-
-second {
-  q = (f32[4], f32[4]) parameter(0)
-  e = f32[4] get-tuple-element(q), index=1
-  f = f32[4] negate(e)
-  ROOT s = (f32[4]) tuple(f)
-}
-
-ENTRY main {
-  i = pred[] parameter(0)
-  x = f32[4] parameter(1)
-  y = f32[4] parameter(2)
-  xy = (f32[4], f32[4]) tuple(x, y)
-  z = (f32[4]) conditional(i, xy, xy), true_computation=first, false_computation=second
-  z1 = f32[4] get-tuple-element(z), index=0
-  ROOT sum = f32[4] add(y, z1)
-}
-""",
+"""
+        ),
     ),
 )

@@ -12,7 +12,7 @@ from lowtide.ir.traversal import computation_post_order
 from lowtide.passes.call_sites import count_references, drop_unreferenced, is_present
 from lowtide.passes.editing import remove_with_operands, substitute
 from lowtide.passes.embedding import embed, may_copy, may_embed
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 
 
 def simplify_conditionals(module: Module) -> int:
@@ -104,32 +104,29 @@ PASSES: Final = (
         "conditional-simplifier",
         simplify_conditionals,
         "Writes out the branch of a conditional that is always taken.",
-        before="""
+        *example(
+            """
 HloModule m
 
-first {
-  p = f32[4] parameter(0)
-  ROOT a = f32[4] sine(p)
+-first {
+- p = f32[4] parameter(0)
+- ROOT a = f32[4] sine(p)
++ENTRY main {
++ x = f32[4] parameter(0)
++ ROOT a = f32[4] sine(x)
 }
 
-second {
-  q = f32[4] parameter(0)
-  ROOT b = f32[4] cosine(q)
-}
-
-ENTRY main {
-  x = f32[4] parameter(0)
-  yes = pred[] constant(true)
-  ROOT y = f32[4] conditional(yes, x, x), true_computation=first, false_computation=second
-}
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  x = f32[4] parameter(0)
-  ROOT a = f32[4] sine(x)
-}
-""",
+-second {
+- q = f32[4] parameter(0)
+- ROOT b = f32[4] cosine(q)
+-}
+-
+-ENTRY main {
+- x = f32[4] parameter(0)
+- yes = pred[] constant(true)
+- ROOT y = f32[4] conditional(yes, x, x), true_computation=first, false_computation=second
+-}
+-"""
+        ),
     ),
 )

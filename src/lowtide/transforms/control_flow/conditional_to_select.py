@@ -10,7 +10,7 @@ from lowtide.ops.table import TABLE
 from lowtide.passes.call_sites import SMALL, drop_unreferenced
 from lowtide.passes.editing import TupleElements, make, make_tuple, remove_with_operands, substitute
 from lowtide.passes.embedding import embed, may_embed
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.transforms.control_flow.choices import array_shapes, branches_of, choices_of
 
 _FREE: Final = frozenset(
@@ -122,41 +122,34 @@ PASSES: Final = (
         "conditional-to-select",
         select_results,
         "Runs both branches of tiny conditionals and selects a result.",
-        before="""
+        *example(
+            """
 HloModule m
-
-first {
-  p = (f32[], f32[]) parameter(0)
-  a = f32[] get-tuple-element(p), index=0
-  ROOT r = f32[] sine(a)
-}
-
-second {
-  q = (f32[], f32[]) parameter(0)
-  b = f32[] get-tuple-element(q), index=1
-  ROOT s = f32[] negate(b)
-}
+-
+-first {
+- p = (f32[], f32[]) parameter(0)
+- a = f32[] get-tuple-element(p), index=0
+- ROOT r = f32[] sine(a)
+-}
+-
+-second {
+- q = (f32[], f32[]) parameter(0)
+- b = f32[] get-tuple-element(q), index=1
+- ROOT s = f32[] negate(b)
+-}
 
 ENTRY main {
   c = pred[] parameter(0)
   x = f32[] parameter(1)
   y = f32[] parameter(2)
-  xy = (f32[], f32[]) tuple(x, y)
-  ROOT z = f32[] conditional(c, xy, xy), true_computation=first, false_computation=second
+- xy = (f32[], f32[]) tuple(x, y)
+- ROOT z = f32[] conditional(c, xy, xy), true_computation=first, false_computation=second
++ r = f32[] sine(x)
++ s = f32[] negate(y)
++ ROOT z = f32[] select(c, r, s)
 }
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  c = pred[] parameter(0)
-  x = f32[] parameter(1)
-  y = f32[] parameter(2)
-  r = f32[] sine(x)
-  s = f32[] negate(y)
-  ROOT z = f32[] select(c, r, s)
-}
-""",
+"""
+        ),
         meanings=(("instructions", "the most operations of a branch"),),
     ),
 )

@@ -18,7 +18,7 @@ from lowtide.passes.editing import (
     settle,
     substitute,
 )
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 
 
 def remove_unread_loops(module: Module) -> int:
@@ -104,42 +104,39 @@ PASSES: Final = (
         "unread-loops",
         remove_unread_loops,
         "Removes loops of which only what they pass on unchanged is read.",
-        before="""
+        *example(
+            """
 HloModule m
 
-condition {
-  c = (f32[4], f32[4], s32[]) parameter(0)
-  i = s32[] get-tuple-element(c), index=2
-  n = s32[] constant(3)
-  ROOT more = pred[] compare(i, n), direction=LT
+-condition {
+- c = (f32[4], f32[4], s32[]) parameter(0)
+- i = s32[] get-tuple-element(c), index=2
+- n = s32[] constant(3)
+- ROOT more = pred[] compare(i, n), direction=LT
++ENTRY main {
++ w.1 = f32[4] parameter(0)
++ ROOT z = f32[4] negate(w.1)
 }
 
-body {
-  b = (f32[4], f32[4], s32[]) parameter(0)
-  x = f32[4] get-tuple-element(b), index=0
-  w = f32[4] get-tuple-element(b), index=1
-  i.1 = s32[] get-tuple-element(b), index=2
-  y = f32[4] sine(x)
-  next = s32[] add(i.1, i.1)
-  ROOT r = (f32[4], f32[4], s32[]) tuple(y, w, next)
-}
-
-ENTRY main {
-  w.1 = f32[4] parameter(0)
-  one = s32[] constant(1)
-  start = (f32[4], f32[4], s32[]) tuple(w.1, w.1, one)
-  loop = (f32[4], f32[4], s32[]) while(start), condition=condition, body=body
-  same = f32[4] get-tuple-element(loop), index=1
-  ROOT z = f32[4] negate(same)
-}
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  w.1 = f32[4] parameter(0)
-  ROOT z = f32[4] negate(w.1)
-}
-""",
+-body {
+- b = (f32[4], f32[4], s32[]) parameter(0)
+- x = f32[4] get-tuple-element(b), index=0
+- w = f32[4] get-tuple-element(b), index=1
+- i.1 = s32[] get-tuple-element(b), index=2
+- y = f32[4] sine(x)
+- next = s32[] add(i.1, i.1)
+- ROOT r = (f32[4], f32[4], s32[]) tuple(y, w, next)
+-}
+-
+-ENTRY main {
+- w.1 = f32[4] parameter(0)
+- one = s32[] constant(1)
+- start = (f32[4], f32[4], s32[]) tuple(w.1, w.1, one)
+- loop = (f32[4], f32[4], s32[]) while(start), condition=condition, body=body
+- same = f32[4] get-tuple-element(loop), index=1
+- ROOT z = f32[4] negate(same)
+-}
+-"""
+        ),
     ),
 )

@@ -8,7 +8,7 @@ from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.traversal import post_order
 from lowtide.passes.dead_code import sweep
 from lowtide.passes.editing import element_index, settle, substitute
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.transforms.control_flow.hoisting import WORK, Marks, copy_out, frontier, may_move
 from lowtide.transforms.control_flow.loops import WhileLoop, add_invariants, loops_of
 
@@ -56,7 +56,8 @@ PASSES: Final = (
         "while-code-motion",
         move_invariant_code,
         "Does once before a loop what all of its steps repeat, where that takes no more memory.",
-        before="""
+        *example(
+            """
 HloModule m
 
 sum {
@@ -66,74 +67,43 @@ sum {
 }
 
 condition {
-  c = (s32[], f32[4], f32[4]) parameter(0)
+- c = (s32[], f32[4], f32[4]) parameter(0)
++ c = (s32[], f32[4], f32[4], f32[]) parameter(0)
   i = s32[] get-tuple-element(c), index=0
   n = s32[] constant(3)
   ROOT more = pred[] compare(i, n), direction=LT
 }
 
 body {
-  b = (s32[], f32[4], f32[4]) parameter(0)
+- b = (s32[], f32[4], f32[4]) parameter(0)
++ b = (s32[], f32[4], f32[4], f32[]) parameter(0)
   i.1 = s32[] get-tuple-element(b), index=0
   x = f32[4] get-tuple-element(b), index=1
   w = f32[4] get-tuple-element(b), index=2
   one = s32[] constant(1)
   next = s32[] add(i.1, one)
-  none = f32[] constant(0)
-  total = f32[] reduce(w, none), dimensions={0}, to_apply=sum
+- none = f32[] constant(0)
+- total = f32[] reduce(w, none), dimensions={0}, to_apply=sum
++ total = f32[] get-tuple-element(b), index=3
   totals = f32[4] broadcast(total), dimensions={}
   y = f32[4] multiply(x, totals)
-  ROOT r = (s32[], f32[4], f32[4]) tuple(next, y, w)
+- ROOT r = (s32[], f32[4], f32[4]) tuple(next, y, w)
++ ROOT r = (s32[], f32[4], f32[4], f32[]) tuple(next, y, w, total)
 }
 
 ENTRY main {
   x.1 = f32[4] parameter(0)
   w.1 = f32[4] parameter(1)
   zero = s32[] constant(0)
-  start = (s32[], f32[4], f32[4]) tuple(zero, x.1, w.1)
-  loop = (s32[], f32[4], f32[4]) while(start), condition=condition, body=body
+- start = (s32[], f32[4], f32[4]) tuple(zero, x.1, w.1)
+- loop = (s32[], f32[4], f32[4]) while(start), condition=condition, body=body
++ none = f32[] constant(0)
++ total.1 = f32[] reduce(w.1, none), dimensions={0}, to_apply=sum
++ start = (s32[], f32[4], f32[4], f32[]) tuple(zero, x.1, w.1, total.1)
++ loop = (s32[], f32[4], f32[4], f32[]) while(start), condition=condition, body=body
   ROOT last = f32[4] get-tuple-element(loop), index=1
 }
-""",
-        after="""
-HloModule m
-
-sum {
-  p = f32[] parameter(0)
-  q = f32[] parameter(1)
-  ROOT s = f32[] add(p, q)
-}
-
-condition {
-  c = (s32[], f32[4], f32[4], f32[]) parameter(0)
-  i = s32[] get-tuple-element(c), index=0
-  n = s32[] constant(3)
-  ROOT more = pred[] compare(i, n), direction=LT
-}
-
-body {
-  b = (s32[], f32[4], f32[4], f32[]) parameter(0)
-  i.1 = s32[] get-tuple-element(b), index=0
-  x = f32[4] get-tuple-element(b), index=1
-  w = f32[4] get-tuple-element(b), index=2
-  one = s32[] constant(1)
-  next = s32[] add(i.1, one)
-  total = f32[] get-tuple-element(b), index=3
-  totals = f32[4] broadcast(total), dimensions={}
-  y = f32[4] multiply(x, totals)
-  ROOT r = (s32[], f32[4], f32[4], f32[]) tuple(next, y, w, total)
-}
-
-ENTRY main {
-  x.1 = f32[4] parameter(0)
-  w.1 = f32[4] parameter(1)
-  zero = s32[] constant(0)
-  none = f32[] constant(0)
-  total.1 = f32[] reduce(w.1, none), dimensions={0}, to_apply=sum
-  start = (s32[], f32[4], f32[4], f32[]) tuple(zero, x.1, w.1, total.1)
-  loop = (s32[], f32[4], f32[4], f32[]) while(start), condition=condition, body=body
-  ROOT last = f32[4] get-tuple-element(loop), index=1
-}
-""",
+"""
+        ),
     ),
 )

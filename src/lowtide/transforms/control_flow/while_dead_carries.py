@@ -8,7 +8,7 @@ from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ops.effects import has_side_effect
 from lowtide.passes.dead_code import sweep
 from lowtide.passes.editing import element_index, read_elements, settle
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.transforms.control_flow.loops import WhileLoop, keep_carries, loops_of
 
 
@@ -75,64 +75,43 @@ PASSES: Final = (
         "while-dead-carries",
         remove_dead_carries,
         "Removes what loops carry and nobody reads.",
-        before="""
+        *example(
+            """
 HloModule m
 
 condition {
-  c = (s32[], f32[4], f32[4], f32[4]) parameter(0)
+- c = (s32[], f32[4], f32[4], f32[4]) parameter(0)
++ c = (s32[], f32[4]) parameter(0)
   i = s32[] get-tuple-element(c), index=0
   n = s32[] constant(3)
   ROOT more = pred[] compare(i, n), direction=LT
 }
 
 body {
-  b = (s32[], f32[4], f32[4], f32[4]) parameter(0)
+- b = (s32[], f32[4], f32[4], f32[4]) parameter(0)
++ b = (s32[], f32[4]) parameter(0)
   i.1 = s32[] get-tuple-element(b), index=0
   x = f32[4] get-tuple-element(b), index=1
-  u = f32[4] get-tuple-element(b), index=2
-  v = f32[4] get-tuple-element(b), index=3
+- u = f32[4] get-tuple-element(b), index=2
+- v = f32[4] get-tuple-element(b), index=3
   one = s32[] constant(1)
   next = s32[] add(i.1, one)
   y = f32[4] sine(x)
-  w = f32[4] add(u, y)
-  ROOT r = (s32[], f32[4], f32[4], f32[4]) tuple(next, y, v, w)
+- w = f32[4] add(u, y)
+- ROOT r = (s32[], f32[4], f32[4], f32[4]) tuple(next, y, v, w)
++ ROOT r = (s32[], f32[4]) tuple(next, y)
 }
 
 ENTRY main {
   x.1 = f32[4] parameter(0)
   zero = s32[] constant(0)
-  start = (s32[], f32[4], f32[4], f32[4]) tuple(zero, x.1, x.1, x.1)
-  loop = (s32[], f32[4], f32[4], f32[4]) while(start), condition=condition, body=body
+- start = (s32[], f32[4], f32[4], f32[4]) tuple(zero, x.1, x.1, x.1)
+- loop = (s32[], f32[4], f32[4], f32[4]) while(start), condition=condition, body=body
++ start = (s32[], f32[4]) tuple(zero, x.1)
++ loop = (s32[], f32[4]) while(start), condition=condition, body=body
   ROOT last = f32[4] get-tuple-element(loop), index=1
 }
-""",
-        after="""
-HloModule m
-
-condition {
-  c = (s32[], f32[4]) parameter(0)
-  i = s32[] get-tuple-element(c), index=0
-  n = s32[] constant(3)
-  ROOT more = pred[] compare(i, n), direction=LT
-}
-
-body {
-  b = (s32[], f32[4]) parameter(0)
-  i.1 = s32[] get-tuple-element(b), index=0
-  x = f32[4] get-tuple-element(b), index=1
-  one = s32[] constant(1)
-  next = s32[] add(i.1, one)
-  y = f32[4] sine(x)
-  ROOT r = (s32[], f32[4]) tuple(next, y)
-}
-
-ENTRY main {
-  x.1 = f32[4] parameter(0)
-  zero = s32[] constant(0)
-  start = (s32[], f32[4]) tuple(zero, x.1)
-  loop = (s32[], f32[4]) while(start), condition=condition, body=body
-  ROOT last = f32[4] get-tuple-element(loop), index=1
-}
-""",
+"""
+        ),
     ),
 )

@@ -9,7 +9,7 @@ from lowtide.analysis.value_numbers import ValueNumbers
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import Constant
 from lowtide.passes.editing import TupleElements, element_index, settle, substitute
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.transforms.control_flow.loops import WhileLoop, loops_of
 
 _MOST_ROUNDS: Final = 16
@@ -104,7 +104,8 @@ PASSES: Final = (
         "while-duplicate-carries",
         merge_duplicate_carries,
         "Reads only one of several elements that a loop keeps equal.",
-        before="""
+        *example(
+            """
 HloModule m
 
 condition {
@@ -117,12 +118,14 @@ condition {
 body {
   b = (s32[], s32[], f32[4]) parameter(0)
   i.1 = s32[] get-tuple-element(b), index=0
-  j = s32[] get-tuple-element(b), index=1
+- j = s32[] get-tuple-element(b), index=1
   x = f32[4] get-tuple-element(b), index=2
   one = s32[] constant(1)
   next = s32[] add(i.1, one)
-  next.1 = s32[] add(j, one)
-  f = f32[] convert(j)
+- next.1 = s32[] add(j, one)
+- f = f32[] convert(j)
++ next.1 = s32[] add(i.1, one)
++ f = f32[] convert(i.1)
   fs = f32[4] broadcast(f), dimensions={}
   y = f32[4] multiply(x, fs)
   ROOT r = (s32[], s32[], f32[4]) tuple(next, next.1, y)
@@ -135,37 +138,7 @@ ENTRY main {
   loop = (s32[], s32[], f32[4]) while(start), condition=condition, body=body
   ROOT last = f32[4] get-tuple-element(loop), index=2
 }
-""",
-        after="""
-HloModule m
-
-condition {
-  c = (s32[], s32[], f32[4]) parameter(0)
-  i = s32[] get-tuple-element(c), index=0
-  n = s32[] constant(3)
-  ROOT more = pred[] compare(i, n), direction=LT
-}
-
-body {
-  b = (s32[], s32[], f32[4]) parameter(0)
-  i.1 = s32[] get-tuple-element(b), index=0
-  x = f32[4] get-tuple-element(b), index=2
-  one = s32[] constant(1)
-  next = s32[] add(i.1, one)
-  next.1 = s32[] add(i.1, one)
-  f = f32[] convert(i.1)
-  fs = f32[4] broadcast(f), dimensions={}
-  y = f32[4] multiply(x, fs)
-  ROOT r = (s32[], s32[], f32[4]) tuple(next, next.1, y)
-}
-
-ENTRY main {
-  x.1 = f32[4] parameter(0)
-  zero = s32[] constant(0)
-  start = (s32[], s32[], f32[4]) tuple(zero, zero, x.1)
-  loop = (s32[], s32[], f32[4]) while(start), condition=condition, body=body
-  ROOT last = f32[4] get-tuple-element(loop), index=2
-}
-""",
+"""
+        ),
     ),
 )

@@ -9,7 +9,7 @@ from lowtide.builder.literals import literal_of
 from lowtide.ir import ElementType, Instruction, Module, Opcode
 from lowtide.ir.attributes import Compare, Constant
 from lowtide.passes.editing import make, substitute
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.passes.matching import scalar_value
 from lowtide.transforms.control_flow.loops import WhileLoop, loops_of
 
@@ -65,8 +65,22 @@ PASSES: Final = (
         "while-induction-range",
         decide_comparisons,
         "Makes constants of comparisons that the range of an induction variable decides.",
-        before="""
+        *example(
+            """
 HloModule m
++
++body {
++ zero = s32[] constant(0)
++ b = (s32[], f32[4]) parameter(0)
++ i.1 = s32[] get-tuple-element(b), index=0
++ one = s32[] constant(1)
++ next = s32[] add(i.1, one)
++ constant = pred[] constant(false)
++ x = f32[4] get-tuple-element(b), index=1
++ y = f32[4] sine(x)
++ z = f32[4] select(constant, x, y)
++ ROOT r = (s32[], f32[4]) tuple(next, z)
++}
 
 condition {
   c = (s32[], f32[4]) parameter(0)
@@ -75,55 +89,27 @@ condition {
   ROOT more = pred[] compare(i, n), direction=LT
 }
 
-body {
-  b = (s32[], f32[4]) parameter(0)
-  i.1 = s32[] get-tuple-element(b), index=0
-  zero = s32[] constant(0)
-  is_negative = pred[] compare(i.1, zero), direction=LT
-  x = f32[4] get-tuple-element(b), index=1
-  y = f32[4] sine(x)
-  z = f32[4] select(is_negative, x, y)
-  one = s32[] constant(1)
-  next = s32[] add(i.1, one)
-  ROOT r = (s32[], f32[4]) tuple(next, z)
-}
-
+-body {
+- b = (s32[], f32[4]) parameter(0)
+- i.1 = s32[] get-tuple-element(b), index=0
+- zero = s32[] constant(0)
+- is_negative = pred[] compare(i.1, zero), direction=LT
+- x = f32[4] get-tuple-element(b), index=1
+- y = f32[4] sine(x)
+- z = f32[4] select(is_negative, x, y)
+- one = s32[] constant(1)
+- next = s32[] add(i.1, one)
+- ROOT r = (s32[], f32[4]) tuple(next, z)
+-}
+-
 ENTRY main {
++ zero.1 = s32[] constant(0)
   x.1 = f32[4] parameter(0)
-  zero.1 = s32[] constant(0)
+- zero.1 = s32[] constant(0)
   start = (s32[], f32[4]) tuple(zero.1, x.1)
   ROOT loop = (s32[], f32[4]) while(start), condition=condition, body=body
 }
-""",
-        after="""
-HloModule m
-
-body {
-  zero = s32[] constant(0)
-  b = (s32[], f32[4]) parameter(0)
-  i.1 = s32[] get-tuple-element(b), index=0
-  one = s32[] constant(1)
-  next = s32[] add(i.1, one)
-  constant = pred[] constant(false)
-  x = f32[4] get-tuple-element(b), index=1
-  y = f32[4] sine(x)
-  z = f32[4] select(constant, x, y)
-  ROOT r = (s32[], f32[4]) tuple(next, z)
-}
-
-condition {
-  c = (s32[], f32[4]) parameter(0)
-  i = s32[] get-tuple-element(c), index=0
-  n = s32[] constant(9)
-  ROOT more = pred[] compare(i, n), direction=LT
-}
-
-ENTRY main {
-  zero.1 = s32[] constant(0)
-  x.1 = f32[4] parameter(0)
-  start = (s32[], f32[4]) tuple(zero.1, x.1)
-  ROOT loop = (s32[], f32[4]) while(start), condition=condition, body=body
-}
-""",
+"""
+        ),
     ),
 )

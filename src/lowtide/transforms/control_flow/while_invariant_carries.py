@@ -14,7 +14,7 @@ from lowtide.passes.editing import (
     substitute,
     take_apart,
 )
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.passes.matching import scalar_value
 from lowtide.transforms.control_flow.loops import WhileLoop, loops_of
 
@@ -123,14 +123,17 @@ PASSES: Final = (
         "while-invariant-carries",
         read_invariants_outside,
         "Reads what loops pass on unchanged from before them, and constants within them.",
-        before="""
+        *example(
+            """
 HloModule m
 
 condition {
   c = (s32[], f32[4], f32[4], s32[]) parameter(0)
   i = s32[] get-tuple-element(c), index=0
   n = s32[] get-tuple-element(c), index=3
-  ROOT more = pred[] compare(i, n), direction=LT
+- ROOT more = pred[] compare(i, n), direction=LT
++ three.1 = s32[] constant(3)
++ ROOT more = pred[] compare(i, three.1), direction=LT
 }
 
 body {
@@ -153,43 +156,11 @@ ENTRY main {
   start = (s32[], f32[4], f32[4], s32[]) tuple(zero, x.1, w.1, three)
   loop = (s32[], f32[4], f32[4], s32[]) while(start), condition=condition, body=body
   last = f32[4] get-tuple-element(loop), index=1
-  same = f32[4] get-tuple-element(loop), index=2
-  ROOT z = f32[4] add(last, same)
+- same = f32[4] get-tuple-element(loop), index=2
+- ROOT z = f32[4] add(last, same)
++ ROOT z = f32[4] add(last, w.1)
 }
-""",
-        after="""
-HloModule m
-
-condition {
-  c = (s32[], f32[4], f32[4], s32[]) parameter(0)
-  i = s32[] get-tuple-element(c), index=0
-  n = s32[] get-tuple-element(c), index=3
-  three.1 = s32[] constant(3)
-  ROOT more = pred[] compare(i, three.1), direction=LT
-}
-
-body {
-  b = (s32[], f32[4], f32[4], s32[]) parameter(0)
-  i.1 = s32[] get-tuple-element(b), index=0
-  x = f32[4] get-tuple-element(b), index=1
-  w = f32[4] get-tuple-element(b), index=2
-  n.1 = s32[] get-tuple-element(b), index=3
-  one = s32[] constant(1)
-  next = s32[] add(i.1, one)
-  y = f32[4] multiply(x, w)
-  ROOT r = (s32[], f32[4], f32[4], s32[]) tuple(next, y, w, n.1)
-}
-
-ENTRY main {
-  x.1 = f32[4] parameter(0)
-  w.1 = f32[4] parameter(1)
-  zero = s32[] constant(0)
-  three = s32[] constant(3)
-  start = (s32[], f32[4], f32[4], s32[]) tuple(zero, x.1, w.1, three)
-  loop = (s32[], f32[4], f32[4], s32[]) while(start), condition=condition, body=body
-  last = f32[4] get-tuple-element(loop), index=1
-  ROOT z = f32[4] add(last, w.1)
-}
-""",
+"""
+        ),
     ),
 )

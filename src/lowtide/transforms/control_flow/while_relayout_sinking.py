@@ -9,7 +9,7 @@ from lowtide.analysis.loop_trip_count import trip_count
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import Parameter
 from lowtide.passes.editing import make, settle
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.transforms.control_flow.loops import WhileLoop, add_invariants, loops_of
 
 
@@ -127,75 +127,53 @@ PASSES: Final = (
         "while-relayout-sinking",
         sink_relayouts,
         "Moves transposes and conversions of arrays into the loops that read slices of them.",
-        before="""
+        *example(
+            """
 HloModule m
 
 condition {
-  c = (s32[], f32[4], f32[6,4]) parameter(0)
+- c = (s32[], f32[4], f32[6,4]) parameter(0)
++ c = (s32[], f32[4], f32[6,4], f32[4,6]) parameter(0)
   i = s32[] get-tuple-element(c), index=0
   n = s32[] constant(6)
   ROOT more = pred[] compare(i, n), direction=LT
 }
 
 body {
-  b = (s32[], f32[4], f32[6,4]) parameter(0)
+- b = (s32[], f32[4], f32[6,4]) parameter(0)
++ b = (s32[], f32[4], f32[6,4], f32[4,6]) parameter(0)
   i.1 = s32[] get-tuple-element(b), index=0
++ one = s32[] constant(1)
++ next = s32[] add(i.1, one)
   x = f32[4] get-tuple-element(b), index=1
-  w = f32[6,4] get-tuple-element(b), index=2
+- w = f32[6,4] get-tuple-element(b), index=2
++ s = f32[4,6] get-tuple-element(b), index=3
++ turned.1 = f32[6,4] transpose(s), dimensions={1,0}
   zero = s32[] constant(0)
-  row = f32[1,4] dynamic-slice(w, i.1, zero), dynamic_slice_sizes={1,4}
+- row = f32[1,4] dynamic-slice(w, i.1, zero), dynamic_slice_sizes={1,4}
++ row = f32[1,4] dynamic-slice(turned.1, i.1, zero), dynamic_slice_sizes={1,4}
   flat = f32[4] reshape(row)
   y = f32[4] multiply(x, flat)
-  one = s32[] constant(1)
-  next = s32[] add(i.1, one)
-  ROOT r = (s32[], f32[4], f32[6,4]) tuple(next, y, w)
+- one = s32[] constant(1)
+- next = s32[] add(i.1, one)
+- ROOT r = (s32[], f32[4], f32[6,4]) tuple(next, y, w)
++ w = f32[6,4] get-tuple-element(b), index=2
++ ROOT r = (s32[], f32[4], f32[6,4], f32[4,6]) tuple(next, y, w, s)
 }
 
 ENTRY main {
++ start = s32[] constant(0)
   x.1 = f32[4] parameter(0)
   stacked = f32[4,6] parameter(1)
   turned = f32[6,4] transpose(stacked), dimensions={1,0}
-  start = s32[] constant(0)
-  init = (s32[], f32[4], f32[6,4]) tuple(start, x.1, turned)
-  loop = (s32[], f32[4], f32[6,4]) while(init), condition=condition, body=body
+- start = s32[] constant(0)
+- init = (s32[], f32[4], f32[6,4]) tuple(start, x.1, turned)
+- loop = (s32[], f32[4], f32[6,4]) while(init), condition=condition, body=body
++ init = (s32[], f32[4], f32[6,4], f32[4,6]) tuple(start, x.1, turned, stacked)
++ loop = (s32[], f32[4], f32[6,4], f32[4,6]) while(init), condition=condition, body=body
   ROOT out = f32[4] get-tuple-element(loop), index=1
 }
-""",
-        after="""
-HloModule m
-
-condition {
-  c = (s32[], f32[4], f32[6,4], f32[4,6]) parameter(0)
-  i = s32[] get-tuple-element(c), index=0
-  n = s32[] constant(6)
-  ROOT more = pred[] compare(i, n), direction=LT
-}
-
-body {
-  b = (s32[], f32[4], f32[6,4], f32[4,6]) parameter(0)
-  i.1 = s32[] get-tuple-element(b), index=0
-  one = s32[] constant(1)
-  next = s32[] add(i.1, one)
-  x = f32[4] get-tuple-element(b), index=1
-  s = f32[4,6] get-tuple-element(b), index=3
-  turned.1 = f32[6,4] transpose(s), dimensions={1,0}
-  zero = s32[] constant(0)
-  row = f32[1,4] dynamic-slice(turned.1, i.1, zero), dynamic_slice_sizes={1,4}
-  flat = f32[4] reshape(row)
-  y = f32[4] multiply(x, flat)
-  w = f32[6,4] get-tuple-element(b), index=2
-  ROOT r = (s32[], f32[4], f32[6,4], f32[4,6]) tuple(next, y, w, s)
-}
-
-ENTRY main {
-  start = s32[] constant(0)
-  x.1 = f32[4] parameter(0)
-  stacked = f32[4,6] parameter(1)
-  turned = f32[6,4] transpose(stacked), dimensions={1,0}
-  init = (s32[], f32[4], f32[6,4], f32[4,6]) tuple(start, x.1, turned, stacked)
-  loop = (s32[], f32[4], f32[6,4], f32[4,6]) while(init), condition=condition, body=body
-  ROOT out = f32[4] get-tuple-element(loop), index=1
-}
-""",
+"""
+        ),
     ),
 )

@@ -17,7 +17,7 @@ from lowtide.passes.editing import (
     substitute,
 )
 from lowtide.passes.embedding import embed, may_copy, may_embed
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 
 
 def simplify_loops(module: Module) -> int:
@@ -91,48 +91,43 @@ def _read_last_value(loop: Instruction, index: int, value: int) -> int:
     return changes
 
 
-_BODY: Final = """
-body {
-  b = (s32[], f32[4]) parameter(0)
-  i.1 = s32[] get-tuple-element(b), index=0
-  x = f32[4] get-tuple-element(b), index=1
-  one = s32[] constant(1)
-  next = s32[] add(i.1, one)
-  y = f32[4] sine(x)
-  ROOT r = (s32[], f32[4]) tuple(next, y)
-}
-"""
-
 PASSES: Final = (
     Pass(
         "while-simplifier",
         simplify_loops,
         "Removes loops that never run, and writes out the bodies of those that run once.",
-        before=f"""
+        *example(
+            """
 HloModule m
 
-condition {{
-  c = (s32[], f32[4]) parameter(0)
-  i = s32[] get-tuple-element(c), index=0
-  n = s32[] constant(1)
-  ROOT more = pred[] compare(i, n), direction=LT
-}}
-{_BODY}
-ENTRY main {{
-  x.1 = f32[4] parameter(0)
-  zero = s32[] constant(0)
-  start = (s32[], f32[4]) tuple(zero, x.1)
-  loop = (s32[], f32[4]) while(start), condition=condition, body=body
-  ROOT last = f32[4] get-tuple-element(loop), index=1
-}}
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  x.1 = f32[4] parameter(0)
-  ROOT y = f32[4] sine(x.1)
+-condition {
+- c = (s32[], f32[4]) parameter(0)
+- i = s32[] get-tuple-element(c), index=0
+- n = s32[] constant(1)
+- ROOT more = pred[] compare(i, n), direction=LT
++ENTRY main {
++ x.1 = f32[4] parameter(0)
++ ROOT y = f32[4] sine(x.1)
 }
-""",
+
+-body {
+- b = (s32[], f32[4]) parameter(0)
+- i.1 = s32[] get-tuple-element(b), index=0
+- x = f32[4] get-tuple-element(b), index=1
+- one = s32[] constant(1)
+- next = s32[] add(i.1, one)
+- y = f32[4] sine(x)
+- ROOT r = (s32[], f32[4]) tuple(next, y)
+-}
+-
+-ENTRY main {
+- x.1 = f32[4] parameter(0)
+- zero = s32[] constant(0)
+- start = (s32[], f32[4]) tuple(zero, x.1)
+- loop = (s32[], f32[4]) while(start), condition=condition, body=body
+- ROOT last = f32[4] get-tuple-element(loop), index=1
+-}
+-"""
+        ),
     ),
 )

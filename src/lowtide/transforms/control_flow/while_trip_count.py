@@ -7,7 +7,7 @@ from typing import Any, Final
 from lowtide.analysis.loop_trip_count import TripCount, trip_count
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ops.backend_config import read_config, write_config
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 
 
 def annotate_trip_counts(module: Module) -> int:
@@ -45,7 +45,13 @@ def _facts(found: TripCount) -> dict[str, Any]:
     return facts
 
 
-_LOOP: Final = """
+PASSES: Final = (
+    Pass(
+        "while-trip-count",
+        annotate_trip_counts,
+        "Writes down how often loops run, where that is known.",
+        *example(
+            """
 HloModule m
 
 condition {
@@ -69,19 +75,12 @@ ENTRY main {
   x.1 = f32[4] parameter(0)
   zero = s32[] constant(0)
   start = (s32[], f32[4]) tuple(zero, x.1)
-  ROOT loop = (s32[], f32[4]) while(start), condition=condition, body=body"""
-
-PASSES: Final = (
-    Pass(
-        "while-trip-count",
-        annotate_trip_counts,
-        "Writes down how often loops run, where that is known.",
-        before=_LOOP + "\n}\n",
-        after=_LOOP
-        + """, \
+- ROOT loop = (s32[], f32[4]) while(start), condition=condition, body=body
++ ROOT loop = (s32[], f32[4]) while(start), condition=condition, body=body, \
 backend_config={"known_trip_count":{"n":"3"},"known_init_step":{"init":"0","step":"1"},\
 "known_induction_variable":{"tuple_index":"0"}}
 }
-""",
+"""
+        ),
     ),
 )

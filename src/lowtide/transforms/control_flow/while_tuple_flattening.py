@@ -18,7 +18,7 @@ from lowtide.passes.editing import (
     substitute,
     take_apart,
 )
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.transforms.control_flow.loops import WhileLoop, loops_of, renumber_config
 
 
@@ -136,65 +136,46 @@ PASSES: Final = (
         "while-tuple-flattening",
         flatten_carries,
         "Makes loops carry arrays in place of tuples of arrays.",
-        before="""
+        *example(
+            """
 HloModule m
 
 condition {
-  c = (s32[], (f32[4], f32[2])) parameter(0)
+- c = (s32[], (f32[4], f32[2])) parameter(0)
++ c = (s32[], f32[4], f32[2]) parameter(0)
   i = s32[] get-tuple-element(c), index=0
   n = s32[] constant(3)
   ROOT more = pred[] compare(i, n), direction=LT
 }
 
 body {
-  b = (s32[], (f32[4], f32[2])) parameter(0)
+- b = (s32[], (f32[4], f32[2])) parameter(0)
++ b = (s32[], f32[4], f32[2]) parameter(0)
   i.1 = s32[] get-tuple-element(b), index=0
   one = s32[] constant(1)
   next = s32[] add(i.1, one)
-  pair = (f32[4], f32[2]) get-tuple-element(b), index=1
-  ROOT r = (s32[], (f32[4], f32[2])) tuple(next, pair)
+- pair = (f32[4], f32[2]) get-tuple-element(b), index=1
+- ROOT r = (s32[], (f32[4], f32[2])) tuple(next, pair)
++ u = f32[4] get-tuple-element(b), index=1
++ v = f32[2] get-tuple-element(b), index=2
++ ROOT r = (s32[], f32[4], f32[2]) tuple(next, u, v)
 }
 
 ENTRY main {
   x = f32[4] parameter(0)
   y = f32[2] parameter(1)
-  pair.1 = (f32[4], f32[2]) tuple(x, y)
+- pair.1 = (f32[4], f32[2]) tuple(x, y)
   zero = s32[] constant(0)
-  start = (s32[], (f32[4], f32[2])) tuple(zero, pair.1)
-  loop = (s32[], (f32[4], f32[2])) while(start), condition=condition, body=body
-  ROOT last = (f32[4], f32[2]) get-tuple-element(loop), index=1
+- start = (s32[], (f32[4], f32[2])) tuple(zero, pair.1)
+- loop = (s32[], (f32[4], f32[2])) while(start), condition=condition, body=body
+- ROOT last = (f32[4], f32[2]) get-tuple-element(loop), index=1
++ start = (s32[], f32[4], f32[2]) tuple(zero, x, y)
++ loop = (s32[], f32[4], f32[2]) while(start), condition=condition, body=body
++ u.1 = f32[4] get-tuple-element(loop), index=1
++ v.1 = f32[2] get-tuple-element(loop), index=2
++ ROOT last = (f32[4], f32[2]) tuple(u.1, v.1)
 }
-""",
-        after="""
-HloModule m
-
-condition {
-  c = (s32[], f32[4], f32[2]) parameter(0)
-  i = s32[] get-tuple-element(c), index=0
-  n = s32[] constant(3)
-  ROOT more = pred[] compare(i, n), direction=LT
-}
-
-body {
-  b = (s32[], f32[4], f32[2]) parameter(0)
-  i.1 = s32[] get-tuple-element(b), index=0
-  one = s32[] constant(1)
-  next = s32[] add(i.1, one)
-  u = f32[4] get-tuple-element(b), index=1
-  v = f32[2] get-tuple-element(b), index=2
-  ROOT r = (s32[], f32[4], f32[2]) tuple(next, u, v)
-}
-
-ENTRY main {
-  x = f32[4] parameter(0)
-  y = f32[2] parameter(1)
-  zero = s32[] constant(0)
-  start = (s32[], f32[4], f32[2]) tuple(zero, x, y)
-  loop = (s32[], f32[4], f32[2]) while(start), condition=condition, body=body
-  u.1 = f32[4] get-tuple-element(loop), index=1
-  v.1 = f32[2] get-tuple-element(loop), index=2
-  ROOT last = (f32[4], f32[2]) tuple(u.1, v.1)
-}
-""",
+"""
+        ),
     ),
 )

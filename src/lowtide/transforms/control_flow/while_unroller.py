@@ -10,7 +10,7 @@ from lowtide.ir.traversal import computation_post_order
 from lowtide.passes.call_sites import drop_unreferenced, is_marked, is_present, mark
 from lowtide.passes.editing import remove_with_operands, substitute
 from lowtide.passes.embedding import embed, may_copy, may_embed
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 
 KEPT: Final = "unroll"
 """The frontend attribute that, being `false`, keeps a loop as it is."""
@@ -98,47 +98,31 @@ def _unroll(loop: Instruction, steps: int) -> None:
     remove_with_operands(start)
 
 
-_LOOP: Final = """
-condition {
-  c = (s32[], f32[4]) parameter(0)
-  i = s32[] get-tuple-element(c), index=0
-  n = s32[] constant(2)
-  ROOT more = pred[] compare(i, n), direction=LT
-}
-
-body {
-  b = (s32[], f32[4]) parameter(0)
-  i.1 = s32[] get-tuple-element(b), index=0
-  x = f32[4] get-tuple-element(b), index=1
-  one = s32[] constant(1)
-  next = s32[] add(i.1, one)
-  y = f32[4] sine(x)
-  ROOT r = (s32[], f32[4]) tuple(next, y)
-}
-"""
-
 PASSES: Final = (
     Pass(
         "while-unroller",
         unroll_loops,
         "Writes out loops of a few steps and a few instructions.",
-        before=f"""
+        *example(
+            """
 HloModule m
-{_LOOP}
-ENTRY main {{
-  x.1 = f32[4] parameter(0)
-  a = f32[4] cosine(x.1)
-  d = f32[4] add(a, x.1)
-  e = f32[4] multiply(d, d)
-  zero = s32[] constant(0)
-  start = (s32[], f32[4]) tuple(zero, e)
-  loop = (s32[], f32[4]) while(start), condition=condition, body=body
-  last = f32[4] get-tuple-element(loop), index=1
-  ROOT z = f32[4] negate(last)
-}}
-""",
-        after="""
-HloModule m
+-
+-condition {
+- c = (s32[], f32[4]) parameter(0)
+- i = s32[] get-tuple-element(c), index=0
+- n = s32[] constant(2)
+- ROOT more = pred[] compare(i, n), direction=LT
+-}
+-
+-body {
+- b = (s32[], f32[4]) parameter(0)
+- i.1 = s32[] get-tuple-element(b), index=0
+- x = f32[4] get-tuple-element(b), index=1
+- one = s32[] constant(1)
+- next = s32[] add(i.1, one)
+- y = f32[4] sine(x)
+- ROOT r = (s32[], f32[4]) tuple(next, y)
+-}
 
 ENTRY main {
   x.1 = f32[4] parameter(0)
@@ -146,17 +130,20 @@ ENTRY main {
   d = f32[4] add(a, x.1)
   e = f32[4] multiply(d, d)
   zero = s32[] constant(0)
-  one.1 = s32[] constant(1)
-  next.1 = s32[] add(zero, one.1)
-  y.1 = f32[4] sine(e)
-  one.2 = s32[] constant(1)
-  next.2 = s32[] add(next.1, one.2)
-  y.2 = f32[4] sine(y.1)
-  loop = (s32[], f32[4]) tuple(next.2, y.2)
+- start = (s32[], f32[4]) tuple(zero, e)
+- loop = (s32[], f32[4]) while(start), condition=condition, body=body
++ one.1 = s32[] constant(1)
++ next.1 = s32[] add(zero, one.1)
++ y.1 = f32[4] sine(e)
++ one.2 = s32[] constant(1)
++ next.2 = s32[] add(next.1, one.2)
++ y.2 = f32[4] sine(y.1)
++ loop = (s32[], f32[4]) tuple(next.2, y.2)
   last = f32[4] get-tuple-element(loop), index=1
   ROOT z = f32[4] negate(last)
 }
-""",
+"""
+        ),
         meanings=(
             ("count", "the most steps of a loop"),
             ("instructions", "the most instructions of all its steps together"),

@@ -13,7 +13,7 @@ from lowtide.builder.values import Op
 from lowtide.ir import Computation, Instruction, Module, Opcode, array_shape
 from lowtide.ir.attributes import Compare, Dimensions, Iota, Parameter
 from lowtide.ir.traversal import post_order
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.passes.matching import identity_of, scalar_value
 from lowtide.passes.rewriting import Rewriter
 from lowtide.records import dataclass
@@ -215,64 +215,56 @@ PASSES: Final = (
         "expand-arg-reduce",
         expand_arg_reduce,
         "Writes the place of the greatest or least element as two plain reductions.",
-        before="""
+        *example(
+            """
 HloModule m
 
-choose {
-  a = f32[] parameter(0)
-  i = s32[] parameter(1)
-  b = f32[] parameter(2)
-  j = s32[] parameter(3)
-  is_more = pred[] compare(a, b), direction=GT
-  is_nan = pred[] compare(a, a), direction=NE
-  is_first = pred[] or(is_more, is_nan)
-  is_equal = pred[] compare(a, b), direction=EQ
-  is_before = pred[] compare(i, j), direction=LT
-  is_tied = pred[] and(is_equal, is_before)
-  is_place = pred[] or(is_first, is_tied)
-  value = f32[] select(is_first, a, b)
-  place = s32[] select(is_place, i, j)
-  ROOT r = (f32[], s32[]) tuple(value, place)
+-choose {
+- a = f32[] parameter(0)
+- i = s32[] parameter(1)
+- b = f32[] parameter(2)
+- j = s32[] parameter(3)
+- is_more = pred[] compare(a, b), direction=GT
+- is_nan = pred[] compare(a, a), direction=NE
+- is_first = pred[] or(is_more, is_nan)
+- is_equal = pred[] compare(a, b), direction=EQ
+- is_before = pred[] compare(i, j), direction=LT
+- is_tied = pred[] and(is_equal, is_before)
+- is_place = pred[] or(is_first, is_tied)
+- value = f32[] select(is_first, a, b)
+- place = s32[] select(is_place, i, j)
+- ROOT r = (f32[], s32[]) tuple(value, place)
++maximum_f32 {
++ x.1 = f32[] parameter(0)
++ y.1 = f32[] parameter(1)
++ ROOT maximum = f32[] maximum(x.1, y.1)
++}
++
++minimum_s32 {
++ x.2 = s32[] parameter(0)
++ y.2 = s32[] parameter(1)
++ ROOT minimum = s32[] minimum(x.2, y.2)
 }
 
 ENTRY main {
   x = f32[3,8] parameter(0)
-  places = s32[3,8] iota(), iota_dimension=1
+- places = s32[3,8] iota(), iota_dimension=1
   least = f32[] constant(-inf)
-  zero = s32[] constant(0)
-  ROOT y = (f32[3], s32[3]) reduce(x, places, least, zero), dimensions={1}, to_apply=choose
+- zero = s32[] constant(0)
+- ROOT y = (f32[3], s32[3]) reduce(x, places, least, zero), dimensions={1}, to_apply=choose
++ reduce = f32[3] reduce(x, least), dimensions={1}, to_apply=maximum_f32
++ broadcast = f32[3,8] broadcast(reduce), dimensions={0}
++ compare = pred[3,8] compare(x, broadcast), direction=EQ
++ compare.1 = pred[3,8] compare(x, x), direction=NE
++ or = pred[3,8] or(compare, compare.1)
++ iota = s32[3,8] iota(), iota_dimension=1
++ constant = s32[] constant(2147483647)
++ broadcast.1 = s32[3,8] broadcast(constant), dimensions={}
++ select = s32[3,8] select(or, iota, broadcast.1)
++ reduce.1 = s32[3] reduce(select, constant), dimensions={1}, to_apply=minimum_s32
++ ROOT tuple = (f32[3], s32[3]) tuple(reduce, reduce.1)
 }
-""",
-        after="""
-HloModule m
-
-maximum_f32 {
-  x.1 = f32[] parameter(0)
-  y.1 = f32[] parameter(1)
-  ROOT maximum = f32[] maximum(x.1, y.1)
-}
-
-minimum_s32 {
-  x.2 = s32[] parameter(0)
-  y.2 = s32[] parameter(1)
-  ROOT minimum = s32[] minimum(x.2, y.2)
-}
-
-ENTRY main {
-  x = f32[3,8] parameter(0)
-  least = f32[] constant(-inf)
-  reduce = f32[3] reduce(x, least), dimensions={1}, to_apply=maximum_f32
-  broadcast = f32[3,8] broadcast(reduce), dimensions={0}
-  compare = pred[3,8] compare(x, broadcast), direction=EQ
-  compare.1 = pred[3,8] compare(x, x), direction=NE
-  or = pred[3,8] or(compare, compare.1)
-  iota = s32[3,8] iota(), iota_dimension=1
-  constant = s32[] constant(2147483647)
-  broadcast.1 = s32[3,8] broadcast(constant), dimensions={}
-  select = s32[3,8] select(or, iota, broadcast.1)
-  reduce.1 = s32[3] reduce(select, constant), dimensions={1}, to_apply=minimum_s32
-  ROOT tuple = (f32[3], s32[3]) tuple(reduce, reduce.1)
-}
-""",
+"""
+        ),
     ),
 )

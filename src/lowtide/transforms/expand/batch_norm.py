@@ -10,7 +10,7 @@ import numpy as np
 from lowtide.builder.values import Op
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import BatchNorm
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.expand.support import expand, expander, narrowed, summed, widened
 from lowtide.transforms.simplify.support import Made
@@ -105,44 +105,36 @@ PASSES: Final = (
         "expand-batch-norm",
         expand_batch_norm,
         "Writes batch normalizations as arithmetic and sums.",
-        before="""
+        *example(
+            """
 HloModule m
 
 ENTRY main {
   x = f32[2,3] parameter(0)
++ m = f32[3] parameter(3)
++ broadcast.3 = f32[2,3] broadcast(m), dimensions={1}
++ subtract = f32[2,3] subtract(x, broadcast.3)
   s = f32[3] parameter(1)
-  o = f32[3] parameter(2)
-  m = f32[3] parameter(3)
+- o = f32[3] parameter(2)
+- m = f32[3] parameter(3)
++ constant.1 = f32[] constant(1)
++ broadcast.1 = f32[3] broadcast(constant.1), dimensions={}
   v = f32[3] parameter(4)
   a = f32[3] abs(v)
-  ROOT y = f32[2,3] batch-norm-inference(x, s, o, m, a), epsilon=0.5, feature_index=1
+- ROOT y = f32[2,3] batch-norm-inference(x, s, o, m, a), epsilon=0.5, feature_index=1
++ constant = f32[] constant(0.5)
++ broadcast = f32[3] broadcast(constant), dimensions={}
++ add = f32[3] add(a, broadcast)
++ sqrt = f32[3] sqrt(add)
++ divide = f32[3] divide(broadcast.1, sqrt)
++ multiply = f32[3] multiply(s, divide)
++ broadcast.2 = f32[2,3] broadcast(multiply), dimensions={1}
++ multiply.1 = f32[2,3] multiply(subtract, broadcast.2)
++ o = f32[3] parameter(2)
++ broadcast.4 = f32[2,3] broadcast(o), dimensions={1}
++ ROOT add.1 = f32[2,3] add(multiply.1, broadcast.4)
 }
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  x = f32[2,3] parameter(0)
-  m = f32[3] parameter(3)
-  broadcast.3 = f32[2,3] broadcast(m), dimensions={1}
-  subtract = f32[2,3] subtract(x, broadcast.3)
-  s = f32[3] parameter(1)
-  constant.1 = f32[] constant(1)
-  broadcast.1 = f32[3] broadcast(constant.1), dimensions={}
-  v = f32[3] parameter(4)
-  a = f32[3] abs(v)
-  constant = f32[] constant(0.5)
-  broadcast = f32[3] broadcast(constant), dimensions={}
-  add = f32[3] add(a, broadcast)
-  sqrt = f32[3] sqrt(add)
-  divide = f32[3] divide(broadcast.1, sqrt)
-  multiply = f32[3] multiply(s, divide)
-  broadcast.2 = f32[2,3] broadcast(multiply), dimensions={1}
-  multiply.1 = f32[2,3] multiply(subtract, broadcast.2)
-  o = f32[3] parameter(2)
-  broadcast.4 = f32[2,3] broadcast(o), dimensions={1}
-  ROOT add.1 = f32[2,3] add(multiply.1, broadcast.4)
-}
-""",
+"""
+        ),
     ),
 )

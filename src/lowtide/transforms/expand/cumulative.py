@@ -9,7 +9,7 @@ from lowtide.builder.values import Op
 from lowtide.ir import Computation, ElementType, Instruction, Module, Opcode, array_shape
 from lowtide.ir.attributes import ReduceWindow, Scan, WindowDimension
 from lowtide.ops.reducers import reducer_opcode
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.passes.matching import identity_of
 from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.expand.support import (
@@ -147,41 +147,33 @@ PASSES: Final = (
         "expand-cumulative-window",
         expand_cumulative_windows,
         "Writes cumulative sums, given as windows that grow, as scans.",
-        before="""
+        *example(
+            """
 HloModule m
 
-add {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT c = f32[] add(a, b)
+-add {
+- a = f32[] parameter(0)
+- b = f32[] parameter(1)
+- ROOT c = f32[] add(a, b)
++step {
++ p1 = f64[] parameter(1)
++ p0 = f32[] parameter(0)
++ convert.1 = f64[] convert(p0)
++ add = f64[] add(p1, convert.1)
++ convert.2 = f32[] convert(add)
++ ROOT tuple = (f32[], f64[]) tuple(convert.2, add)
 }
 
 ENTRY main {
   x = f32[4] parameter(0)
   zero = f32[] constant(0)
-  ROOT y = f32[4] reduce-window(x, zero), window={size=4 pad=3_0}, to_apply=add
+- ROOT y = f32[4] reduce-window(x, zero), window={size=4 pad=3_0}, to_apply=add
++ convert = f64[] convert(zero)
++ scan = (f32[4], f64[]) scan(x, convert), dimensions={0}, num_carries=1, is_associative=false,
++   to_apply=step
++ ROOT get-tuple-element = f32[4] get-tuple-element(scan), index=0
 }
-""",
-        after="""
-HloModule m
-
-step {
-  p1 = f64[] parameter(1)
-  p0 = f32[] parameter(0)
-  convert.1 = f64[] convert(p0)
-  add = f64[] add(p1, convert.1)
-  convert.2 = f32[] convert(add)
-  ROOT tuple = (f32[], f64[]) tuple(convert.2, add)
-}
-
-ENTRY main {
-  x = f32[4] parameter(0)
-  zero = f32[] constant(0)
-  convert = f64[] convert(zero)
-  scan = (f32[4], f64[]) scan(x, convert), dimensions={0}, num_carries=1, is_associative=false,
-    to_apply=step
-  ROOT get-tuple-element = f32[4] get-tuple-element(scan), index=0
-}
-""",
+"""
+        ),
     ),
 )

@@ -16,7 +16,7 @@ from lowtide.ops.custom_call import (
     options_text,
     spectrum_triangle,
 )
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.passes.matching import is_plain
 from lowtide.passes.rewriting import Rewriter, rule
 from lowtide.transforms.expand import factorizations, library_shapes
@@ -271,24 +271,19 @@ PASSES: Final = (
         "expand-custom-calls",
         expand_custom_calls,
         "Writes calls of known libraries, top-k and LAPACK's, as operations of HLO.",
-        before="""
+        *example(
+            """
 HloModule m
 
 ENTRY main {
   x = f32[2,8] parameter(0)
-  ROOT y = (f32[2,3], s32[2,3]) custom-call(x), custom_call_target="TopK"
+- ROOT y = (f32[2,3], s32[2,3]) custom-call(x), custom_call_target="TopK"
++ topk = (f32[2,3], s32[2,3]) topk(x), k=3, largest=true
++ get-tuple-element = f32[2,3] get-tuple-element(topk), index=0
++ get-tuple-element.1 = s32[2,3] get-tuple-element(topk), index=1
++ ROOT tuple = (f32[2,3], s32[2,3]) tuple(get-tuple-element, get-tuple-element.1)
 }
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  x = f32[2,8] parameter(0)
-  topk = (f32[2,3], s32[2,3]) topk(x), k=3, largest=true
-  get-tuple-element = f32[2,3] get-tuple-element(topk), index=0
-  get-tuple-element.1 = s32[2,3] get-tuple-element(topk), index=1
-  ROOT tuple = (f32[2,3], s32[2,3]) tuple(get-tuple-element, get-tuple-element.1)
-}
-""",
+"""
+        ),
     ),
 )

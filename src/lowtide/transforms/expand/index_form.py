@@ -8,7 +8,7 @@ from typing import Final
 from lowtide.builder.values import Op, SubComputation
 from lowtide.ir import ElementType, Instruction, Module, Opcode, array_shape
 from lowtide.ir.attributes import Gather, Scatter
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.expand.support import expand, expander
 from lowtide.transforms.simplify.support import Made
@@ -142,26 +142,20 @@ PASSES: Final = (
         "normalize-indices",
         normalize_indices,
         "Brings gathers and scatters into one form, with index vectors last and no batching.",
-        before="""
+        *example(
+            """
 HloModule m
 
 ENTRY main {
   x = f32[8] parameter(0)
   i = s32[3] parameter(1)
-  ROOT y = f32[3] gather(x, i), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0},
-    index_vector_dim=1, slice_sizes={1}
+- ROOT y = f32[3] gather(x, i), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0},
+-   index_vector_dim=1, slice_sizes={1}
++ reshape = s32[3,1] reshape(i)
++ ROOT gather = f32[3] gather(x, reshape), offset_dims={}, collapsed_slice_dims={0},
++   start_index_map={0}, index_vector_dim=1, slice_sizes={1}
 }
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  x = f32[8] parameter(0)
-  i = s32[3] parameter(1)
-  reshape = s32[3,1] reshape(i)
-  ROOT gather = f32[3] gather(x, reshape), offset_dims={}, collapsed_slice_dims={0},
-    start_index_map={0}, index_vector_dim=1, slice_sizes={1}
-}
-""",
+"""
+        ),
     ),
 )

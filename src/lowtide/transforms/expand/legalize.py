@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Final
 
 from lowtide.ir import Module, Opcode
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.passes.needs import Trait, features_of
 from lowtide.passes.rewriting import Rule, RuleTable
 from lowtide.transforms.expand.support import expand
@@ -128,37 +128,34 @@ PASSES: Final = (
         "legalize",
         legalize,
         "Writes operations outside of a small core as simpler ones.",
-        before="""
+        *example(
+            """
 HloModule m
 
-half {
-  a = f32[] parameter(0)
-  b = f32[] constant(0.5)
-  ROOT c = f32[] multiply(a, b)
+-half {
+- a = f32[] parameter(0)
+- b = f32[] constant(0.5)
+- ROOT c = f32[] multiply(a, b)
++ENTRY main {
++ constant.1 = f32[] constant(1)
++ broadcast.2 = f32[4] broadcast(constant.1), dimensions={}
++ x = f32[4] parameter(0)
++ constant = f32[] constant(0.5)
++ broadcast = f32[4] broadcast(constant), dimensions={}
++ multiply = f32[4] multiply(x, broadcast)
++ negate = f32[4] negate(multiply)
++ exponential = f32[4] exponential(negate)
++ broadcast.1 = f32[4] broadcast(constant.1), dimensions={}
++ add = f32[4] add(exponential, broadcast.1)
++ ROOT divide = f32[4] divide(broadcast.2, add)
 }
 
-ENTRY main {
-  x = f32[4] parameter(0)
-  y = f32[4] map(x), dimensions={0}, to_apply=half
-  ROOT z = f32[4] logistic(y)
-}
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  constant.1 = f32[] constant(1)
-  broadcast.2 = f32[4] broadcast(constant.1), dimensions={}
-  x = f32[4] parameter(0)
-  constant = f32[] constant(0.5)
-  broadcast = f32[4] broadcast(constant), dimensions={}
-  multiply = f32[4] multiply(x, broadcast)
-  negate = f32[4] negate(multiply)
-  exponential = f32[4] exponential(negate)
-  broadcast.1 = f32[4] broadcast(constant.1), dimensions={}
-  add = f32[4] add(exponential, broadcast.1)
-  ROOT divide = f32[4] divide(broadcast.2, add)
-}
-""",
+-ENTRY main {
+- x = f32[4] parameter(0)
+- y = f32[4] map(x), dimensions={0}, to_apply=half
+- ROOT z = f32[4] logistic(y)
+-}
+-"""
+        ),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lowtide.ir import Instruction, Module, Opcode
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.expand.support import expand, expander, narrowed, widened
 from lowtide.transforms.simplify.support import Made
@@ -38,29 +38,24 @@ PASSES: Final = (
         "expand-logistic",
         expand_logistic,
         "Writes 1 / (1 + exp(-x)) for logistic(x).",
-        before="""
+        *example(
+            """
 HloModule m
 
 ENTRY main {
++ constant = f32[] constant(1)
++ broadcast.1 = f32[4] broadcast(constant), dimensions={}
   x = bf16[4] parameter(0)
-  ROOT y = bf16[4] logistic(x)
+- ROOT y = bf16[4] logistic(x)
++ convert = f32[4] convert(x)
++ negate = f32[4] negate(convert)
++ exponential = f32[4] exponential(negate)
++ broadcast = f32[4] broadcast(constant), dimensions={}
++ add = f32[4] add(exponential, broadcast)
++ divide = f32[4] divide(broadcast.1, add)
++ ROOT convert.1 = bf16[4] convert(divide)
 }
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  constant = f32[] constant(1)
-  broadcast.1 = f32[4] broadcast(constant), dimensions={}
-  x = bf16[4] parameter(0)
-  convert = f32[4] convert(x)
-  negate = f32[4] negate(convert)
-  exponential = f32[4] exponential(negate)
-  broadcast = f32[4] broadcast(constant), dimensions={}
-  add = f32[4] add(exponential, broadcast)
-  divide = f32[4] divide(broadcast.1, add)
-  ROOT convert.1 = bf16[4] convert(divide)
-}
-""",
+"""
+        ),
     ),
 )

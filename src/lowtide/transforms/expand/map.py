@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lowtide.ir import Instruction, Module, Opcode
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.expand.support import applied, expand, expander, is_elementwise
 from lowtide.transforms.simplify.support import Made
@@ -43,32 +43,29 @@ PASSES: Final = (
         "expand-map",
         expand_map,
         "Writes maps of scalars as the same operations on whole arrays.",
-        before="""
+        *example(
+            """
 HloModule m
 
-twice_and_one {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  one = f32[] constant(1)
-  sum = f32[] add(a, b)
-  ROOT r = f32[] add(sum, one)
+-twice_and_one {
+- a = f32[] parameter(0)
+- b = f32[] parameter(1)
+- one = f32[] constant(1)
+- sum = f32[] add(a, b)
+- ROOT r = f32[] add(sum, one)
++ENTRY main {
++ x = f32[4] parameter(0)
++ add = f32[4] add(x, x)
++ constant = f32[] constant(1)
++ broadcast = f32[4] broadcast(constant), dimensions={}
++ ROOT add.1 = f32[4] add(add, broadcast)
 }
 
-ENTRY main {
-  x = f32[4] parameter(0)
-  ROOT y = f32[4] map(x, x), dimensions={0}, to_apply=twice_and_one
-}
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  x = f32[4] parameter(0)
-  add = f32[4] add(x, x)
-  constant = f32[] constant(1)
-  broadcast = f32[4] broadcast(constant), dimensions={}
-  ROOT add.1 = f32[4] add(add, broadcast)
-}
-""",
+-ENTRY main {
+- x = f32[4] parameter(0)
+- ROOT y = f32[4] map(x, x), dimensions={0}, to_apply=twice_and_one
+-}
+-"""
+        ),
     ),
 )

@@ -13,7 +13,7 @@ from lowtide.builder.values import Op
 from lowtide.ir import ElementType, Instruction, Module, Opcode, array_shape
 from lowtide.ir.attributes import Rng, RngBitGenerator, RngGetAndUpdateState
 from lowtide.ir.traversal import post_order
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.passes.matching import are_plain
 from lowtide.transforms.expand.support import narrowed, spread_to
 
@@ -123,37 +123,31 @@ PASSES: Final = (
         "expand-rng",
         expand_rng,
         "Writes draws of random numbers as random bits and what makes numbers of them.",
-        before="""
+        *example(
+            """
 HloModule m
 
 ENTRY main {
   a = pred[] parameter(0)
   b = pred[] parameter(1)
-  ROOT x = pred[4] rng(a, b), distribution=rng_uniform
+- ROOT x = pred[4] rng(a, b), distribution=rng_uniform
++ constant = u64[1] constant({0})
++ rng-get-and-update-state = u64[2] rng-get-and-update-state(), delta=4
++ concatenate = u64[3] concatenate(constant, rng-get-and-update-state), dimensions={0}
++ rng-bit-generator = u64[4,2] rng-bit-generator(concatenate), algorithm=rng_philox
++ slice.1 = u64[4,1] slice(rng-bit-generator), slice={[0:4], [1:2]}
++ reshape.1 = u64[4] reshape(slice.1)
++ slice = u64[4,1] slice(rng-bit-generator), slice={[0:4], [0:1]}
++ reshape = u64[4] reshape(slice)
++ constant.1 = u64[] constant(2)
++ broadcast = u64[4] broadcast(constant.1), dimensions={}
++ remainder = u64[4] remainder(reshape, broadcast)
++ constant.2 = u64[] constant(1)
++ broadcast.1 = u64[4] broadcast(constant.2), dimensions={}
++ compare = pred[4] compare(remainder, broadcast.1), direction=EQ
++ ROOT reshape.2 = pred[4] reshape(compare)
 }
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  a = pred[] parameter(0)
-  b = pred[] parameter(1)
-  constant = u64[1] constant({0})
-  rng-get-and-update-state = u64[2] rng-get-and-update-state(), delta=4
-  concatenate = u64[3] concatenate(constant, rng-get-and-update-state), dimensions={0}
-  rng-bit-generator = u64[4,2] rng-bit-generator(concatenate), algorithm=rng_philox
-  slice.1 = u64[4,1] slice(rng-bit-generator), slice={[0:4], [1:2]}
-  reshape.1 = u64[4] reshape(slice.1)
-  slice = u64[4,1] slice(rng-bit-generator), slice={[0:4], [0:1]}
-  reshape = u64[4] reshape(slice)
-  constant.1 = u64[] constant(2)
-  broadcast = u64[4] broadcast(constant.1), dimensions={}
-  remainder = u64[4] remainder(reshape, broadcast)
-  constant.2 = u64[] constant(1)
-  broadcast.1 = u64[4] broadcast(constant.2), dimensions={}
-  compare = pred[4] compare(remainder, broadcast.1), direction=EQ
-  ROOT reshape.2 = pred[4] reshape(compare)
-}
-""",
+"""
+        ),
     ),
 )

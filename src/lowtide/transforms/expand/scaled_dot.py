@@ -7,7 +7,7 @@ from typing import Final
 from lowtide.builder.values import Op
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import Dot
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.expand.support import expand, expander, widened
 from lowtide.transforms.simplify.support import Made
@@ -55,34 +55,27 @@ PASSES: Final = (
         "expand-scaled-dot",
         expand_scaled_dot,
         "Multiplies with the scales of a scaled-dot before a plain dot.",
-        before="""
+        *example(
+            """
 HloModule m
 
 ENTRY main {
   a = f8e4m3fn[4,8] parameter(0)
++ convert = f32[4,8] convert(a)
++ s = f32[4,2] parameter(2)
++ broadcast = f32[4,1,2,4]{3,2,1,0} broadcast(s), dimensions={0,2}
++ reshape = f32[4,8] reshape(broadcast)
++ multiply = f32[4,8] multiply(convert, reshape)
   b = f32[8,2] parameter(1)
-  s = f32[4,2] parameter(2)
+- s = f32[4,2] parameter(2)
   t = f32[1,2] parameter(3)
-  ROOT y = f32[4,2] scaled-dot(a, b, s, t), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+- ROOT y = f32[4,2] scaled-dot(a, b, s, t), lhs_contracting_dims={1}, rhs_contracting_dims={0}
++ broadcast.1 = f32[1,8,2,1]{3,2,1,0} broadcast(t), dimensions={0,2}
++ reshape.1 = f32[8,2] reshape(broadcast.1)
++ multiply.1 = f32[8,2] multiply(b, reshape.1)
++ ROOT dot = f32[4,2] dot(multiply, multiply.1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
 }
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  a = f8e4m3fn[4,8] parameter(0)
-  convert = f32[4,8] convert(a)
-  s = f32[4,2] parameter(2)
-  broadcast = f32[4,1,2,4]{3,2,1,0} broadcast(s), dimensions={0,2}
-  reshape = f32[4,8] reshape(broadcast)
-  multiply = f32[4,8] multiply(convert, reshape)
-  b = f32[8,2] parameter(1)
-  t = f32[1,2] parameter(3)
-  broadcast.1 = f32[1,8,2,1]{3,2,1,0} broadcast(t), dimensions={0,2}
-  reshape.1 = f32[8,2] reshape(broadcast.1)
-  multiply.1 = f32[8,2] multiply(b, reshape.1)
-  ROOT dot = f32[4,2] dot(multiply, multiply.1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-}
-""",
+"""
+        ),
     ),
 )

@@ -9,7 +9,7 @@ from lowtide.builder.values import Op, SubComputation
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import Scan
 from lowtide.ops.scan_steps import has_chains
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.expand.loops import counted, starts
 from lowtide.transforms.expand.support import expand, expander, spread_to
@@ -87,7 +87,13 @@ def _put(stack: Op, part: Op, place: Op, dimension: int) -> Op:
 
 RULES: Final = (scan_as_loop,)
 
-_STEP: Final = """
+PASSES: Final = (
+    Pass(
+        "expand-scan",
+        expand_scans,
+        "Writes scans whose steps mix elements as loops.",
+        *example(
+            """
 HloModule m
 
 sum {
@@ -102,50 +108,37 @@ step {
   ROOT next = f32[] reduce(row, total), dimensions={0}, to_apply=sum
 }
 
-"""
-
-PASSES: Final = (
-    Pass(
-        "expand-scan",
-        expand_scans,
-        "Writes scans whose steps mix elements as loops.",
-        before=_STEP
-        + """ENTRY main {
-  x = f32[3,4] parameter(0)
-  zero = f32[] constant(0)
-  ROOT y = f32[] scan(x, zero), dimensions={0}, num_carries=1, to_apply=step
-}
-""",
-        after=_STEP
-        + """body {
-  b = (s32[], f32[3,4], f32[]) parameter(0)
-  i = s32[] get-tuple-element(b), index=0
-  one = s32[] constant(1)
-  more = s32[] add(i, one)
-  rows = f32[3,4] get-tuple-element(b), index=1
-  first = s32[] constant(0)
-  part = f32[1,4] dynamic-slice(rows, i, first), dynamic_slice_sizes={1,4}
-  row.1 = f32[4] reshape(part)
-  old = f32[] get-tuple-element(b), index=2
-  new = f32[] call(row.1, old), to_apply=step
-  ROOT r = (s32[], f32[3,4], f32[]) tuple(more, rows, new)
-}
-
-condition {
-  c = (s32[], f32[3,4], f32[]) parameter(0)
-  i.1 = s32[] get-tuple-element(c), index=0
-  n = s32[] constant(3)
-  ROOT is_more = pred[] compare(i.1, n), direction=LT
-}
-
++body {
++ b = (s32[], f32[3,4], f32[]) parameter(0)
++ i = s32[] get-tuple-element(b), index=0
++ one = s32[] constant(1)
++ more = s32[] add(i, one)
++ rows = f32[3,4] get-tuple-element(b), index=1
++ first = s32[] constant(0)
++ part = f32[1,4] dynamic-slice(rows, i, first), dynamic_slice_sizes={1,4}
++ row.1 = f32[4] reshape(part)
++ old = f32[] get-tuple-element(b), index=2
++ new = f32[] call(row.1, old), to_apply=step
++ ROOT r = (s32[], f32[3,4], f32[]) tuple(more, rows, new)
++}
++
++condition {
++ c = (s32[], f32[3,4], f32[]) parameter(0)
++ i.1 = s32[] get-tuple-element(c), index=0
++ n = s32[] constant(3)
++ ROOT is_more = pred[] compare(i.1, n), direction=LT
++}
++
 ENTRY main {
-  none = s32[] constant(0)
++ none = s32[] constant(0)
   x = f32[3,4] parameter(0)
   zero = f32[] constant(0)
-  start = (s32[], f32[3,4], f32[]) tuple(none, x, zero)
-  loop = (s32[], f32[3,4], f32[]) while(start), condition=condition, body=body
-  ROOT y = f32[] get-tuple-element(loop), index=2
+- ROOT y = f32[] scan(x, zero), dimensions={0}, num_carries=1, to_apply=step
++ start = (s32[], f32[3,4], f32[]) tuple(none, x, zero)
++ loop = (s32[], f32[3,4], f32[]) while(start), condition=condition, body=body
++ ROOT y = f32[] get-tuple-element(loop), index=2
 }
-""",
+"""
+        ),
     ),
 )

@@ -8,7 +8,7 @@ from typing import Final
 from lowtide.builder.values import Op, SubComputation
 from lowtide.ir import Computation, ElementType, Instruction, Module, Opcode, Shape, array_shape
 from lowtide.ir.attributes import ReduceWindow, Scatter
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.expand.support import applied, expand, expander, is_elementwise, spread_to
 from lowtide.transforms.simplify.support import Made
@@ -86,13 +86,29 @@ PASSES: Final = (
         "expand-select-and-scatter",
         expand_select_and_scatter,
         "Writes select-and-scatter as the place that each window selects, and a scatter.",
-        before="""
+        *example(
+            """
 HloModule m
 
-ge {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT c = pred[] compare(a, b), direction=GE
+-ge {
+- a = f32[] parameter(0)
+- b = f32[] parameter(1)
+- ROOT c = pred[] compare(a, b), direction=GE
++selected {
++ p1 = s32[] parameter(1)
++ constant.2 = s32[] constant(0)
++ compare.1 = pred[] compare(p1, constant.2), direction=GE
++ p0 = f32[] parameter(0)
++ p2 = f32[] parameter(2)
++ compare = pred[] compare(p0, p2), direction=GE
++ p3 = s32[] parameter(3)
++ constant.3 = s32[] constant(0)
++ compare.2 = pred[] compare(p3, constant.3), direction=LT
++ or = pred[] or(compare, compare.2)
++ and = pred[] and(compare.1, or)
++ select = f32[] select(and, p0, p2)
++ select.1 = s32[] select(and, p1, p3)
++ ROOT tuple = (f32[], s32[]) tuple(select, select.1)
 }
 
 add {
@@ -102,56 +118,26 @@ add {
 }
 
 ENTRY main {
++ v = f32[] parameter(2)
++ broadcast = f32[4] broadcast(v), dimensions={}
   x = f32[4] parameter(0)
++ iota = s32[4] iota(), iota_dimension=0
++ reshape = s32[4] reshape(iota)
++ constant.1 = f32[] constant(0)
++ constant = s32[] constant(-1)
++ reduce-window = (f32[2], s32[2]) reduce-window(x, reshape, constant.1, constant), window={size=2
++   stride=2}, to_apply=selected
++ get-tuple-element = s32[2] get-tuple-element(reduce-window), index=1
++ reshape.1 = s32[2,1] reshape(get-tuple-element)
   s = f32[2] parameter(1)
-  v = f32[] parameter(2)
-  ROOT y = f32[4] select-and-scatter(x, s, v), window={size=2 stride=2}, select=ge, scatter=add
+- v = f32[] parameter(2)
+- ROOT y = f32[4] select-and-scatter(x, s, v), window={size=2 stride=2}, select=ge, scatter=add
++ reshape.2 = f32[2] reshape(s)
++ scatter = f32[4] scatter(broadcast, reshape.1, reshape.2), update_window_dims={},
++   inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add
++ ROOT reshape.3 = f32[4] reshape(scatter)
 }
-""",
-        after="""
-HloModule m
-
-selected {
-  p1 = s32[] parameter(1)
-  constant.2 = s32[] constant(0)
-  compare.1 = pred[] compare(p1, constant.2), direction=GE
-  p0 = f32[] parameter(0)
-  p2 = f32[] parameter(2)
-  compare = pred[] compare(p0, p2), direction=GE
-  p3 = s32[] parameter(3)
-  constant.3 = s32[] constant(0)
-  compare.2 = pred[] compare(p3, constant.3), direction=LT
-  or = pred[] or(compare, compare.2)
-  and = pred[] and(compare.1, or)
-  select = f32[] select(and, p0, p2)
-  select.1 = s32[] select(and, p1, p3)
-  ROOT tuple = (f32[], s32[]) tuple(select, select.1)
-}
-
-add {
-  a.1 = f32[] parameter(0)
-  b.1 = f32[] parameter(1)
-  ROOT c.1 = f32[] add(a.1, b.1)
-}
-
-ENTRY main {
-  v = f32[] parameter(2)
-  broadcast = f32[4] broadcast(v), dimensions={}
-  x = f32[4] parameter(0)
-  iota = s32[4] iota(), iota_dimension=0
-  reshape = s32[4] reshape(iota)
-  constant.1 = f32[] constant(0)
-  constant = s32[] constant(-1)
-  reduce-window = (f32[2], s32[2]) reduce-window(x, reshape, constant.1, constant), window={size=2
-    stride=2}, to_apply=selected
-  get-tuple-element = s32[2] get-tuple-element(reduce-window), index=1
-  reshape.1 = s32[2,1] reshape(get-tuple-element)
-  s = f32[2] parameter(1)
-  reshape.2 = f32[2] reshape(s)
-  scatter = f32[4] scatter(broadcast, reshape.1, reshape.2), update_window_dims={},
-    inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add
-  ROOT reshape.3 = f32[4] reshape(scatter)
-}
-""",
+"""
+        ),
     ),
 )

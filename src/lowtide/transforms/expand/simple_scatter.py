@@ -8,7 +8,7 @@ from typing import Final
 from lowtide.builder.values import Op
 from lowtide.ir import ElementType, Instruction, Module, Opcode, array_shape
 from lowtide.ir.attributes import Constant, Scatter
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.expand.support import applied, expand, expander, is_elementwise
 from lowtide.transforms.simplify.bounds import Bounds, bounds_of
@@ -201,44 +201,41 @@ PASSES: Final = (
         "expand-simple-scatter",
         expand_simple_scatters,
         "Writes scatters of one slice, or of one element for each row, in other operations.",
-        before="""
+        *example(
+            """
 HloModule m
 
-add {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT c = f32[] add(a, b)
+-add {
+- a = f32[] parameter(0)
+- b = f32[] parameter(1)
+- ROOT c = f32[] add(a, b)
++ENTRY main {
++ iota = s32[3,8] iota(), iota_dimension=1
++ i = s32[3,1] parameter(0)
++ slice = s32[3,1] slice(i), slice={[0:3], [0:1]}
++ reshape = s32[3] reshape(slice)
++ reshape.1 = s32[3] reshape(reshape)
++ broadcast = s32[3,8] broadcast(reshape.1), dimensions={0}
++ compare = pred[3,8] compare(iota, broadcast), direction=EQ
++ zero = f32[] constant(0)
++ x = f32[3,8] broadcast(zero), dimensions={}
++ u = f32[3] parameter(1)
++ reshape.2 = f32[3] reshape(u)
++ broadcast.1 = f32[3,8] broadcast(reshape.2), dimensions={0}
++ add = f32[3,8] add(x, broadcast.1)
++ ROOT select = f32[3,8] select(compare, add, x)
 }
 
-ENTRY main {
-  i = s32[3,1] parameter(0)
-  u = f32[3] parameter(1)
-  zero = f32[] constant(0)
-  x = f32[3,8] broadcast(zero), dimensions={}
-  ROOT y = f32[3,8] scatter(x, i, u), update_window_dims={}, inserted_window_dims={1}, \
+-ENTRY main {
+- i = s32[3,1] parameter(0)
+- u = f32[3] parameter(1)
+- zero = f32[] constant(0)
+- x = f32[3,8] broadcast(zero), dimensions={}
+- ROOT y = f32[3,8] scatter(x, i, u), update_window_dims={}, inserted_window_dims={1}, \
 scatter_dims_to_operand_dims={1}, input_batching_dims={0}, scatter_indices_batching_dims={0}, \
 index_vector_dim=1, to_apply=add
-}
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  iota = s32[3,8] iota(), iota_dimension=1
-  i = s32[3,1] parameter(0)
-  slice = s32[3,1] slice(i), slice={[0:3], [0:1]}
-  reshape = s32[3] reshape(slice)
-  reshape.1 = s32[3] reshape(reshape)
-  broadcast = s32[3,8] broadcast(reshape.1), dimensions={0}
-  compare = pred[3,8] compare(iota, broadcast), direction=EQ
-  zero = f32[] constant(0)
-  x = f32[3,8] broadcast(zero), dimensions={}
-  u = f32[3] parameter(1)
-  reshape.2 = f32[3] reshape(u)
-  broadcast.1 = f32[3,8] broadcast(reshape.2), dimensions={0}
-  add = f32[3,8] add(x, broadcast.1)
-  ROOT select = f32[3,8] select(compare, add, x)
-}
-""",
+-}
+-"""
+        ),
     ),
 )

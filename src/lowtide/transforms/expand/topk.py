@@ -7,7 +7,7 @@ from typing import Final
 from lowtide.builder.values import Op
 from lowtide.ir import Instruction, Module, Opcode, array_shape
 from lowtide.ir.attributes import Compare, TopK
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.expand.support import expand, expander
 from lowtide.transforms.simplify.support import Made
@@ -50,35 +50,30 @@ PASSES: Final = (
         "expand-topk",
         expand_topk,
         "Writes topk as a stable sort and slices.",
-        before="""
+        *example(
+            """
 HloModule m
 
++is_before {
++ p2 = s32[] parameter(2)
++ p3 = s32[] parameter(3)
++ p0 = f32[] parameter(0)
++ p1 = f32[] parameter(1)
++ ROOT compare = pred[] compare(p0, p1), direction=GT, type=TOTALORDER
++}
++
 ENTRY main {
   x = f32[2,8] parameter(0)
-  ROOT y = (f32[2,3], s32[2,3]) topk(x), k=3, largest=true
+- ROOT y = (f32[2,3], s32[2,3]) topk(x), k=3, largest=true
++ iota = s32[2,8] iota(), iota_dimension=1
++ sort = (f32[2,8], s32[2,8]) sort(x, iota), dimensions={1}, is_stable=true, to_apply=is_before
++ get-tuple-element = f32[2,8] get-tuple-element(sort), index=0
++ slice = f32[2,3] slice(get-tuple-element), slice={[0:2], [0:3]}
++ get-tuple-element.1 = s32[2,8] get-tuple-element(sort), index=1
++ slice.1 = s32[2,3] slice(get-tuple-element.1), slice={[0:2], [0:3]}
++ ROOT tuple = (f32[2,3], s32[2,3]) tuple(slice, slice.1)
 }
-""",
-        after="""
-HloModule m
-
-is_before {
-  p2 = s32[] parameter(2)
-  p3 = s32[] parameter(3)
-  p0 = f32[] parameter(0)
-  p1 = f32[] parameter(1)
-  ROOT compare = pred[] compare(p0, p1), direction=GT, type=TOTALORDER
-}
-
-ENTRY main {
-  x = f32[2,8] parameter(0)
-  iota = s32[2,8] iota(), iota_dimension=1
-  sort = (f32[2,8], s32[2,8]) sort(x, iota), dimensions={1}, is_stable=true, to_apply=is_before
-  get-tuple-element = f32[2,8] get-tuple-element(sort), index=0
-  slice = f32[2,3] slice(get-tuple-element), slice={[0:2], [0:3]}
-  get-tuple-element.1 = s32[2,8] get-tuple-element(sort), index=1
-  slice.1 = s32[2,3] slice(get-tuple-element.1), slice={[0:2], [0:3]}
-  ROOT tuple = (f32[2,3], s32[2,3]) tuple(slice, slice.1)
-}
-""",
+"""
+        ),
     ),
 )

@@ -7,7 +7,7 @@ from typing import Final
 from lowtide.builder.values import Op
 from lowtide.ir import Computation, ElementType, Instruction, Module, Opcode
 from lowtide.ir.attributes import Compare
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.expand.support import expand, expander
 from lowtide.transforms.simplify.support import Made
@@ -60,35 +60,29 @@ PASSES: Final = (
         "expand-total-order",
         expand_total_order,
         "Compares integers where floating point numbers are compared in total order.",
-        before="""
+        *example(
+            """
 HloModule m
 
 ENTRY main {
   x = f32[] parameter(0)
++ bitcast-convert = s32[] bitcast-convert(x)
++ constant.1 = s32[] constant(0)
++ compare = pred[] compare(bitcast-convert, constant.1), direction=LT
++ constant = s32[] constant(2147483647)
++ xor = s32[] xor(bitcast-convert, constant)
++ select = s32[] select(compare, xor, bitcast-convert)
   y = f32[] parameter(1)
-  ROOT z = pred[] compare(x, y), direction=LT, type=TOTALORDER
+- ROOT z = pred[] compare(x, y), direction=LT, type=TOTALORDER
++ bitcast-convert.1 = s32[] bitcast-convert(y)
++ constant.3 = s32[] constant(0)
++ compare.1 = pred[] compare(bitcast-convert.1, constant.3), direction=LT
++ constant.2 = s32[] constant(2147483647)
++ xor.1 = s32[] xor(bitcast-convert.1, constant.2)
++ select.1 = s32[] select(compare.1, xor.1, bitcast-convert.1)
++ ROOT compare.2 = pred[] compare(select, select.1), direction=LT
 }
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  x = f32[] parameter(0)
-  bitcast-convert = s32[] bitcast-convert(x)
-  constant.1 = s32[] constant(0)
-  compare = pred[] compare(bitcast-convert, constant.1), direction=LT
-  constant = s32[] constant(2147483647)
-  xor = s32[] xor(bitcast-convert, constant)
-  select = s32[] select(compare, xor, bitcast-convert)
-  y = f32[] parameter(1)
-  bitcast-convert.1 = s32[] bitcast-convert(y)
-  constant.3 = s32[] constant(0)
-  compare.1 = pred[] compare(bitcast-convert.1, constant.3), direction=LT
-  constant.2 = s32[] constant(2147483647)
-  xor.1 = s32[] xor(bitcast-convert.1, constant.2)
-  select.1 = s32[] select(compare.1, xor.1, bitcast-convert.1)
-  ROOT compare.2 = pred[] compare(select, select.1), direction=LT
-}
-""",
+"""
+        ),
     ),
 )

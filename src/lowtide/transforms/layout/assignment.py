@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from lowtide.ir import Module
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.transforms.layout.agreement import Agreement
 from lowtide.transforms.layout.orders import Order, normal_order, permuted
 from lowtide.transforms.layout.problem import LayoutNode, LayoutProblem, cost, needs, total
@@ -172,25 +172,19 @@ PASSES: Final = (
         "layout-assignment",
         assign_layouts,
         "Gives arrays the layouts with which the fewest bytes are transposed.",
-        before="""
+        *example(
+            """
 HloModule m
 
 ENTRY main {
   x = f32[4,8]{1,0} parameter(0)
-  y = f32[8,4]{1,0} transpose(x), dimensions={1,0}
-  z = f32[8,4]{1,0} negate(y)
+- y = f32[8,4]{1,0} transpose(x), dimensions={1,0}
+- z = f32[8,4]{1,0} negate(y)
++ y = f32[8,4]{0,1} transpose(x), dimensions={1,0}
++ z = f32[8,4]{0,1} negate(y)
   ROOT w = f32[4,8]{1,0} transpose(z), dimensions={1,0}
 }
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  x = f32[4,8]{1,0} parameter(0)
-  y = f32[8,4]{0,1} transpose(x), dimensions={1,0}
-  z = f32[8,4]{0,1} negate(y)
-  ROOT w = f32[4,8]{1,0} transpose(z), dimensions={1,0}
-}
-""",
+"""
+        ),
     ),
 )

@@ -13,7 +13,7 @@ from typing import Final
 
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.traversal import post_order
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.passes.matching import has_one_user
 from lowtide.transforms.layout.forms import changes_layout, form_of, keeps_rank, rule_of
 from lowtide.transforms.layout.orders import Order, is_movable, order_of, same_bytes, with_order
@@ -181,23 +181,18 @@ PASSES: Final = (
         "copy-sinking",
         sink_copies,
         "Moves copies between layouts past operations to where fewer bytes are.",
-        before="""
+        *example(
+            """
 HloModule m, entry_computation_layout={(f32[8,8]{1,0})->f32[2,8]{1,0}}
 
 ENTRY main {
   x = f32[8,8]{1,0} parameter(0)
-  copy = f32[8,8]{0,1} copy(x)
-  part = f32[2,8]{0,1} slice(copy), slice={[2:4], [0:8]}
-  ROOT y = f32[2,8]{1,0} copy(part)
+- copy = f32[8,8]{0,1} copy(x)
+- part = f32[2,8]{0,1} slice(copy), slice={[2:4], [0:8]}
+- ROOT y = f32[2,8]{1,0} copy(part)
++ ROOT part = f32[2,8]{1,0} slice(x), slice={[2:4], [0:8]}
 }
-""",
-        after="""
-HloModule m, entry_computation_layout={(f32[8,8]{1,0})->f32[2,8]{1,0}}
-
-ENTRY main {
-  x = f32[8,8]{1,0} parameter(0)
-  ROOT part = f32[2,8]{1,0} slice(x), slice={[2:4], [0:8]}
-}
-""",
+"""
+        ),
     ),
 )

@@ -18,7 +18,7 @@ from lowtide.builder.values import Op
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import Dot, DotDimensions
 from lowtide.ops.dot_roles import dot_roles
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.passes.matching import has_one_user, is_plain
 from lowtide.passes.rewriting import Rewriter, rewrite
 from lowtide.records import dataclass
@@ -136,27 +136,21 @@ PASSES: Final = (
         "dot-dimension-splitter",
         split_dot_dimensions,
         "Lets dots read transposed arrays directly, not behind a reshape that merges dimensions.",
-        before="""
+        *example(
+            """
 HloModule m
 
 ENTRY main {
   x = f32[2,4,8,16] parameter(0)
++ heads = f32[2,8,4,16] transpose(x), dimensions={0,2,1,3}
   y = f32[64,32] parameter(1)
-  heads = f32[2,8,4,16] transpose(x), dimensions={0,2,1,3}
-  joined = f32[2,8,64] reshape(heads)
-  ROOT d = f32[2,8,32] dot(joined, y), lhs_contracting_dims={2}, rhs_contracting_dims={0}
+- heads = f32[2,8,4,16] transpose(x), dimensions={0,2,1,3}
+- joined = f32[2,8,64] reshape(heads)
+- ROOT d = f32[2,8,32] dot(joined, y), lhs_contracting_dims={2}, rhs_contracting_dims={0}
++ reshape = f32[4,16,32] reshape(y)
++ ROOT dot = f32[2,8,32] dot(heads, reshape), lhs_contracting_dims={2,3}, rhs_contracting_dims={0,1}
 }
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  x = f32[2,4,8,16] parameter(0)
-  heads = f32[2,8,4,16] transpose(x), dimensions={0,2,1,3}
-  y = f32[64,32] parameter(1)
-  reshape = f32[4,16,32] reshape(y)
-  ROOT dot = f32[2,8,32] dot(heads, reshape), lhs_contracting_dims={2,3}, rhs_contracting_dims={0,1}
-}
-""",
+"""
+        ),
     ),
 )

@@ -26,7 +26,7 @@ from lowtide.ir import (
 from lowtide.ir.attributes import GetTupleElement
 from lowtide.ir.opcode import CONTROL_FLOW
 from lowtide.ir.traversal import post_order
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.transforms.layout.forms import LayoutForm, attributes_in, form_of
 from lowtide.transforms.layout.orders import (
     Order,
@@ -254,24 +254,19 @@ PASSES: Final = (
         "layout-normalization",
         normalize_layouts,
         "Makes all arrays row major: puts their dimensions into the order in which they lie.",
-        before="""
+        *example(
+            """
 HloModule m, entry_computation_layout={(f32[2,3]{0,1})->f32[2,3]{1,0}}
 
 ENTRY main {
   x = f32[2,3]{0,1} parameter(0)
-  y = f32[2,3]{0,1} negate(x)
-  ROOT z = f32[2,3]{1,0} copy(y)
+- y = f32[2,3]{0,1} negate(x)
+- ROOT z = f32[2,3]{1,0} copy(y)
++ bitcast = f32[3,2]{1,0} bitcast(x)
++ y.1 = f32[3,2]{1,0} negate(bitcast)
++ ROOT transpose = f32[2,3]{1,0} transpose(y.1), dimensions={1,0}
 }
-""",
-        after="""
-HloModule m, entry_computation_layout={(f32[2,3]{0,1})->f32[2,3]{1,0}}
-
-ENTRY main {
-  x = f32[2,3]{0,1} parameter(0)
-  bitcast = f32[3,2]{1,0} bitcast(x)
-  y.1 = f32[3,2]{1,0} negate(bitcast)
-  ROOT transpose = f32[2,3]{1,0} transpose(y.1), dimensions={1,0}
-}
-""",
+"""
+        ),
     ),
 )

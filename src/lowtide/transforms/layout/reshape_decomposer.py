@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from lowtide.ir import Instruction, Module, Opcode
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.transforms.layout.forms import form_of
 from lowtide.transforms.layout.orders import order_of, same_bytes, with_order
 from lowtide.transforms.layout.places import computation_runs
@@ -58,22 +58,17 @@ PASSES: Final = (
         "reshape-decomposer",
         decompose_reshapes,
         "Puts copies beside reshapes that would move bytes, so that they move none.",
-        before="""
+        *example(
+            """
 HloModule m, entry_computation_layout={(f32[2,3]{0,1})->f32[6]{0}}
 
 ENTRY main {
   x = f32[2,3]{0,1} parameter(0)
-  ROOT y = f32[6]{0} reshape(x)
+- ROOT y = f32[6]{0} reshape(x)
++ copy = f32[2,3]{1,0} copy(x)
++ ROOT y = f32[6]{0} reshape(copy)
 }
-""",
-        after="""
-HloModule m, entry_computation_layout={(f32[2,3]{0,1})->f32[6]{0}}
-
-ENTRY main {
-  x = f32[2,3]{0,1} parameter(0)
-  copy = f32[2,3]{1,0} copy(x)
-  ROOT y = f32[6]{0} reshape(copy)
-}
-""",
+"""
+        ),
     ),
 )

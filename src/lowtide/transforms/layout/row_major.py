@@ -13,7 +13,7 @@ from lowtide.ir import Computation, Instruction, Module, Opcode, Shape, tuple_sh
 from lowtide.ir.attributes import CustomCall, GetTupleElement
 from lowtide.ir.traversal import fused_computations
 from lowtide.passes.editing import make
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 
 
 def make_row_major(module: Module) -> int:
@@ -171,23 +171,17 @@ PASSES: Final = (
         "row-major",
         make_row_major,
         "Gives all values row-major layouts, with copies where arguments or results have others.",
-        before="""
+        *example(
+            """
 HloModule m, entry_computation_layout={(f32[2,3]{1,0})->f32[3,2]{1,0}}
 
 ENTRY main {
   x = f32[2,3]{1,0} parameter(0)
-  y = f32[3,2]{0,1} transpose(x), dimensions={1,0}
+- y = f32[3,2]{0,1} transpose(x), dimensions={1,0}
++ y = f32[3,2]{1,0} transpose(x), dimensions={1,0}
   ROOT z = f32[3,2]{1,0} negate(y)
 }
-""",
-        after="""
-HloModule m, entry_computation_layout={(f32[2,3]{1,0})->f32[3,2]{1,0}}
-
-ENTRY main {
-  x = f32[2,3]{1,0} parameter(0)
-  y = f32[3,2]{1,0} transpose(x), dimensions={1,0}
-  ROOT z = f32[3,2]{1,0} negate(y)
-}
-""",
+"""
+        ),
     ),
 )

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Final
 
 from lowtide.ir import Computation, Module, Opcode
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.passes.rewriting import Rule, RuleTable, rewrite
 
 _OF_MANY: Final[frozenset[Opcode] | None] = None
@@ -135,23 +135,19 @@ PASSES: Final = (
         "algsimp",
         simplify,
         "Simplifies by the rules of algebra.",
-        before="""
+        *example(
+            """
 HloModule m
 
 ENTRY main {
-  x = s32[4] parameter(0)
-  zero = s32[] constant(0)
-  zeros = s32[4] broadcast(zero), dimensions={}
-  ROOT sum = s32[4] add(zeros, x)
+- x = s32[4] parameter(0)
+- zero = s32[] constant(0)
+- zeros = s32[4] broadcast(zero), dimensions={}
+- ROOT sum = s32[4] add(zeros, x)
++ ROOT x = s32[4] parameter(0)
 }
-""",
-        after="""
-HloModule m
-
-ENTRY main {
-  ROOT x = s32[4] parameter(0)
-}
-""",
+"""
+        ),
         meanings=(("fast_math", "also rules that may round otherwise, and assume finite numbers"),),
     ),
 )

@@ -10,14 +10,21 @@ from typing import Any, Final
 import numpy as np
 
 from lowtide.ir.thunk import GridLaunch
-from lowtide.runtime.gpu.emulator.copies_text import COPY_WORDS, LIST_WORDS, MOST_COPIES
+from lowtide.native import view
 from lowtide.runtime.gpu.emulator.products import PRODUCT_WAITS
 from lowtide.runtime.gpu.emulator.shadow import EmulationError
 from lowtide.runtime.gpu.emulator.shared_log import LOGGED, SharedLog
-from lowtide.runtime.gpu.emulator.state import SLOTS, StateField, Wait
+from lowtide.runtime.gpu.emulator.state import (
+    COPY_WORDS,
+    MOST_COPIES,
+    MOST_SUMS,
+    SLOTS,
+    CopyList,
+    EmulatedState,
+    Wait,
+)
 from lowtide.runtime.gpu.emulator.warp import WARP, WARP_WAITS
 from lowtide.runtime.gpu.emulator.warpgroup import WARPGROUP, Warpgroup
-from lowtide.runtime.gpu.emulator.warpgroup_text import MOST_SUMS
 
 _STACK_BYTES: Final = 1 << 16
 _CONTEXT_BYTES: Final = 8192
@@ -25,6 +32,8 @@ _CONTEXT_BYTES: Final = 8192
 
 _LINK, _STACK, _SIZE = 1, 2, 4
 """Where it has the context that follows, the stack, and its size, in words of 8 bytes."""
+
+_LIST_WORDS: Final = ctypes.sizeof(CopyList) // 8
 
 _TOGETHER: Final = WARP_WAITS | PRODUCT_WAITS
 """What a warp does all of whose threads wait for it."""
@@ -42,30 +51,29 @@ def _libc() -> Any:
 class Fibers:
     """Contexts and stacks for the threads of a block, and what they share with the scheduler.
 
-    `state` is the address of `@gpu_state` of the kernels' module, `shared` that of the shared
-    memory that launches ask for.
+    `state` is the address of the state of the kernels' module, `shared` that of the shared memory
+    that launches ask for.
     """
 
     def __init__(self, state: int, shared: int) -> None:
-        pointer = ctypes.cast(state, ctypes.POINTER(ctypes.c_int64))
-        self.state = np.ctypeslib.as_array(pointer, (len(StateField),))
+        self.state = view(EmulatedState, state)
         self._log = SharedLog(shared)
         self._warpgroups: list[Warpgroup] = []
         self._main = np.zeros(_CONTEXT_BYTES // 8, np.uint64)
         self._contexts = np.zeros((0, _CONTEXT_BYTES // 8), np.uint64)
         self._stacks = np.zeros((0, _STACK_BYTES), np.uint8)
         self._lanes = np.zeros((0, SLOTS), np.int32)
-        self._copies = np.zeros((0, LIST_WORDS), np.int64)
+        self._copies = np.zeros((0, _LIST_WORDS), np.int64)
         self._sums = np.zeros((0, MOST_SUMS), np.float32)
-        self.state[StateField.SCHEDULER] = self._main.ctypes.data
-        self.state[StateField.LOG] = self._log.rows.ctypes.data
-        self.state[StateField.CAPACITY] = LOGGED
+        self.state.scheduler = self._main.ctypes.data
+        self.state.log = self._log.rows.ctypes.data
+        self.state.capacity = LOGGED
 
     def run_block(self, launch: GridLaunch, entry: int, block: int) -> None:
         """Run all threads of a block; raises EmulationError for a race, or threads that hang."""
         name, threads = launch.function, launch.threads
         self._begin(entry, launch)
-        self.state[StateField.BLOCK] = block
+        self.state.block = block
         waits = np.full(threads, -1)
         runnable: Sequence[int] = range(threads)
         while len(runnable):
@@ -82,12 +90,12 @@ class Fibers:
             self._contexts = np.zeros((threads, _CONTEXT_BYTES // 8), np.uint64)
             self._stacks = np.zeros((threads, _STACK_BYTES), np.uint8)
             self._lanes = np.zeros((threads, SLOTS), np.int32)
-            self._copies = np.zeros((threads, LIST_WORDS), np.int64)
+            self._copies = np.zeros((threads, _LIST_WORDS), np.int64)
             self._sums = np.zeros((threads, MOST_SUMS), np.float32)
-            self.state[StateField.LANES] = self._lanes.ctypes.data
-            self.state[StateField.COPIES] = self._copies.ctypes.data
-            self.state[StateField.SUMS] = self._sums.ctypes.data
-        self.state[StateField.LOGGED] = self.state[StateField.PASSED] = 0
+            self.state.lanes = self._lanes.ctypes.data
+            self.state.copies = self._copies.ctypes.data
+            self.state.sums = self._sums.ctypes.data
+        self.state.logged = self.state.passed = 0
         self._copies[:, :2] = 0
         self._log.begin(launch.shared_bytes)
         self._warpgroups = [Warpgroup(i, self._log) for i in range(threads // WARPGROUP)]
@@ -101,12 +109,13 @@ class Fibers:
 
     def _resumed(self, thread: int) -> int:
         """Run a thread until it waits or ends; return what it waits for."""
-        self.state[StateField.THREAD] = thread
-        self.state[StateField.WAITS_FOR] = Wait.ENDED
+        self.state.thread = thread
+        self.state.waits_for = Wait.ENDED
         place = self._contexts[thread].ctypes.data
-        self.state[StateField.FIBER] = place
+        self.state.fiber = place
         _libc().swapcontext(self._main.ctypes.data, place)
-        return int(self.state[StateField.WAITS_FOR])
+        found: int = self.state.waits_for
+        return found
 
     def _released(self, name: str, waits: Any) -> Sequence[int]:
         """The threads that can go on; none where all have ended."""
@@ -126,12 +135,12 @@ class Fibers:
                 self._together(name, warpgroup, members)
                 found += members
         if found:
-            self.state[StateField.PASSED] += 1  # Threads of a warp are in step again.
+            self.state.passed += 1  # Threads of a warp are in step again.
         if found or (waits == Wait.ENDED).all():
             return found
         if (waits == Wait.BARRIER).all():
             self._check_log(name)
-            self.state[StateField.PASSED] += 1
+            self.state.passed += 1
             return range(len(waits))
         text = ", ".join([f"{int((waits == x).sum())} {x.name.lower()}" for x in Wait])
         raise EmulationError(f"{name}: threads of a block wait for different things: {text}")
@@ -148,8 +157,8 @@ class Fibers:
     def _check_log(self, name: str) -> None:
         """Raise EmulationError for a race since the last barrier."""
         self._note_what_goes_on(name)
-        count, is_wrong = int(self.state[StateField.LOGGED]), bool(self.state[StateField.FAULT])
-        self.state[StateField.LOGGED] = 0
+        count, is_wrong = self.state.logged, bool(self.state.fault)
+        self.state.logged = 0
         self._log.check(name, count, is_wrong=is_wrong)
 
     def _note_what_goes_on(self, name: str) -> None:

@@ -1,25 +1,49 @@
 """Kernels of a graphics processor as functions of the host.
 
 Their text stays as it is but for address spaces, and for the intrinsics of the device, which become
-functions. These read which thread runs from `@gpu_state`, and hand over to the scheduler
-(`blocks.py`) where a thread has to wait for others.
+functions: native ones (`native_threads.py`, `native_watch.py`, `native_copies.py`), and those of
+vectors and of short floats, which native code lacks.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Final
 
 from lowtide.ir.thunk import LaunchedKernel
 from lowtide.llvm.ptx import joined, without_prefetches
+from lowtide.llvm.target import host_target
+from lowtide.native.unit import NativeUnit
 from lowtide.runtime.gpu.assembling import MOST_SHARED_BYTES
-from lowtide.runtime.gpu.emulator.copies_text import COPY_FUNCTIONS, COPY_SUPPORT
+from lowtide.runtime.gpu.emulator.native_copies import (
+    gpu_copies_commit,
+    gpu_copies_wait,
+    gpu_copy,
+    gpu_copy_part,
+)
+from lowtide.runtime.gpu.emulator.native_threads import (
+    gpu_arguments,
+    gpu_barrier,
+    gpu_block,
+    gpu_exchange,
+    gpu_lane,
+    gpu_note,
+    gpu_proxy_fence,
+    gpu_run,
+    gpu_state_address,
+    gpu_sums,
+    gpu_thread,
+    gpu_wait,
+    gpu_warp_barrier,
+    gpu_warpgroup,
+)
+from lowtide.runtime.gpu.emulator.native_watch import gpu_global, gpu_lanes
 from lowtide.runtime.gpu.emulator.number_text import NUMBERS
 from lowtide.runtime.gpu.emulator.products import PRODUCTS
 from lowtide.runtime.gpu.emulator.shadow import EmulationError
-from lowtide.runtime.gpu.emulator.shadow_text import WatchedFault, watch_support
-from lowtide.runtime.gpu.emulator.state import SLOTS, StateField, Wait, field
+from lowtide.runtime.gpu.emulator.state import Wait
 from lowtide.runtime.gpu.emulator.warpgroup_text import with_warpgroups
 from lowtide.runtime.gpu.emulator.watching import watched
 
@@ -37,111 +61,22 @@ WAITING: Final = (
 )
 """Functions in which threads wait for each other; the last one stands ahead of all like it."""
 
-_SUPPORT: Final = f"""
-@gpu_state = internal global [{len(StateField)} x i64] zeroinitializer
-declare i32 @swapcontext(ptr, ptr)
-define ptr @gpu_state_address() {{
-  ret ptr @gpu_state
-}}
-define ptr @gpu_shared_address() {{
-  ret ptr @gpu_shared
-}}
-define internal i32 @gpu_thread() {{
-  %t = load i32, ptr {field(StateField.THREAD)}
-  ret i32 %t
-}}
-define internal i32 @gpu_block() {{
-  %t = load i32, ptr {field(StateField.BLOCK)}
-  ret i32 %t
-}}
-define internal void @gpu_wait(i64 %kind) noinline {{
-  store i64 %kind, ptr {field(StateField.WAITS_FOR)}
-  %fiber = load ptr, ptr {field(StateField.FIBER)}
-  %scheduler = load ptr, ptr {field(StateField.SCHEDULER)}
-  %ok = call i32 @swapcontext(ptr %fiber, ptr %scheduler)
-  ret void
-}}
-define internal void @gpu_barrier(i32 %number) noinline {{
-  call void @gpu_wait(i64 {int(Wait.BARRIER)})
-  ret void
-}}
-define internal ptr @gpu_lane() {{
-  %t = load i64, ptr {field(StateField.THREAD)}
-  %lanes = load ptr, ptr {field(StateField.LANES)}
-  %place = mul i64 %t, {SLOTS}
-  %lane = getelementptr i32, ptr %lanes, i64 %place
-  ret ptr %lane
-}}
-define internal i32 @gpu_exchange(i32 %all, i32 %value, i32 %distance, i32 %last) noinline {{
-  %lane = call ptr @gpu_lane()
-  %second = getelementptr i32, ptr %lane, i64 1
-  store i32 %value, ptr %lane
-  store i32 %distance, ptr %second
-  call void @gpu_wait(i64 {int(Wait.EXCHANGE)})
-  %found = load i32, ptr %lane
-  ret i32 %found
-}}
-define internal void @gpu_warp_barrier(i32 %all) noinline {{
-  %same = call i32 @gpu_exchange(i32 %all, i32 0, i32 0, i32 31)
-  ret void
-}}
-define internal void @gpu_note(ptr %at, i64 %nbytes, i64 %is_write, i64 %align) {{
-  %address = ptrtoint ptr %at to i64
-  %low = sub i64 %align, 1
-  %rest = and i64 %address, %low
-  %crooked = icmp ne i64 %rest, 0
-  br i1 %crooked, label %fault, label %log
-fault:
-  call void @gpu_fault(i64 {int(WatchedFault.MISALIGNED)}, i64 %address, i64 %align)
-  br label %log
-log:
-  %bytes = shl i64 %nbytes, 1
-  %what = or i64 %bytes, %is_write
-  call void @gpu_log(ptr %at, i64 %what)
-  ret void
-}}
-define internal void @gpu_log(ptr %at, i64 %what) {{
-  %count = load i64, ptr {field(StateField.LOGGED)}
-  %next = add i64 %count, 1
-  store i64 %next, ptr {field(StateField.LOGGED)}
-  %most = load i64, ptr {field(StateField.CAPACITY)}
-  %fits = icmp ult i64 %count, %most
-  br i1 %fits, label %note, label %done
-note:
-  %log.at = load ptr, ptr {field(StateField.LOG)}
-  %entry = getelementptr [2 x i64], ptr %log.at, i64 %count
-  %second = getelementptr i64, ptr %entry, i64 1
-  %t = load i64, ptr {field(StateField.THREAD)}
-  %thread = shl i64 %t, 16
-  %whole = or i64 %thread, %what
-  store ptr %at, ptr %entry
-  store i64 %whole, ptr %second
-  br label %done
-done:
-  ret void
-}}
-define void @gpu_run(ptr %entry, i64 %blocks, i64 %threads) {{
-start:
-  br label %block
-block:
-  %b = phi i64 [ 0, %start ], [ %b.next, %after ]
-  store i64 %b, ptr {field(StateField.BLOCK)}
-  br label %thread
-thread:
-  %t = phi i64 [ 0, %block ], [ %t.next, %thread ]
-  store i64 %t, ptr {field(StateField.THREAD)}
-  call void %entry()
-  %t.next = add i64 %t, 1
-  %t.more = icmp ult i64 %t.next, %threads
-  br i1 %t.more, label %thread, label %after
-after:
-  %b.next = add i64 %b, 1
-  %b.more = icmp ult i64 %b.next, %blocks
-  br i1 %b.more, label %block, label %end
-end:
-  ret void
-}}
-"""
+_EXPORTED: Final = (
+    *(gpu_state_address, gpu_arguments, gpu_thread, gpu_block, gpu_run),
+    *(gpu_wait, gpu_barrier, gpu_lane, gpu_exchange, gpu_warp_barrier, gpu_note),
+    *(gpu_sums, gpu_warpgroup, gpu_proxy_fence),
+    *(gpu_copy, gpu_copy_part, gpu_copies_commit, gpu_copies_wait, gpu_global, gpu_lanes),
+)
+"""The native functions that the text of kernels calls."""
+
+_FILL: Final = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)\n"
+
+
+@cache
+def _native_text() -> str:
+    """The text of the native functions; it declares what copies bytes."""
+    return NativeUnit("emulator", _EXPORTED).text(host_target().triple)
+
 
 _MATRICES: Final = """
 define internal {{ i32, i32, i32, i32 }} @{name}(ptr %at) noinline {{
@@ -167,7 +102,10 @@ _FUNCTIONS: Final = {
     **{x.intrinsic: x.function for x in PRODUCTS},
     "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16.p3": "gpu_matrices",
     "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16.p3": "gpu_turned_matrices",
-    **COPY_FUNCTIONS,
+    "llvm.nvvm.cp.async.cg.shared.global.16": "gpu_copy",
+    "llvm.nvvm.cp.async.cg.shared.global.16.s": "gpu_copy_part",
+    "llvm.nvvm.cp.async.commit.group": "gpu_copies_commit",
+    "llvm.nvvm.cp.async.wait.group": "gpu_copies_wait",
 }
 """What stands for each intrinsic of the device."""
 
@@ -175,14 +113,17 @@ _LOADS: Final = (
     ("gpu_matrices", Wait.MATRICES),
     ("gpu_turned_matrices", Wait.TURNED_MATRICES),
 )
-
 """The functions that stand for loads of matrices, and the wait."""
 
 _DECLARED: Final = re.compile(
     r"^declare .*@llvm\.(?:nvvm\..*|memset\.p0\.i64\(.*|memcpy\.p0\.p0\.i64\(.*)\n", re.MULTILINE
 )
-"""Declarations of what functions stand for, and of what `COPY_SUPPORT` declares once."""
+"""Declarations of what functions stand for, and of what is declared once for all."""
 
+_CONSTANT: Final = re.compile(
+    r"^@(?P<name>[\w.]+) = (?:\w+ )*(?:constant|global) (?P<type>\[[^]]+\]|<[^>]+>|\w+) ",
+    re.MULTILINE,
+)
 _INTRINSIC: Final = re.compile(r"@(llvm\.nvvm\.[\w.]+)")
 _SHARED: Final = re.compile(
     r"^  (?:(?P<result>%\S+) = load (?P<loaded>[^,]+)|store (?P<stored><[^>]+>|\w+) [^,]+), "
@@ -203,11 +144,11 @@ _TYPE: Final = re.compile(r"(?:<(\d+) x )?(?:i(\d+)|(half)|(float)|(double))>?")
 def host_text(texts: Sequence[str], kernels: Sequence[LaunchedKernel]) -> str:
     """Return a module for the host with all kernels, what they call, and `enter_...` for each.
 
-    `void enter_KERNEL()` calls a kernel with the addresses at `StateField.ARGUMENTS`.
+    `void enter_KERNEL()` calls a kernel with the addresses at `EmulatedState.arguments`.
     """
     text = without_prefetches(joined(texts))
     text = watched(_SHARED.sub(_noted, text), type_bytes)
-    support = watch_support(text)
+    constants = _constants(text)
     text, warpgroups = with_warpgroups(_with_asked_memory(_DECLARED.sub("", f"{text}\n")))
     text = _INTRINSIC.sub(lambda x: f"@{_FUNCTIONS[x[1]]}", text)
     text = _CAST.sub(r"= bitcast \1 to ptr", text)
@@ -219,8 +160,24 @@ def host_text(texts: Sequence[str], kernels: Sequence[LaunchedKernel]) -> str:
         for kernel in kernels
         for launch in kernel.launches
     ]
-    more = [_SUPPORT, COPY_SUPPORT, NUMBERS, warpgroups]
-    return "\n".join([text, *more, support, products, *loads, *dict.fromkeys(entries)])
+    more = [_native_text(), _FILL, NUMBERS, warpgroups]
+    return "\n".join([text, *more, constants, products, *loads, *dict.fromkeys(entries)])
+
+
+def _constants(text: str) -> str:
+    """Where the constants and variables of a module lie, as `state.ConstantRange` has them."""
+    found = [x for x in _CONSTANT.finditer(text) if "addrspace(3)" not in x[0]]
+    rows = [
+        f"[2 x ptr] [ptr @{x['name']}, ptr getelementptr ({x['type']}, ptr @{x['name']}, i64 1)]"
+        for x in found
+    ]
+    whole = f"[{len(rows) + 1} x [2 x ptr]]"
+    table = ", ".join([*rows, "[2 x ptr] zeroinitializer"])
+    return f"""@gpu_constants = internal constant {whole} [{table}]
+define ptr @gpu_constants_address() {{
+  ret ptr @gpu_constants
+}}
+"""
 
 
 def _with_asked_memory(text: str) -> str:
@@ -229,7 +186,11 @@ def _with_asked_memory(text: str) -> str:
     for name in names:
         text = text.replace(f"@{name} ", "@gpu_shared ").replace(f"@{name},", "@gpu_shared,")
     nbytes = ASKED_BYTES if names else 16
-    array = f"@gpu_shared = internal global [{nbytes} x i8] zeroinitializer, align 1024\n"
+    array = f"""@gpu_shared = internal global [{nbytes} x i8] zeroinitializer, align 1024
+define ptr @gpu_shared_address() {{
+  ret ptr @gpu_shared
+}}
+"""
     return f"{_ASKED.sub('', text)}\n{array}"
 
 
@@ -269,8 +230,8 @@ def type_bytes(type_: str) -> int:
 
 
 def _entry(kernel: str, count: int) -> str:
-    """The function that calls a kernel with what lies at `StateField.ARGUMENTS`."""
-    lines = [f"  %all = load ptr, ptr {field(StateField.ARGUMENTS)}"]
+    """The function that calls a kernel with its arguments, which `gpu_arguments` finds."""
+    lines = ["  %all = call ptr @gpu_arguments()"]
     for number in range(count):
         lines.append(f"  %p{number} = getelementptr ptr, ptr %all, i64 {number}")
         lines.append(f"  %a{number} = load ptr, ptr %p{number}")

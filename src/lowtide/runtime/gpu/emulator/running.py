@@ -21,7 +21,6 @@ from lowtide.runtime.gpu.emulator.host_text import (
     waiting_kernels,
 )
 from lowtide.runtime.gpu.emulator.shadow import Shadow, WatchedMoment
-from lowtide.runtime.gpu.emulator.state import StateField
 from lowtide.runtime.gpu.program import GpuProgram
 
 _RUN: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -43,11 +42,13 @@ class HostKernels:
         launches = [x for kernel in program.kernels for x in kernel.launches]
         self._waiting = waiting_kernels(text)
         names = dict.fromkeys([f"enter_{x.function}" for x in launches])
-        exported = ["gpu_state_address", "gpu_shared_address", "gpu_run", *names]
+        found = ["gpu_state_address", "gpu_shared_address", "gpu_constants_address"]
+        exported = [*found, "gpu_run", *names]
         self._library = Library([_host_code(program)], exported, host_target())
         asked = ctypes.CFUNCTYPE(ctypes.c_void_p)
-        state, shared = (asked(self._library[x])() for x in exported[:2])
+        state, shared, constants = (asked(self._library[x])() for x in found)
         self._fibers = Fibers(state, shared)
+        self._fibers.state.constants = constants
         self._run_all = _RUN(self._library["gpu_run"])
 
     def launch(self, launch: GridLaunch, addresses: Sequence[int]) -> None:
@@ -57,8 +58,8 @@ class HostKernels:
         """
         given = np.array(addresses, np.uint64)
         state = self._fibers.state
-        state[StateField.ARGUMENTS] = given.ctypes.data
-        state[StateField.PASSED] = state[StateField.FAULT] = 0
+        state.arguments = given.ctypes.data
+        state.passed = state.fault = 0
         entry = self._library[f"enter_{launch.function}"]
         if launch.function not in self._waiting:
             self._run_all(entry, launch.blocks, launch.threads)
@@ -79,26 +80,13 @@ class HostKernels:
         Raises EmulationError for other accesses, misaligned ones, and races.
         """
         state, ranges = self._fibers.state, shadow.ranges(bases)
-        for place, value in (
-            (StateField.WORK, moment.number),
-            (StateField.STREAMS, shadow.streams.ctypes.data),
-            (StateField.CLOCK, moment.clock.ctypes.data),
-            (StateField.RANGES, ranges.ctypes.data),
-            (StateField.RANGE_COUNT, len(ranges)),
-        ):
-            state[place] = value
+        state.work, state.clock = moment.number, moment.clock.ctypes.data
+        state.streams = shadow.streams.ctypes.data
+        state.ranges, state.range_count = ranges.ctypes.data, len(ranges)
         try:
             self.launch(launch, addresses)
         finally:
-            state[StateField.RANGE_COUNT] = 0
-        kind, at, other, me = [
-            int(state[x])
-            for x in (
-                StateField.FAULT,
-                StateField.FAULT_AT,
-                StateField.FAULT_OTHER,
-                StateField.FAULT_ME,
-            )
-        ]
-        if kind:
-            shadow.raise_fault(kind, at, other % (1 << 64), me % (1 << 64), moment)
+            state.range_count = 0
+        if state.fault:
+            other, me = state.fault_other % (1 << 64), state.fault_me % (1 << 64)
+            shadow.raise_fault(state.fault, state.fault_at, other, me, moment)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from lowtide.ir.errors import LowtideError
 from lowtide.records import dataclass
-from lowtide.runtime.gpu.emulator.shadow_text import (
+from lowtide.runtime.gpu.emulator.native_watch import (
     BLOCK_SHIFT,
     MOST_WORK,
     THREAD_SHIFT,
@@ -44,7 +44,7 @@ class WatchedMoment:
 
 @final
 class Shadow:
-    """The words on the bytes of all allocations; see `shadow_text`. All work has a number."""
+    """The words on the bytes of all allocations; see `native_watch`. All work has a number."""
 
     def __init__(self) -> None:
         self._words: dict[int, Words] = {}

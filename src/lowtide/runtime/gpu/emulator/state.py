@@ -1,55 +1,131 @@
-"""The table of words by which the scheduler and the kernels of an emulated device talk."""
+"""The record by which the scheduler and the kernels of an emulated device talk."""
 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final
+from typing import Final, TypeAlias
+
+from lowtide.native import (
+    I32,
+    U8,
+    Address,
+    NativeItems,
+    NativeRecord,
+    NativeRecords,
+    inline,
+    shared,
+)
 
 SLOTS: Final = 20
 """Words in which a thread hands values to its warp, and gets some back."""
 
+MOST_SUMS: Final = 256
+"""Sums that a thread passes to its warpgroup at once, at most."""
 
-class StateField(IntEnum):
-    """The places in `@gpu_state`, each an i64."""
+MOST_COPIES: Final = 512
+"""Copies of a thread that go on at once, at most."""
 
-    THREAD = 0
-    BLOCK = 1
-    ARGUMENTS = 2
-    """The address of the addresses that the kernel takes."""
-    FIBER = 3
-    SCHEDULER = 4
+COPY_WORDS: Final = 3
+"""Words of a copy; see `native_copies.CopyRecord`."""
+
+READERS: Final = 3
+"""Readers of a byte that are known at once."""
+
+Memory: TypeAlias = NativeItems[int]
+"""The address of a byte, as kernels have it."""
+
+
+class LaneWords(NativeRecord):
+    """The words of a thread that its warp exchanges."""
+
+    words: NativeItems[I32] = inline(SLOTS)
+
+
+class ThreadSums(NativeRecord):
+    """Sums of a thread, f32, that go to its warpgroup and back."""
+
+    sums: NativeItems[I32] = inline(MOST_SUMS)
+
+
+class CopyList(NativeRecord):
+    """A thread's copies that go on: how many, how many groups were made, and the copies."""
+
+    count: int
+    groups: int
+    copies: NativeItems[int] = inline(COPY_WORDS * MOST_COPIES)
+
+
+class LoggedAccess(NativeRecord):
+    """An access to shared memory, as `races.Log` has them."""
+
+    address: Address
+    what: int
+
+
+class ByteWords(NativeRecord):
+    """Who wrote a byte last, and who has read it since; see `native_watch`."""
+
+    writer: int
+    readers: NativeItems[int] = inline(READERS)
+
+
+class WatchedRange(NativeRecord):
+    """Memory that a launch may access; without words, nobody notes who does."""
+
+    first: Address
+    end: Address
+    bytes: NativeRecords[ByteWords]
+
+
+class ConstantRange(NativeRecord):
+    """A constant of a kernel, from its first byte to behind its last; the last row has none."""
+
+    first: Address
+    end: Address
+
+
+class EmulatedState(NativeRecord):
+    """What kernels and their scheduler tell each other."""
+
+    thread: int
+    block: int
+    arguments: Memory
+    """The addresses that the kernel takes."""
+    fiber: Address
+    scheduler: Address
     """Where the contexts of the running thread and of the scheduler are kept."""
-    WAITS_FOR = 5
+    waits_for: int
     """The `Wait` of the thread that stopped last."""
-    LANES = 6
-    """The address of `SLOTS` words for each thread."""
-    LOG = 7
-    """The address of two i64 for each access to shared memory."""
-    LOGGED = 8
-    CAPACITY = 9
+    lanes: NativeRecords[LaneWords]
+    """Of each thread."""
+    log: NativeRecords[LoggedAccess]
+    logged: int
+    capacity: int
     """How many accesses are there, and for how many there is room; more are counted only."""
-    PASSED = 10
+    passed: int
     """How many barriers the block has passed."""
-    WORK = 11
+    work: int
     """The number of the launch among all work in streams."""
-    STREAMS = 12
-    """The address of the stream of each piece of work, a byte each."""
-    CLOCK = 13
-    """The address of the last work of each stream that this launch comes after, an i64 each."""
-    RANGES = 14
-    """The address of three i64 for each piece of memory that the launch may access: its first
-    address, the one behind its last, and the address of the words on each of its bytes."""
-    RANGE_COUNT = 15
+    streams: NativeItems[U8]
+    """The stream of each piece of work."""
+    clock: NativeItems[int]
+    """The last work of each stream that this launch comes after."""
+    ranges: NativeRecords[WatchedRange]
+    range_count: int
     """How many there are; 0 where accesses are not watched."""
-    FAULT = 16
-    FAULT_AT = 17
-    FAULT_OTHER = 18
-    FAULT_ME = 19
+    constants: NativeRecords[ConstantRange]
+    fault: int
+    fault_at: Address
+    fault_other: int
+    fault_me: int
     """The first `WatchedFault`, its address, the word of the other access, and that of this one."""
-    COPIES = 20
-    """The address of a list of copies for each thread; see `copies_text`."""
-    SUMS = 21
-    """The address of sums of each thread that go to its warpgroup and back."""
+    copies: NativeRecords[CopyList]
+    """Of each thread."""
+    sums: NativeRecords[ThreadSums]
+    """Of each thread."""
+
+
+STATE: Final = shared(EmulatedState)
 
 
 class Wait(IntEnum):
@@ -67,8 +143,3 @@ class Wait(IntEnum):
     UNSIGNED_PRODUCT = 9
     SMALL_DOUBLE_PRODUCT = 10
     DOUBLE_PRODUCT = 11
-
-
-def field(field_: StateField) -> str:
-    """Return the address of a word in IR."""
-    return f"getelementptr (i64, ptr @gpu_state, i64 {int(field_)})"

@@ -10,11 +10,6 @@ import re
 from enum import IntEnum
 from typing import Final
 
-from lowtide.runtime.gpu.emulator.state import StateField, Wait, field
-
-MOST_SUMS: Final = 256
-"""Sums that a thread passes at once, at most."""
-
 
 class WarpgroupCall(IntEnum):
     """What a warpgroup is told to do."""
@@ -33,32 +28,6 @@ _DECLARED: Final = re.compile(r"^declare .* @wgmma\..*\n", re.MULTILINE)
 _PRODUCT: Final = re.compile(r"wgmma\.product\.m64n(\d+)k16\.(bf16|f16)\.([mk])\.([nk])")
 _WAIT: Final = re.compile(r"wgmma\.wait\.(\d+)\.(\d+)")
 
-_SUPPORT: Final = f"""
-define internal ptr @gpu_warpgroup(i64 %what, i64 %a, i64 %b, i64 %count) noinline {{
-  %lane = call ptr @gpu_lane()
-  %second = getelementptr i64, ptr %lane, i64 1
-  %third = getelementptr i64, ptr %lane, i64 2
-  %fourth = getelementptr i64, ptr %lane, i64 3
-  store i64 %what, ptr %lane
-  store i64 %a, ptr %second
-  store i64 %b, ptr %third
-  store i64 %count, ptr %fourth
-  call void @gpu_wait(i64 {int(Wait.WARPGROUP)})
-  %sums = call ptr @gpu_sums()
-  ret ptr %sums
-}}
-define internal ptr @gpu_sums() {{
-  %t = load i64, ptr {field(StateField.THREAD)}
-  %all = load ptr, ptr {field(StateField.SUMS)}
-  %sums = getelementptr [{MOST_SUMS} x float], ptr %all, i64 %t
-  ret ptr %sums
-}}
-define internal void @gpu_proxy_fence() {{
-  call void @gpu_log(ptr null, i64 0)
-  ret void
-}}
-"""
-
 
 def with_warpgroups(text: str) -> tuple[str, str]:
     """Return a module that calls functions of the host, and these functions."""
@@ -67,7 +36,7 @@ def with_warpgroups(text: str) -> tuple[str, str]:
         return text, ""
     text = _DECLARED.sub("", text)
     functions = [_function(x) for x in names if x != "wgmma.proxy.fence"]
-    return _NAME.sub(lambda x: f"@{_host_name(x[1])}", text), "".join([_SUPPORT, *functions])
+    return _NAME.sub(lambda x: f"@{_host_name(x[1])}", text), "".join(functions)
 
 
 def _host_name(name: str) -> str:

@@ -15,7 +15,7 @@ from lowtide.ir.attributes import Compare
 from lowtide.ir.clone import clone_module
 from lowtide.ir.traversal import post_order
 from lowtide.passes.dead_code import sweep
-from lowtide.passes.interface import Pass
+from lowtide.passes.interface import Pass, example
 from lowtide.passes.matching import same_instructions
 from lowtide.transforms.memory.compress.bits import can_pack, pack, unpack
 from lowtide.transforms.memory.compress.types import has_narrow_form, narrow_form
@@ -172,7 +172,22 @@ def _as_narrow(x: Instruction, readers: list[Instruction], peak: PeakValues) -> 
 
 _WAYS: Final[tuple[Way, ...]] = (_from_result, _as_bits, _as_narrow)
 
-_SAVED: Final = """
+PASSES: Final = (
+    Pass(
+        "compress-saved-values",
+        compress_saved_values,
+        "Keeps truth values as bits, and exact conversions in the narrower type, across the peak.",
+        *example(
+            """
+HloModule m
++
++or {
++ a = u8[] parameter(0)
++ b = u8[] parameter(1)
++ ROOT c = u8[] or(a, b)
++}
+
+ENTRY main {
   x = f32[16,256] parameter(0)
   w = f32[256,256] parameter(1)
   v = f32[256,256] parameter(2)
@@ -181,50 +196,29 @@ _SAVED: Final = """
   h = f32[16,256] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   mask = pred[16,256] compare(h, zeros), direction=GT
   y = f32[16,256] select(mask, h, x)
-  z = f32[16,256] dot(y, v), lhs_contracting_dims={1}, rhs_contracting_dims={1}"""
-
-PASSES: Final = (
-    Pass(
-        "compress-saved-values",
-        compress_saved_values,
-        "Keeps truth values as bits, and exact conversions in the narrower type, across the peak.",
-        before=f"""
-HloModule m
-
-ENTRY main {{{_SAVED}
-  ROOT d = f32[16,256] select(mask, z, zeros)
-}}
-""",
-        after=f"""
-HloModule m
-
-or {{
-  a = u8[] parameter(0)
-  b = u8[] parameter(1)
-  ROOT c = u8[] or(a, b)
-}}
-
-ENTRY main {{{_SAVED}
-  bits = u8[16,256] convert(mask)
-  rows = u8[8,2,256] reshape(bits)
-  places = u8[8,2,256] iota(), iota_dimension=0
-  shifted = u8[8,2,256] shift-left(rows, places)
-  none = u8[] constant(0)
-  packed = u8[2,256] reduce(shifted, none), dimensions={{0}}, to_apply=or
-  kept = u8[2,256] opt-barrier(packed)
-  spread = u8[8,2,256] broadcast(kept), dimensions={{1,2}}
-  places.1 = u8[8,2,256] iota(), iota_dimension=0
-  last = u8[8,2,256] shift-right-logical(spread, places.1)
-  one = u8[] constant(1)
-  ones = u8[8,2,256] broadcast(one), dimensions={{}}
-  bit = u8[8,2,256] and(last, ones)
-  rows.1 = u8[16,256] reshape(bit)
-  none.1 = u8[] constant(0)
-  nones = u8[16,256] broadcast(none.1), dimensions={{}}
-  mask.1 = pred[16,256] compare(rows.1, nones), direction=NE
-  ROOT d = f32[16,256] select(mask.1, z, zeros)
-}}
-""",
+  z = f32[16,256] dot(y, v), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+- ROOT d = f32[16,256] select(mask, z, zeros)
++ bits = u8[16,256] convert(mask)
++ rows = u8[8,2,256] reshape(bits)
++ places = u8[8,2,256] iota(), iota_dimension=0
++ shifted = u8[8,2,256] shift-left(rows, places)
++ none = u8[] constant(0)
++ packed = u8[2,256] reduce(shifted, none), dimensions={0}, to_apply=or
++ kept = u8[2,256] opt-barrier(packed)
++ spread = u8[8,2,256] broadcast(kept), dimensions={1,2}
++ places.1 = u8[8,2,256] iota(), iota_dimension=0
++ last = u8[8,2,256] shift-right-logical(spread, places.1)
++ one = u8[] constant(1)
++ ones = u8[8,2,256] broadcast(one), dimensions={}
++ bit = u8[8,2,256] and(last, ones)
++ rows.1 = u8[16,256] reshape(bit)
++ none.1 = u8[] constant(0)
++ nones = u8[16,256] broadcast(none.1), dimensions={}
++ mask.1 = pred[16,256] compare(rows.1, nones), direction=NE
++ ROOT d = f32[16,256] select(mask.1, z, zeros)
+}
+"""
+        ),
         meanings=(("least", "how many bytes a value has at least"),),
     ),
 )
