@@ -65,8 +65,8 @@ def test_they_say_what_is_planned_and_proved(case) -> None:
             assert (verdict.answer, verdict.bound) == (OPTIMAL, NONE)
             continue
         assert verdict.answer in (OPTIMAL, NOT_CERTIFIED), verdict
-        assert verdict.bound * TICK == pytest.approx(bound.extra_seconds, rel=1e-6, abs=1e-12)
-        proved += verdict.bound > 0
+        assert verdict.bound * TICK <= bound.extra_seconds * (1 + 1e-6) + 1e-12  # At one node each.
+        proved += verdict.bound * TICK > 0.5 * bound.extra_seconds > 0
         if made is None:
             assert verdict.size == NONE
         else:

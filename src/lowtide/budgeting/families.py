@@ -61,7 +61,10 @@ class Family:
         self._at_hand: set[int] = set()
         """Budgets for which a first plan was made: more are made for them only in time."""
         self._asked = 0
-        self._rooms: dict[int, float] = {}  # The bytes for which what fits a budget was made.
+        self._rooms: dict[int, float] = {}
+        self._too_large: dict[int, float] = {}
+        """Per budget the most bytes for which what fits was made, and the least for what did not.
+        """
 
     @cached_property
     def graphs(self) -> BudgetGraphs:
@@ -145,7 +148,7 @@ class Family:
     def _target_plans(self, budget: int) -> Iterator[PlannedPoint]:
         """Yield plans within a budget, each tried for as much less as the last one was above it."""
         has_time = self._deadline.leaves(_TRIES_IN_TIME * self._planning.seconds)
-        room = self._rooms.get(budget, budget * (1.0 if has_time else self._filled))
+        room = self._room_between(budget, budget * (1.0 if has_time else self._filled))
         for _ in range(_QUICK_TRIES):
             end = self._deadline.part(less=self._planning.seconds).part(_TARGET_TIME)
             choice = None if self._is_too_late(budget) else self._targets.best(int(room), end)
@@ -153,9 +156,19 @@ class Family:
                 return
             found = self._plan_of(choice)
             if found.arena_bytes <= budget:
-                self._rooms[budget] = room
+                self._rooms[budget] = max(room, self._rooms.get(budget, 0.0))
                 yield found
-            room = less_room(room, choice.nbytes, found.arena_bytes, budget)
+            else:
+                self._too_large[budget] = min(room, self._too_large.get(budget, room))
+            less = less_room(room, choice.nbytes, found.arena_bytes, budget)
+            room = self._room_between(budget, less)
+
+    def _room_between(self, budget: int, first: float) -> float:
+        """What to ask for: where some has fitted and more has not, halfway between them."""
+        fitted = self._rooms.get(budget)
+        if fitted is None:
+            return first
+        return (fitted + max(fitted, self._too_large.get(budget, fitted))) / 2
 
     def points(self, budget: int) -> Iterator[PlannedPoint]:
         """Yield the plans that fit a budget, cheapest first.

@@ -19,6 +19,7 @@ from lowtide.remat.measure import footprints, step_bytes
 from lowtide.remat.network import Flow, Networks, Price
 from lowtide.remat.prices import CutLines
 from lowtide.remat.tables import Int64Array, RematTables, tables_of
+from lowtide.remat.windows import WindowBound
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import Effort
 
@@ -124,7 +125,7 @@ class BoundSearch:
         self._cuts_left = _CUTS[effort]
         self._needed: dict[int, int] = {}
         self._by_cases: dict[int, int] = {}
-        """Ticks proved by which of large steps runs first, per budget."""
+        """Ticks proved by which of large steps runs first and by windows, per budget."""
         self._chosen = self._promising()
 
     @property
@@ -156,22 +157,42 @@ class BoundSearch:
         return self.known(budget)
 
     def proved(self, budget: int) -> RecomputeBound:
-        """Return the bound for a budget in bytes, also by which of large steps runs first.
+        """Return the bound for a budget, also by which of large steps runs first, and by windows.
 
         It may be above what the flow of its price proves. It takes longer than `at`.
         """
         bound = self.at(budget)
         if bound.node is None or bound.price is None:
             return bound
-        if budget not in self._by_cases and self._cuts_left > 0 and not self._late():
-            cases = FirstLarge(self._networks, self._least, bound.node, self._late)
-            self._by_cases[budget], cuts = cases.proved(
-                budget, bound.extra_ticks, bound.price, self._cuts_left
-            )
-            self._cuts_left -= cuts
+        if budget not in self._by_cases and not self._late():
+            node, price = bound.node, bound.price
+            known = self._by_case(budget, node, price, bound.extra_ticks)
+            self._by_cases[budget] = self._by_windows(budget, node, price, known)
         ticks = max([ticks for most, ticks in self._by_cases.items() if most >= budget], default=0)
         seconds = max(bound.extra_seconds, ticks * self.tables.tick_seconds)
         return replace(bound, extra_seconds=seconds)
+
+    def _by_case(self, budget: int, node: int, price: Price, known: int) -> int:
+        """The ticks that are proved behind a node by which of large steps runs first."""
+        if self._cuts_left <= 0:
+            return known
+        cases = FirstLarge(self._networks, self._least, node, self._late)
+        ticks, cuts = cases.proved(budget, known, price, self._cuts_left)
+        self._cuts_left -= cuts
+        return ticks
+
+    def _by_windows(self, budget: int, node: int, price: Price, known: int) -> int:
+        """The ticks that windows prove together, of which some are `known` behind one node."""
+        largest = np.argsort(-self._first, kind="stable")[: _NODES[self._effort] // 2]
+        behind: dict[int, int] = {}
+        for other in dict.fromkeys([*self._lines, *largest.tolist()]):
+            if self._late():
+                break
+            lines = self._lines_of(other)
+            lines.cut(price)
+            behind[other] = max(0, *[lines.ticks(x, budget) for x in lines.cuts])
+        behind[node] = max(behind.get(node, 0), known)
+        return WindowBound(self._networks, budget, behind, self._late).proved()
 
     def known(self, budget: int) -> RecomputeBound:
         """Return the best bound for a budget among the cuts made so far."""

@@ -1,8 +1,8 @@
 """The search for the quickest sequence within one cap of bytes, for as long as there is time.
 
-Each round goes on from a sequence that is known: its gaps are those of a plan on the order of its
-first runs, a neighbourhood of that plan is searched, and runs of the outcome move or go. What is
-known of one cap is where the search for a lower one starts.
+The first sequences are those of plans, and what is known of other caps with more runs put in. Each
+round goes on from a sequence that is known: runs go and others come (`run_search.py`), and runs of
+the outcome move. What is known of one cap is where the search for a lower one starts.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from lowtide.records import dataclass
 from lowtide.remat.gaps import base_of
 from lowtide.remat.levels import LevelSearch
 from lowtide.remat.measure import step_bytes
-from lowtide.remat.neighbourhood import searched
 from lowtide.remat.recompute import Recompute, RematPlan
+from lowtide.remat.run_search import RunSearch
 from lowtide.remat.tables import Int64Array, RematTables
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import Effort
 
 _ROUNDS: Final = {Effort.FAST: 8, Effort.DEFAULT: 12, Effort.PROOF: 48}
 """How many rounds are made for one cap."""
-_WORK: Final = 10_000_000
-"""Steps that are looked at in each of the first rounds."""
-_ROUNDS_OF_EQUAL_WORK: Final = 6
-"""Behind so many rounds each one looks at twice as many steps."""
+_TRIALS: Final = 200
+"""Trials in each of the first rounds."""
+_ROUNDS_OF_EQUAL_TRIALS: Final = 6
+"""Behind so many rounds each one has twice as many trials."""
 _KEPT: Final = 4
 """The sequences that rounds go on from."""
 _REACHES: Final = (60, 20, 8, 3, 1)
@@ -58,6 +58,7 @@ class BudgetSearch(LevelSearch):
         self._known: list[_Known] = []
         self._begun: set[int] = set()
         self._seed = 0
+        self._runs = RunSearch(tables)
 
     @property
     def deadline(self) -> Deadline | None:
@@ -80,6 +81,10 @@ class BudgetSearch(LevelSearch):
         """
         if cap not in self._begun and cap >= self._bounds.bytes_of_steps:
             self._begun.add(cap)
+            for known in self._nearest(cap):
+                fitted = self._runs.fitted(known.sequence, cap)
+                if fitted is not None:
+                    self._add(fitted, cap)
             for maker, plan in self._first_plans(cap):
                 self._add(maker.sequence(plan.dropped, plan.reach), cap)
         found = self._fitting(cap)
@@ -104,10 +109,13 @@ class BudgetSearch(LevelSearch):
         """What is known within a cap, the quickest first."""
         return sorted([x for x in self._known if x.nbytes <= cap], key=lambda x: x.ticks)
 
+    def _nearest(self, cap: int) -> list[_Known]:
+        """What is known nearest to a cap: within it, the quickest."""
+        return sorted(self._known, key=lambda x: (max(0, x.nbytes - cap), x.ticks))[:_KEPT]
+
     def _first_plans(self, cap: int) -> Iterator[tuple[Recompute, RematPlan]]:
         """Yield plans for a cap: on what is known near it, then the best of different orders."""
-        nearest = sorted(self._known, key=lambda x: (max(0, x.nbytes - cap), x.ticks))
-        for known in nearest[:_KEPT]:
+        for known in self._nearest(cap):
             yield from self._on(known.sequence, cap)
         plans = list(self._quick(cap, []).plans)
         for reach in _REACHES:
@@ -122,11 +130,10 @@ class BudgetSearch(LevelSearch):
         known = self._fitting(cap)[:_KEPT]
         turn = 1 + number // 2 % (_KEPT - 1)
         chosen = known[min(turn, len(known) - 1) if number % 2 else 0]
-        work = _WORK << number // _ROUNDS_OF_EQUAL_WORK
+        trials = _TRIALS << number // _ROUNDS_OF_EQUAL_TRIALS
         self._seed += 1
-        for maker, plan in self._on(chosen.sequence, cap):
-            found = searched(maker, plan, cap, work, self._late, self._seed)
-            self._add(maker.sequence(found.dropped, found.reach), cap)
+        found = self._runs.searched(chosen.sequence, cap, trials, self._late, self._seed)
+        self._add(found, cap)
 
     def _on(self, sequence: Int64Array, cap: int) -> list[tuple[Recompute, RematPlan]]:
         """The plan that a sequence is, on the order of its first runs; none where that fails."""

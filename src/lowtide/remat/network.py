@@ -301,16 +301,41 @@ class Networks:
         kind[node] = ANCESTOR
         return self._network(node, kind)
 
+    def window(self, node: int, within: Flags) -> RematNetwork:
+        """Return the network of what runs between the first run of a node and some later step.
+
+        The descendants in `within` run there for sure. What nothing can make again, and others read
+        later, is held, too (`windows.py`).
+        """
+        kind = self.kinds(node)
+        graph, count = self.tables.graph, self.tables.node_count
+        vertex = np.arange(self._source + 2)
+        vertex[:count][within] = self._source
+        vertex[self._closed(kind)] = self._source + 1
+        read_later = graph.live_out.astype(np.bool_)
+        reader, buffer = self._read_tail, self._read_head - count
+        read_later[buffer[kind[reader] == DESCENDANT]] = True
+        producer = graph.producer.astype(np.int64)
+        is_there = (producer < 0) | (vertex[producer] == self._source + 1)
+        vertex[np.flatnonzero(read_later & is_there) + count] = self._source
+        return self._made(node, kind, vertex)
+
     def _network(self, node: int, kind: Int64Array) -> RematNetwork:
+        source = self._source
+        vertex = np.arange(source + 2)
+        vertex[: self.tables.node_count][kind == DESCENDANT] = source
+        vertex[self._closed(kind)] = source + 1
+        live_out = np.flatnonzero(self.tables.graph.live_out)
+        vertex[live_out + self.tables.node_count] = source
+        return self._made(node, kind, vertex)
+
+    def _made(self, node: int, kind: Int64Array, vertex: Int64Array) -> RematNetwork:
+        """The network of a node whose vertices are contracted to the source and the sink."""
         tables = self.tables
         graph = tables.graph
         source, sink = self._source, self._source + 1
-        vertex = np.arange(sink + 1)
-        vertex[: tables.node_count][kind == DESCENDANT] = source
-        vertex[self._closed(kind)] = sink
         at_source = vertex[self._read_tail] == source
         vertex[self._read_head[at_source]] = source
-        vertex[np.flatnonzero(graph.live_out) + tables.node_count] = source
         fixed = self._fixed(node)
         size = np.where(fixed[self._held], 0, graph.buffer_bytes[self._held])
         own = tables.problem.graph.own_bytes[node]

@@ -1,0 +1,93 @@
+"""Sequences that are mended, thinned and searched, on small random graphs."""
+
+from collections.abc import Iterator
+from random import Random
+
+import numpy as np
+import pytest
+from tests.remat.replay import replay
+from tests.remat.small_graphs import random_graph
+from tests.remat.test_kernels import run_as_python
+
+from lowtide.analysis.memory_graph import MemoryGraph
+from lowtide.remat import mending
+from lowtide.remat.bound import topological_order
+from lowtide.remat.measure import NO_CAP, measure, step_bytes
+from lowtide.remat.run_search import RunSearch
+from lowtide.remat.tables import Int64Array, RematTables, tables_of
+from lowtide.search.kernels import Kernel
+
+
+def problems(seeds: range) -> Iterator[tuple[MemoryGraph, RematTables, Int64Array, int]]:
+    """Yield graphs with their tables, an order, and some caps below its peak."""
+    for seed in seeds:
+        random = Random(seed)
+        once = random.sample(range(12), random.choice((0, 0, 3)))
+        graph = random_graph(random, 12)
+        tables = tables_of(graph, [x for x in once if x < graph.node_count])
+        order = topological_order(tables)
+        peak = int(step_bytes(tables, order).max(initial=0))
+        for cap in (peak - 1, peak * 3 // 4, peak // 2):
+            yield graph, tables, order, cap
+
+
+def test_mended_sequences_fit_and_are_valid() -> None:
+    found = longer = 0
+    for graph, tables, order, cap in problems(range(300)):
+        made = RunSearch(tables).fitted(order, cap)
+        if made is None:
+            continue
+        found += 1
+        longer += len(made) > len(order)
+        replayed = replay(graph, made.tolist())
+        assert replayed.peak_bytes <= cap
+        runs = np.bincount(made, minlength=graph.node_count)
+        assert runs.min() == 1 and runs[tables.problem.once > 0].max(initial=1) == 1
+    assert found > 100
+    assert longer > 100
+
+
+def test_a_search_keeps_to_its_cap_and_takes_no_longer() -> None:
+    better = 0
+    for graph, tables, order, cap in problems(range(400)):
+        search = RunSearch(tables)
+        start = search.fitted(order, cap)
+        if start is None:
+            continue
+        found, again = [search.searched(start, cap, 40, lambda: False, 1) for _ in range(2)]
+        assert np.array_equal(found, again)
+        assert replay(graph, found.tolist()).peak_bytes <= cap
+        assert tables.seconds(found) <= tables.seconds(start) + 1e-12
+        better += tables.seconds(found) < tables.seconds(start) - 1e-12
+    assert better > 10
+
+
+def test_what_is_said_not_to_go_does_not() -> None:
+    """A run that `may_go` keeps cannot be taken out alone: the sequence would not fit."""
+    kept = gone = 0
+    for _, tables, order, cap in problems(range(200)):
+        sequence = RunSearch(tables).fitted(order, cap)
+        if sequence is None:
+            continue
+        room, problem = mending.mending(tables.problem.graph), tables.problem
+        measure(problem.graph, sequence, len(sequence), NO_CAP, room.bytes, room.liveness)
+        mending.list_uses(problem, sequence, len(sequence), room.uses)
+        for step in range(len(sequence)):
+            if step == room.uses.first[sequence[step]]:
+                continue
+            fits = step_bytes(tables, np.delete(sequence, step)).max() <= cap
+            may = mending.may_go.python(problem, sequence, step, cap, room)
+            assert may or not fits
+            kept, gone = kept + (not may), gone + bool(fits)
+    assert kept > 50
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_kernel_leaves_its_arrays(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Kernel, "__call__", run_as_python)
+    for graph, tables, order, cap in problems(range(seed, seed + 1)):
+        search = RunSearch(tables)
+        start = search.fitted(order, cap)
+        if start is not None:
+            found = search.searched(start, cap, 10, lambda: False, 1)
+            assert replay(graph, found.tolist()).peak_bytes <= cap
