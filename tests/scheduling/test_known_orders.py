@@ -12,8 +12,7 @@ from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.analysis.memory_profile import peak_bytes
 from lowtide.scheduling import exact, known_orders
 from lowtide.scheduling.depth_first import depth_first_order
-from lowtide.scheduling.exact import lower_order
-from lowtide.scheduling.known_orders import LowerOrder
+from lowtide.scheduling.exact import LowerOrder, lower_order
 from lowtide.scheduling.proof import plain_bound
 
 

@@ -16,13 +16,20 @@ import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.analysis.memory_profile import matched_bytes, peak_bytes
-from lowtide.scheduling.known_orders import KnownSearch, LowerOrder, keep, key_of, known
+from lowtide.records import dataclass
 from lowtide.search.deadline import Deadline
 from lowtide.search.kernels import Array
 
 MOST_NODES: Final = 1_000
 MOST_WORK: Final = 100_000
 """Graphs of more nodes, and searches that look at more nodes in all, are left to others."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LowerOrder:
+    """An order below a peak, of least peak; None where there is none, which is then proved."""
+
+    order: Array | None
 
 
 def lower_order(
@@ -40,6 +47,9 @@ def lower_order(
         return LowerOrder(None)
     if not 0 < graph.node_count <= MOST_NODES:
         return None
+    # Programs of one kernel search nothing.
+    from lowtide.scheduling.known_orders import KnownSearch, keep, key_of, known
+
     key = key_of(graph, bound)
     before = known(key)
     if before is not None and before.answers(peak, most_work):

@@ -10,17 +10,11 @@ from typing import Final, TypeAlias
 
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.records import dataclass
+from lowtide.scheduling.exact import LowerOrder
 from lowtide.search.kernels import Array
 
 Key: TypeAlias = "tuple[object, ...]"
 """What only equal graphs with equal bounds have in common."""
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class LowerOrder:
-    """An order below a peak, of least peak; None where there is none, which is then proved."""
-
-    order: Array | None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
