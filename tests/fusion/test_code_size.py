@@ -1,9 +1,12 @@
 """Slices of slices fuse as long as that is little code, however few instructions they are."""
 
+from collections.abc import Mapping
+
 import pytest
 from tests.random_modules.module import random_module
 
 from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.fusion.cluster_graph import ClusterGraph
 from lowtide.fusion.code_size import ValueNeeds, most_pieces, needs
 from lowtide.fusion.priority_fusion import fuse_by_priority
 from lowtide.fusion.priority_queue import fused_clusters
@@ -139,3 +142,28 @@ def test_pieces_of_what_shares_no_value_do_not_add_up() -> None:
     (cluster,) = fused_clusters(module.entry, CPU_TARGET).owner.values()
     assert len(cluster.members) == 40
     assert cluster.most_pieces <= 4
+
+
+@pytest.mark.parametrize(("levels", "fits"), [(1, True), (3, True), (4, True), (5, False)])
+def test_a_cluster_that_is_put_together_is_counted_once(
+    levels: int, fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = halving(levels).entry
+    graph = ClusterGraph(entry, CPU_TARGET)
+    counted = []
+
+    def noted(members: Mapping[Instruction, None], root: Instruction) -> object:
+        counted.append(len(members))
+        return needs(members, root)
+
+    for room in ("cluster", "legality"):
+        monkeypatch.setattr(f"lowtide.fusion.{room}.needs", noted)
+    members = {x: None for x in entry.instructions.values() if x.operands}
+    found = graph._rebuilt(entry.root, members)
+    assert (found is not None) is fits
+    assert counted == [len(members)] * (levels > 3)
+    if found is not None:
+        assert found.members.keys() == members.keys()
+        most = most_pieces(needs(found.members, entry.root))
+        assert (found.most_pieces == most) if counted else (found.most_pieces >= most)
+        assert found.needs() == needs(found.members, entry.root)

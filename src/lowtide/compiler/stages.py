@@ -145,7 +145,8 @@ def order_of_kernels(graph: MemoryGraph) -> Int64Array:
     if graph.node_count <= _SMALL:
         bound = plain_bound(graph)
         order, peak = best_and_peak(graph, bound)
-        found = lower_order(graph, peak, bound, _LITTLE_WORK)
+        work = _TINY_WORK if graph.node_count <= _TINY else _LITTLE_WORK
+        found = lower_order(graph, peak, bound, work)
         if found is not None:
             return order if found.order is None else found.order
     from lowtide.scheduling.search import search_order  # Most small graphs need no search.
@@ -154,5 +155,9 @@ def order_of_kernels(graph: MemoryGraph) -> Int64Array:
 
 
 _SMALL: Final = 256
-_LITTLE_WORK: Final = 120_000
-"""Nodes looked at to find a least order without compiled code, which takes a while to load."""
+_LITTLE_WORK: Final = 30_000
+"""Nodes looked at to find a least order in Python: compiled code comes as far in that time."""
+
+_TINY: Final = 32
+_TINY_WORK: Final = 120_000
+"""The same of graphs of so few nodes, where it takes less than to load compiled code."""

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from lowtide.fusion.access import Access
-from lowtide.fusion.code_size import ValueNeeds, needs
+from lowtide.fusion.code_size import ValueNeeds, most_pieces, needs
 from lowtide.ir import Instruction
 from lowtide.records import dataclass
 
@@ -66,6 +66,14 @@ class ClusterRead(NamedTuple):
     times: float = 1.0
 
 
+class CountedNeeds(NamedTuple):
+    """What each value is needed for by so many members, and the most pieces of one."""
+
+    members: int
+    needs: Mapping[Instruction, ValueNeeds]
+    most_pieces: int
+
+
 @dataclass(eq=False, slots=True)
 class Cluster:
     """Instructions of one computation that run as one; their values stay in registers or caches.
@@ -91,14 +99,25 @@ class Cluster:
     version: int = 0
     most_pieces: int = 1
     """At how many different indices any one value is computed or read, at most."""
-    counted: tuple[int, Mapping[Instruction, ValueNeeds]] = (0, MappingProxyType({}))
-    """A number of members, and what each value was needed for when there were those."""
+    counted: CountedNeeds = CountedNeeds(0, MappingProxyType({}), 1)
+    """What each value was needed for when there were so many members."""
+    whole: Mapping[Instruction, None] | None = None
+    """What its members will be, while it is put together of these, readers first."""
 
     def needs(self) -> Mapping[Instruction, ValueNeeds]:
         """Return at how many indices each value is needed, how often; members are only added."""
-        if self.counted[0] != len(self.members):
-            self.counted = len(self.members), needs(self.members, self.root)
-        return self.counted[1]
+        return self.count().needs
+
+    def count(self) -> CountedNeeds:
+        """Return the same, and the most pieces of one value; of what is put together, in the end.
+
+        A value all of whose readers are there is needed for no more then.
+        """
+        members = self.members if self.whole is None else self.whole
+        if self.counted.members != len(members):
+            found = needs(members, self.root)
+            self.counted = CountedNeeds(len(members), found, most_pieces(found))
+        return self.counted
 
     def pieces_with(self, producer: Cluster, pieces: int) -> int:
         """Return `most_pieces` once this computes what it reads of a producer, at most.

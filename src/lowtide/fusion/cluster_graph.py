@@ -168,6 +168,7 @@ class ClusterGraph:
         cluster = seed(root, self.order[root], self.target)
         if cluster is None:
             return None
+        cluster.whole = members
         for member in sorted(members, key=self.order.__getitem__, reverse=True):
             if member is root:
                 continue
@@ -178,6 +179,11 @@ class ClusterGraph:
             if alone is None or not isinstance(joint, Joint):
                 return None
             join(alone, cluster, joint, _passes(cluster, cluster.inputs[member], alone))
+        if cluster.counted.members:
+            _, needed, cluster.most_pieces = cluster.counted
+            for value, read in cluster.inputs.items():
+                cluster.inputs[value] = read._replace(pieces=needed[value].pieces)
+        cluster.whole = None
         return cluster
 
     def _seed(self, instruction: Instruction) -> Cluster | None:

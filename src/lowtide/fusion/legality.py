@@ -375,14 +375,16 @@ def _into_any(
 def _pieces_made(producer: Cluster, consumer: Cluster, read: ClusterRead, most: int) -> int:
     """How many pieces of code would compute one value: by what is known up to `most`, or counted.
 
-    What is known is never less than what is counted.
+    What is known is never less than what is counted. Of a cluster that is put together, what all of
+    its members make is counted once.
     """
     known = consumer.pieces_with(producer, read.pieces)
     if known <= most:
         return known
-    producer.most_pieces = most_pieces(producer.needs())
-    counted = consumer.needs()
-    consumer.most_pieces = most_pieces(counted)
+    _, counted, consumer.most_pieces = consumer.count()
+    if consumer.whole is not None:
+        return consumer.most_pieces
+    producer.most_pieces = producer.count().most_pieces
     root = producer.root
     if root in counted:
         read = consumer.inputs[root] = read._replace(pieces=counted[root].pieces)

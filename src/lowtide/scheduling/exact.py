@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
-from lowtide.analysis.memory_profile import matched_bytes
+from lowtide.analysis.memory_profile import matched_bytes, peak_bytes
 from lowtide.records import dataclass
 from lowtide.search.deadline import Deadline
 from lowtide.search.kernels import Array
@@ -47,7 +47,23 @@ def lower_order(
         return LowerOrder(None)
     if not 0 < graph.node_count <= MOST_NODES:
         return None
-    return _Search(graph, peak, bound).run(most_work, deadline or Deadline())
+    # Programs of one kernel search nothing.
+    from lowtide.scheduling.known_orders import KnownSearch, keep, key_of, known
+
+    key = key_of(graph, bound)
+    before = known(key)
+    if before is not None and before.answers(peak, most_work):
+        return before.answer(peak)
+    deadline = deadline or Deadline()
+    search = _Search(graph, peak, bound)
+    found = search.run(most_work, deadline)
+    if found is None:
+        if not deadline.passed:
+            keep(key, KnownSearch(peak, most_work, ended=False))
+        return None
+    least = peak if found.order is None else peak_bytes(graph, found.order)
+    keep(key, KnownSearch(least, search.work, ended=True, order=found.order))
+    return found
 
 
 class _Search:
@@ -67,6 +83,12 @@ class _Search:
         self.matters: list[int] = [self._others(node) for node in range(count)]
         self.changes: list[dict[int, tuple[int, int]]] = [{} for _ in range(count)]
         """By node: which nodes decide what its step takes and leaves, and what it does by these."""
+        self.looked_at: set[int] = set()
+
+    @property
+    def work(self) -> int:
+        """The least of what may be looked at with which a search that ended comes to its end."""
+        return (len(self.looked_at) - 1) * self.count
 
     def _fill(self, graph: MemoryGraph) -> None:
         """By node: what it reads that may die, makes for good, and makes for others."""
@@ -118,7 +140,7 @@ class _Search:
         everything = (1 << self.count) - 1
         first = sum([1 << node for node, before in enumerate(self.before) if not before])
         heap = [(self.bound, 0, 0, self.start, first)]
-        looked_at: set[int] = set()
+        looked_at = self.looked_at
         while heap:
             highest, _, done, live, ready = heapq.heappop(heap)
             if done in looked_at:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from math import prod
 from typing import Final
 
 from lowtide.codegen.cpu.contraction.scheme import LEAST_UNITS
-from lowtide.codegen.cpu.convolution.cycles import cost
+from lowtide.codegen.cpu.convolution.cycles import cheapest
 from lowtide.codegen.cpu.convolution.scheme import FEATURE, LANE, ConvolutionScheme, seconds_of
+from lowtide.records.changed import changed
 
 PANEL_BYTES: Final = 256 << 10
 """A packed panel of the kernel: it stays in the second cache while tiles stream through it."""
@@ -59,7 +59,7 @@ SHARED_STEPS: Final = 192
 
 def blocked(scheme: ConvolutionScheme, *, is_ready: bool) -> ConvolutionScheme:
     """Return the scheme with all its blocks; without `is_ready` the input has to be computed."""
-    scheme = replace(scheme, column_block=_column_block(scheme))
+    scheme = changed(scheme, column_block=_column_block(scheme))
     seconds = seconds_of(scheme.problem, scheme.how, scheme.lanes)
     wanted = min(LEAST_UNITS, int(seconds / UNIT_SECONDS))
     found: list[ConvolutionScheme] = []
@@ -69,7 +69,7 @@ def blocked(scheme: ConvolutionScheme, *, is_ready: bool) -> ConvolutionScheme:
     if not found:
         whole = _with_inner_blocks(scheme)
         found = [_shared_out(x, wanted) for x in _row_ways(whole)]
-    return min(found, key=lambda x: cost(x, is_ready=is_ready))
+    return cheapest(found, is_ready=is_ready)
 
 
 # -- the blocks that take the least time ----------------------------------------------------------
@@ -80,21 +80,20 @@ def _candidates(scheme: ConvolutionScheme, least_rows: int) -> Iterator[Convolut
 
     Blocks have `least_rows` rows, or all.
     """
-    sizes = _inner_blocks(scheme)
+    sizes = [changed(scheme, feature_block=x, tap_blocks=y) for x, y in _inner_blocks(scheme)]
+    sizes = [x for x in sizes if x.panel_bytes <= PANEL_BYTES]
+    least_rows = min(least_rows, scheme.problem.rows)
     for dim in range(scheme.tile_dim, -1, -1):
         unit = scheme.tile_rows if dim == scheme.tile_dim else 1
         size = scheme.rows[dim].size
         for count in sorted({_even(size, x * unit, unit) for x in _halves(-(-size // unit))}):
-            rows = replace(scheme, block_dim=dim, block=count)
+            rows = changed(scheme, block_dim=dim, block=count)
             height = rows.block_tiles * rows.tile_height
             if height > MOST_ROWS:
                 return
-            if height < min(least_rows, scheme.problem.rows):
-                continue
-            for features, taps in sizes:
-                found = replace(rows, feature_block=features, tap_blocks=taps)
-                if found.panel_bytes <= PANEL_BYTES and found.slab_bytes <= SLAB_BYTES:
-                    yield found
+            if height >= least_rows:
+                found = [changed(x, block_dim=dim, block=count) for x in sizes]
+                yield from [x for x in found if x.slab_bytes <= SLAB_BYTES]
 
 
 def _inner_blocks(scheme: ConvolutionScheme) -> list[tuple[int, tuple[int, ...]]]:
@@ -161,12 +160,12 @@ def _with_inner_blocks(scheme: ConvolutionScheme) -> ConvolutionScheme:
         if found is None:
             break
         least = found
-    return replace(scheme, feature_block=least.feature_block, tap_blocks=least.tap_blocks)
+    return changed(scheme, feature_block=least.feature_block, tap_blocks=least.tap_blocks)
 
 
 def _takes_lines(scheme: ConvolutionScheme) -> bool:
     """Whether each step along the contracted indices takes other lines of the input."""
-    return scheme.axes()[-1].kind not in (FEATURE, LANE)
+    return scheme.last_kind not in (FEATURE, LANE)
 
 
 def _with_few_rows(scheme: ConvolutionScheme) -> ConvolutionScheme:
@@ -188,7 +187,7 @@ def _with_few_rows(scheme: ConvolutionScheme) -> ConvolutionScheme:
 
 def _one_feature_bytes(scheme: ConvolutionScheme) -> int:
     """The bytes of the input of a block of rows, of the fewest features."""
-    return replace(scheme, feature_block=min(scheme.feature_block, scheme.lanes)).slab_bytes
+    return changed(scheme, feature_block=min(scheme.feature_block, scheme.lanes)).slab_bytes
 
 
 def _with_least_rows(scheme: ConvolutionScheme, fewest: int) -> ConvolutionScheme:
@@ -200,7 +199,7 @@ def _with_least_rows(scheme: ConvolutionScheme, fewest: int) -> ConvolutionSchem
     block = min(scheme.rows[dim].size, -(-fewest // inner))
     if dim == scheme.tile_dim:
         block = -(-block // scheme.tile_rows) * scheme.tile_rows
-    return replace(scheme, block_dim=dim, block=block)
+    return changed(scheme, block_dim=dim, block=block)
 
 
 def _cut_further(scheme: ConvolutionScheme) -> ConvolutionScheme | None:
@@ -211,13 +210,13 @@ def _cut_further(scheme: ConvolutionScheme) -> ConvolutionScheme | None:
         size = -(-scheme.problem.features // _more(scheme.feature_blocks))
         size = -(-size // unit) * unit
         if size < scheme.feature_block:
-            return replace(scheme, feature_block=size)
+            return changed(scheme, feature_block=size)
     for i, size in enumerate(scheme.tap_blocks):
         if size > 1:
             parts = _more(scheme.tap_parts[i])
             smaller = min(size - 1, -(-scheme.problem.spatial[i].taps // parts))
             blocks = (*scheme.tap_blocks[:i], smaller, *scheme.tap_blocks[i + 1 :])
-            return replace(scheme, tap_blocks=blocks)
+            return changed(scheme, tap_blocks=blocks)
     return None
 
 
@@ -233,19 +232,19 @@ def _row_ways(scheme: ConvolutionScheme) -> Iterator[ConvolutionScheme]:
         return
     parts = _halves(scheme.column_block) if scheme.is_lanewise else [scheme.column_block]
     for count in parts:
-        yield _with_rows(replace(scheme, column_block=count), scheme.stack_bytes)
+        yield _with_rows(changed(scheme, column_block=count), scheme.stack_bytes)
 
 
 def _with_rows(scheme: ConvolutionScheme, most: int) -> ConvolutionScheme:
     """Choose the block of rows: as many as scratch allows, with `most` bytes of the input."""
-    best = replace(scheme, block_dim=scheme.tile_dim, block=scheme.tile_rows)
+    best = changed(scheme, block_dim=scheme.tile_dim, block=scheme.tile_rows)
     for dim in range(scheme.tile_dim, -1, -1):
         size = scheme.rows[dim].size
         unit = scheme.tile_rows if dim == scheme.tile_dim else 1
         low, high = 1, -(-size // unit)
         while low <= high:
             middle = (low + high) // 2
-            found = replace(scheme, block_dim=dim, block=_even(size, middle * unit, unit))
+            found = changed(scheme, block_dim=dim, block=_even(size, middle * unit, unit))
             if _rows_fit(found, most):
                 best, low = found, middle + 1
             else:
@@ -276,9 +275,8 @@ def _fewer_columns(scheme: ConvolutionScheme) -> ConvolutionScheme:
     """Cut the columns where their sums do not fit the scratch."""
     if not scheme.keeps_sums or scheme.block_sums_bytes <= SUMS_BYTES:
         return scheme
-    one = replace(scheme, column_block=1).block_sums_bytes
-    parts = -(-scheme.panels // max(1, SUMS_BYTES // one))
-    return replace(scheme, column_block=-(-scheme.panels // parts))
+    parts = -(-scheme.panels // max(1, SUMS_BYTES // scheme.sums_bytes(1)))
+    return changed(scheme, column_block=-(-scheme.panels // parts))
 
 
 # -- pieces of work --------------------------------------------------------------------------------
@@ -310,7 +308,7 @@ def _with_shares(scheme: ConvolutionScheme, wanted: int) -> ConvolutionScheme:
     parts = min(scheme.inner_blocks, -(-wanted // scheme.row_units))
     each = scheme.row_units * scheme.block_sums_bytes
     parts = min(parts, SHARED_BYTES // each)
-    return replace(scheme, shares=parts) if parts > 1 else scheme
+    return changed(scheme, shares=parts) if parts > 1 else scheme
 
 
 def _with_smaller_blocks(scheme: ConvolutionScheme, wanted: int, fewest: int) -> ConvolutionScheme:
@@ -327,18 +325,20 @@ def _halved(scheme: ConvolutionScheme) -> ConvolutionScheme | None:
     dim, block = scheme.block_dim, scheme.block
     unit = scheme.tile_rows if dim == scheme.tile_dim else 1
     if block > unit:
-        return replace(scheme, block=-(-(block // 2) // unit) * unit)
+        return changed(scheme, block=-(-(block // 2) // unit) * unit)
     if dim == scheme.tile_dim:
         return None
     size = scheme.rows[dim + 1].size
     unit = scheme.tile_rows if dim + 1 == scheme.tile_dim else 1
-    return replace(scheme, block_dim=dim + 1, block=-(-size // unit) * unit)
+    return changed(scheme, block_dim=dim + 1, block=-(-size // unit) * unit)
 
 
 def _with_fewer_columns(scheme: ConvolutionScheme, wanted: int) -> ConvolutionScheme:
     """Cut the columns into no more blocks than are wanted."""
-    for parts in range(scheme.column_blocks, scheme.panels + 1):
-        scheme = replace(scheme, column_block=-(-scheme.panels // parts))
-        if scheme.row_units * scheme.shares >= wanted:
+    panels, size = scheme.panels, scheme.column_block
+    blocks = scheme.block_count * scheme.shares
+    for parts in range(scheme.column_blocks, panels + 1):
+        size = -(-panels // parts)
+        if blocks * -(-panels // size) >= wanted:
             break
-    return scheme
+    return changed(scheme, column_block=size)

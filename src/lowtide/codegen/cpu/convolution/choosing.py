@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from math import prod
 from typing import Final
 
@@ -21,6 +20,7 @@ from lowtide.codegen.cpu.convolution.cycles import LITTLE, cycles, price
 from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem
 from lowtide.codegen.cpu.convolution.scheme import BATCH, ConvolutionScheme, Row, axes_of
 from lowtide.llvm.target import Target
+from lowtide.records.changed import changed
 
 MOST_INWARD: Final = 8
 """Columns that are vectors of their own: so many leave registers for several rows."""
@@ -131,7 +131,7 @@ def _with_weights(scheme: ConvolutionScheme, *, ready: bool) -> ConvolutionSchem
     problem = scheme.problem
     is_few = scheme.is_lanewise or scheme.panels == 1 or problem.rows <= _FEW_ROWS
     in_place = ready and is_few and not scheme.is_inward
-    return replace(scheme, weights_in_place=in_place)
+    return changed(scheme, weights_in_place=in_place)
 
 
 _FEW_ROWS: Final = 32
@@ -165,7 +165,7 @@ def _uncut(
         clips=in_place and is_zero_around and not is_lanewise, stack_bytes=target.stack_bytes,
     )  # fmt: skip
     if is_inward:
-        found = replace(found, feature_block=-(-problem.features // lanes) * lanes)
+        found = changed(found, feature_block=-(-problem.features // lanes) * lanes)
     return found
 
 
@@ -232,7 +232,7 @@ def _orders(scheme: ConvolutionScheme) -> list[ConvolutionScheme]:
         return [scheme]
     batch = [x for x in rows if x.axis == BATCH]
     other = (*[x for x in rows if x.axis != BATCH], *batch)
-    return [scheme, replace(scheme, rows=other, tile_dim=len(rows) - 1, block_dim=len(rows) - 1)]
+    return [scheme, changed(scheme, rows=other, tile_dim=len(rows) - 1, block_dim=len(rows) - 1)]
 
 
 # -- tiles -----------------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ def _tilings(scheme: ConvolutionScheme, target: Target) -> list[ConvolutionSchem
                 height = rows * inner
                 if not scheme.how.fits(height, vectors, target):
                     break
-                found = replace(scheme, tile_dim=dim, tile_rows=rows, vectors=vectors)
+                found = changed(scheme, tile_dim=dim, tile_rows=rows, vectors=vectors)
                 if not copies_little(found):
                     break
                 key = (_cycles(found), height)

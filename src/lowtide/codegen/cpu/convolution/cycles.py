@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import prod
+from collections.abc import Sequence
+from math import inf, prod
 from typing import Final
 
 from lowtide.codegen.arrays import strides
@@ -52,6 +53,12 @@ _PER_KERNEL_LINE: Final = 12.0
 _PRICE: Final = 0.03
 """What scratch is worth: twice as much of it pays if it saves 2% of the time."""
 
+_NONE: Final = 4096
+"""Bytes that scratch is counted as taking beyond its own: less hardly shows."""
+
+_LEAST_PRICE: Final = float(_NONE**_PRICE)
+"""What no scratch is worth."""
+
 LITTLE: Final = 64 << 10
 """Scratch of a thread that hardly shows in a plan."""
 
@@ -65,9 +72,19 @@ _ABOVE: Final = 1.05
 """What it is worth to stay with that, beside the price."""
 
 
-def cost(scheme: ConvolutionScheme, *, is_ready: bool) -> float:
-    """Return the cycles of a scheme times what its scratch is worth."""
-    return price(scheme) * cycles(scheme, is_ready=is_ready)
+def cheapest(schemes: Sequence[ConvolutionScheme], *, is_ready: bool) -> ConvolutionScheme:
+    """Return the first scheme of the fewest cycles times what its scratch is worth.
+
+    What scratch is worth is not asked where the cycles alone are too many.
+    """
+    best, least = schemes[0], inf
+    for scheme in schemes:
+        time = cycles(scheme, is_ready=is_ready)
+        if time * _LEAST_PRICE < least:
+            cost = time * price(scheme)
+            if cost < least:
+                best, least = scheme, cost
+    return best
 
 
 def price(scheme: ConvolutionScheme) -> float:
@@ -76,7 +93,7 @@ def price(scheme: ConvolutionScheme) -> float:
     touched = problem.input.nbytes
     touched += prod(problem.output.dimensions) * problem.input.element_type.nbytes
     much = _MUCH if _SHARE * nbytes > touched else 1
-    return float((nbytes + 4096) ** _PRICE) * (_ABOVE if nbytes > LITTLE else 1) * much
+    return float((nbytes + _NONE) ** _PRICE) * (_ABOVE if nbytes > LITTLE else 1) * much
 
 
 def cycles(scheme: ConvolutionScheme, *, is_ready: bool) -> float:
@@ -104,9 +121,9 @@ def cycles(scheme: ConvolutionScheme, *, is_ready: bool) -> float:
 
 def slab_cycles(scheme: ConvolutionScheme, each: float = _COPIED) -> float:
     """Return the cycles in which a piece of work copies its input; a vector takes `each`."""
-    axes = scheme.axes()
-    last = axes[-1].extent
-    lines = prod([x.extent for x in axes]) / last
+    extents = scheme.read_extents()
+    last = extents[-1]
+    lines = prod(extents) / last
     return lines * (_PER_LINE + -(-last // scheme.lanes) * each)
 
 
@@ -137,7 +154,7 @@ def _new_lines(scheme: ConvolutionScheme) -> int:
     element each. A step along the last of these goes on by its dilation: so many of its lines are
     new.
     """
-    if scheme.axes()[-1].kind != BATCH:
+    if scheme.last_kind != BATCH:
         return 0
     extents = [(x.axis, scheme.tile_extent(d)) for d, x in enumerate(scheme.rows)]
     extents = [(axis, extent) for axis, extent in extents if axis != BATCH]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 from typing import Final
 
@@ -13,6 +12,7 @@ from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem
 from lowtide.codegen.kernel import rounded
 from lowtide.cost.machine import X86_SERVER
 from lowtide.records import dataclass
+from lowtide.records.changed import changed
 
 BATCH: Final = -1
 """The axis of the batch; axes along which the window slides are numbered from 0."""
@@ -287,32 +287,46 @@ class ConvolutionScheme:
         """Return how the input lies that a piece of work reads, outermost first."""
         return self.input_axes if self.in_place else self._read_axes()
 
+    @property
+    def last_kind(self) -> int:
+        """The innermost axis of the input."""
+        return LANE if self.is_lanewise and not self.in_place else self.input_axes[-1].kind
+
     def _read_axes(self) -> tuple[InputAxis, ...]:
-        found = [(x.kind, self._extent(x.kind)) for x in self.input_axes]
+        kinds, extents = [x.kind for x in self.input_axes], self.read_extents()
         if self.is_lanewise:
-            found.append((LANE, self.column_block * self.columns))
-        last = found[-1][1]
-        step = last + (self.lanes if last * self.how.row_unit_bytes % 4096 == 0 else 0)
-        axes = [InputAxis(found[-1][0], last, 1)]
-        for kind, extent in reversed(found[:-1]):
+            kinds.append(LANE)
+        step = self._line(extents[-1])
+        axes = [InputAxis(kinds[-1], extents[-1], 1)]
+        for kind, extent in zip(kinds[-2::-1], extents[-2::-1], strict=True):
             axes.append(InputAxis(kind, extent, step))
             step *= extent
         return tuple(reversed(axes))
 
+    def _line(self, extent: int) -> int:
+        """How far apart lines of so many units lie: not in the same sets of the first cache."""
+        return extent + (self.lanes if extent * self.how.row_unit_bytes % 4096 == 0 else 0)
+
     @property
     def read_bytes(self) -> int:
         """Bytes of the input that a piece of work reads for a block of contracted indices."""
-        return prod([x.extent for x in self._read_axes()]) * self.how.row_unit_bytes
+        return prod(self.read_extents()) * self.how.row_unit_bytes
 
-    def _extent(self, kind: int) -> int:
-        if kind == FEATURE:
-            return self.feature_block
-        dim = next(d for d, x in enumerate(self.rows) if x.axis == kind)
-        if kind == BATCH:
-            return self.extent_of(dim)
-        spatial = self.problem.spatial[kind]
-        reach = (self.tap_blocks[kind] - 1) * spatial.dilation
-        return (self.extent_of(dim) - 1) * spatial.stride + reach + 1
+    def read_extents(self) -> list[int]:
+        """Return how much of each axis of the input a piece of work reads, outermost first."""
+        along = {x.axis: self.extent_of(d) for d, x in enumerate(self.rows)}
+        along[FEATURE] = self.feature_block
+        found = []
+        for kind in [x.kind for x in self.input_axes]:
+            extent = along[kind]
+            if kind >= 0:
+                spatial = self.problem.spatial[kind]
+                reach = (self.tap_blocks[kind] - 1) * spatial.dilation
+                extent = (extent - 1) * spatial.stride + reach + 1
+            found.append(extent)
+        if self.is_lanewise:
+            found.append(self.column_block * self.columns)
+        return found
 
     @property
     def has_border(self) -> bool:
@@ -332,7 +346,7 @@ class ConvolutionScheme:
 
     def at_border(self) -> ConvolutionScheme:
         """Return the scheme of a tile at the border, which reads a copy of what it reaches."""
-        return replace(
+        return changed(
             self, in_place=False, block_dim=self.tile_dim, block=self.tile_rows, column_block=1
         )
 
@@ -343,8 +357,9 @@ class ConvolutionScheme:
         """Bytes of the copy of the input; vectors that are stored whole may go beyond its end."""
         if self.in_place:
             return 0
-        first = self.axes()[0]
-        return rounded(first.extent * first.step * self.how.row_unit_bytes + 64)
+        *outer, last = self.read_extents()
+        elements = prod(outer) * self._line(last) if outer else last
+        return rounded(elements * self.how.row_unit_bytes + 64)
 
     @property
     def panel_bytes(self) -> int:
@@ -361,15 +376,18 @@ class ConvolutionScheme:
     @property
     def block_sums_bytes(self) -> int:
         """Bytes of the sums of all tiles of a piece."""
-        count = self.block_tiles * self.column_block * self.tile_sums
-        return rounded(count * self.how.unit_bytes)
+        return self.sums_bytes(self.column_block)
+
+    def sums_bytes(self, panels: int) -> int:
+        """Return the bytes of the sums of all tiles of a block of rows and so many panels."""
+        return rounded(self.block_tiles * panels * self.tile_sums * self.how.unit_bytes)
 
     @property
     def keeps_sums(self) -> bool:
         """Whether sums wait in the thread's scratch for the next block of contracted indices."""
-        if self.inner_blocks == 1 or self.is_shared:
+        if self.is_shared or not (self.has_finish or self.overlaps):
             return False
-        return self.has_finish or self.overlaps
+        return self.inner_blocks > 1
 
     @property
     def is_shared(self) -> bool:
@@ -390,12 +408,14 @@ class ConvolutionScheme:
     @property
     def far_bytes(self) -> int:
         """The same, where it does not lie on the stack."""
-        return self.piece_bytes if self.piece_bytes > self.stack_bytes else 0
+        nbytes = self.piece_bytes
+        return nbytes if nbytes > self.stack_bytes else 0
 
     @property
     def far_panel_bytes(self) -> int:
         """Bytes of a packed panel that lies beside the rest, and not on the stack by itself."""
-        return self.panel_bytes if self.panel_bytes > STACK_BYTES else 0
+        nbytes = self.panel_bytes
+        return nbytes if nbytes > STACK_BYTES else 0
 
     @property
     def shared_bytes(self) -> int:
@@ -419,9 +439,14 @@ class ConvolutionScheme:
     @property
     def row_units(self) -> int:
         """The pieces of work of one share."""
+        return self.block_count * self.column_blocks
+
+    @property
+    def block_count(self) -> int:
+        """The blocks of rows, of all products and phases."""
         before = prod([x.size for x in self.rows[: self.block_dim]])
         phases = prod([len(x.phases) for x in self.problem.spatial])
-        return self.groups * phases * before * self.blocks * self.column_blocks
+        return self.groups * phases * before * self.blocks
 
     @property
     def unit_seconds(self) -> float:
