@@ -186,6 +186,8 @@ def explain(
         chosen = _options_of_module(specs, options, keywords)
         return _explain_module(module, chosen, _Changes(what_if, batch_axis), whole=whole)
     if (stage := _stage_of(source)) is not None:
+        if asked := ", ".join(keywords):
+            raise TypeError(f"{asked}: for modules and functions; a program of JAX's has a plan")
         _only_options(specs, options, keywords)
         return _explain_stage(stage, lowered, is_changed=bool(what_if))
     if callable(source):
