@@ -119,6 +119,8 @@ def test_explain_takes_a_function_and_specs():
     assert reports[0].ladder.arena_bytes >= 64 * 64 * 4
     with pytest.raises(TypeError, match="arguments are only for functions"):
         lowtide.explain(EXAMPLES / "mlp.hlo.xz", spec)
+    with pytest.raises(TypeError, match="effort: for modules and functions; a program of JAX's"):
+        lowtide.explain(staged.lower(spec, 2.0, spec), effort="fast")
     with pytest.raises(TypeError, match="expected a path, a Module, a function"):
         lowtide.explain(3)
 

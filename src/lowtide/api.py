@@ -186,7 +186,7 @@ def explain(
         chosen = _options_of_module(specs, options, keywords)
         return _explain_module(module, chosen, _Changes(what_if, batch_axis), whole=whole)
     if (stage := _stage_of(source)) is not None:
-        _only_options(specs, options, keywords)
+        _only_planned(specs, options, keywords)
         return _explain_stage(stage, lowered, is_changed=bool(what_if))
     if callable(source):
         options, keywords = _split_keywords(source, options, keywords)
@@ -423,6 +423,15 @@ def _parameters(function: Any) -> tuple[Parameter, ...]:
         return tuple(signature(function).parameters.values())
     except (TypeError, ValueError):
         return ()
+
+
+def _only_planned(
+    specs: tuple[Any, ...], options: Options | None, keywords: dict[str, Any]
+) -> None:
+    """Refuse what a program of JAX's, which is planned, has no use for."""
+    if asked := ", ".join(keywords):
+        raise TypeError(f"{asked}: for modules and functions; a program of JAX's has a plan")
+    _only_options(specs, options, keywords)
 
 
 def _only_options(

@@ -258,6 +258,20 @@ def test_numbers_of_devices_may_take_two_bytes(tmp_path: Path) -> None:
     run(script, tmp_path, LOWTIDE_DEVICES="300")
 
 
+def test_devices_have_a_fingerprint_for_the_cache_of_programs(tmp_path: Path) -> None:
+    """Without one, JAX logs an error for each program that its cache on disk is asked for."""
+    script = """
+    import logging
+    from jax._src.lib import xla_client
+    print(xla_client.get_topology_for_devices(jax.devices()).fingerprint())
+    logging.basicConfig(level=logging.INFO)
+    jax.jit(lambda x: x + 1)(jnp.ones(3))
+    """
+    settings = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path / "kept")}
+    found = [run(script, tmp_path, LOWTIDE_DEVICES=x, **settings) for x in ("1", "1", "2")]
+    assert found[0] == found[1] != found[2] and int(found[0]) > 0
+
+
 def test_jax_starts_no_platform_that_nobody_asked_for(tmp_path: Path) -> None:
     script = """
     import sys

@@ -17,7 +17,7 @@ from lowtide.report.what_if import ChangeOutcome
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
 from tests.whatif.model_programs import models  # noqa: E402
-from tests.whatif.programs import WRITTEN, Program, norm  # noqa: E402
+from tests.whatif.programs import WRITTEN, Program, made_again, norm, spec  # noqa: E402
 from tests.whatif.programs import programs as plain_programs  # noqa: E402
 
 BATCH = 16
@@ -183,6 +183,20 @@ def test_parts_of_what_is_applied_are_as_they_stand() -> None:
     assert codes and all("checkpoint" not in code for code in codes)
 
 
+def test_parts_of_what_has_no_gradient_beside_one_are_as_they_stand() -> None:
+    """The largest value is made beside the gradient of a small one."""
+
+    def step(params, x, points):
+        apart = jnp.exp(-jnp.sum((points[:, None] - points[None]) ** 2, -1))
+        return gradient_of(head)(params, x), jnp.sort(apart, 0)[::7]
+
+    few, points = jax.ShapeDtypeStruct((8, 32), np.float32), spec(512, 3)
+    base = report((step, (LOOPED, few, points)), what_if=True)
+    assert base.what_if is not None
+    codes = {x.code for x in base.what_if.changes if x.name.startswith("chunk")}
+    assert codes and all("checkpoint" not in code for code in codes)
+
+
 def test_the_line_says_where_a_figure_is_about_right() -> None:
     base = report(programs(BATCH)["recurrent"], what_if=True)
     assert base.what_if is not None
@@ -241,3 +255,71 @@ def test_a_checkpoint_is_of_what_a_program_can_name_or_wraps_where_it_is_written
     assert not [x for x in names if "comp>" in x or "genexpr>" in x or "module>" in x]
     code = {x.name: x.code for x in found.changes}
     assert code["checkpoint:unnamed.loss.<lambda>"].startswith("jax.checkpoint(lambda ...)")
+
+
+def wide(x, w):
+    """Products whose gradient saves several values."""
+    h = jnp.sin(x @ w)
+    return jnp.tanh(h * jax.nn.sigmoid(h)) @ w.T
+
+
+def tower(x, weights):
+    """Layers in a loop, and what follows them once."""
+    for w in weights:
+        x = x + wide(norm(x), w)
+    return jnp.cos(x)
+
+
+def two_towers(params, x):
+    """The gradient of two calls on one line, each of which has a loop."""
+    again = made_again(tower)
+    return jax.grad(lambda p: (again(again(x, p[:2]), p[2:]) ** 2).sum())(params)
+
+
+def two_lambdas(params, x):
+    """The gradient of layers that are lambdas of one function, one of them larger."""
+    wrapped = "checkpoint:two_lambdas.loss.<lambda>" in {y.rpartition(":")[0] for y in WRITTEN}
+
+    def loss(p):
+        h = x
+        wrap = jax.checkpoint if wrapped else lambda layer: layer
+        for w in p:
+            h = h + wrap(lambda h, w=w: jnp.tanh(jnp.sin(jnp.cos(h @ w)) @ w.T))(norm(h))
+            h = h + (lambda h, w=w: jnp.cos(h @ w) @ w.T)(norm(h))
+        return (h**2).sum()
+
+    return jax.grad(loss)(params)
+
+
+WIDE = ([jax.ShapeDtypeStruct((32, 128), np.float32) for _ in range(4)], EXAMPLES)
+
+
+def checkpoints_of(function, arguments):
+    """The checkpoints that are worth it, by name, in the order of their lines."""
+    WRITTEN.clear()
+    found = report((function, arguments), what_if=True).what_if
+    assert found is not None
+    own = [x for x in found.changes if x.name.startswith("checkpoint:")]
+    return {x.name: x for x in sorted(own, key=lambda x: x.source.line if x.source else 0)}
+
+
+def test_calls_that_stand_side_by_side_are_told_apart() -> None:
+    """A tower around layers is advised, too; lines that begin anew are those of its loop."""
+    said = checkpoints_of(two_towers, WIDE)
+    assert {"checkpoint:tower", "checkpoint:wide"} <= set(said)
+    WRITTEN.add("checkpoint:tower")
+    real = report((two_towers, WIDE))
+    WRITTEN.clear()
+    assert said["checkpoint:tower"].total_bytes == pytest.approx(real.total_bytes, rel=CLOSE)
+    assert "if it loops" not in said["checkpoint:tower"].code
+
+
+def test_lambdas_of_one_function_are_told_apart() -> None:
+    said = checkpoints_of(two_lambdas, WIDE)
+    assert len(said) == 2 and all(".<lambda>:" in x for x in said)
+    first = next(iter(said))
+    WRITTEN.add(first)
+    real = report((two_lambdas, WIDE))
+    WRITTEN.clear()
+    assert said[first].total_bytes == pytest.approx(real.total_bytes, rel=CLOSE)
+    assert said[first].code.startswith("jax.checkpoint(lambda ...)")

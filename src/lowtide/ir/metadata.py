@@ -137,18 +137,25 @@ class StackFrames:
         return self._cache[frame_id]
 
     def calls(self, frame_id: int) -> tuple[SourceLocation, ...]:
-        """Return the places of a frame and of its callers, innermost first; none for unknown ids.
+        """Return the places of a frame and of its callers, innermost first; none if unknown."""
+        places = [self.location(x) for x in self._chain(frame_id)]
+        return tuple([x for x in places if x is not None])
+
+    def ranges(self, frame_id: int) -> tuple[FileLocation, ...]:
+        """Return what `calls` does with the columns of each place."""
+        numbers = [self.frames[x - 1].file_location_id for x in self._chain(frame_id)]
+        return tuple([self.file_locations[x - 1] for x in numbers])
+
+    def _chain(self, frame_id: int) -> tuple[int, ...]:
+        """The ids of a frame and of its callers, innermost first.
 
         Tables in which a frame is its own caller end where a frame would come again.
         """
-        found: dict[int, SourceLocation] = {}
-        while frame_id not in found:
-            place = self.location(frame_id)
-            if place is None:
-                break
-            found[frame_id] = place
+        found: dict[int, None] = {}
+        while frame_id not in found and self.location(frame_id) is not None:
+            found[frame_id] = None
             frame_id = self.frames[frame_id - 1].parent_frame_id
-        return tuple(found.values())
+        return tuple(found)
 
     def _locate(self, frame_id: int) -> SourceLocation | None:
         if not 1 <= frame_id <= len(self.frames):

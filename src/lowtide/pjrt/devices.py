@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ctypes import c_int, c_size_t, c_void_p
 from functools import cache
+from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +12,7 @@ from lowtide.options import DEVICES_VARIABLE, device_count, variables_of
 from lowtide.pjrt import PLATFORM
 from lowtide.pjrt.compile_options import card_target, checks_contracts
 from lowtide.pjrt.errors import INVALID_ARGUMENT, PluginError
-from lowtide.pjrt.getters import COUNTED, LIST, NUMBER, POINTER, TEXT, reads
+from lowtide.pjrt.getters import COUNTED, LIST, NUMBER, POINTER, SIZE, TEXT, reads
 from lowtide.pjrt.handles import KeptLists, handle, kept_text, value_of
 from lowtide.pjrt.native_code import immortal
 from lowtide.pjrt.table import serves
@@ -206,6 +207,12 @@ def _kind() -> str:
     return PLATFORM if place is None else place.name
 
 
+def _fingerprint(devices: int) -> int:
+    """What tells devices from those of another version, kind or number, in 64 bits."""
+    text = f"{PLATFORM} {_version_text()} {_kind()} {devices}"
+    return int.from_bytes(sha256(text.encode()).digest()[:8], "little")
+
+
 def _nothing(_: Any) -> tuple[None, int]:
     return None, 0
 
@@ -226,6 +233,7 @@ reads(
 )
 reads("Client_AddressableMemories", LIST, lambda x: (x.memories_at, len(x.devices) * _KINDS))
 reads("TopologyDescription_Attributes", LIST, _nothing)
+reads("TopologyDescription_Fingerprint", SIZE, lambda x: (_fingerprint(len(x.devices)),))
 
 reads("Device_GetDescription", POINTER, lambda x: (x.address,))
 reads("DeviceDescription_Id Device_LocalHardwareId Memory_Id", NUMBER, lambda x: (x.number,))

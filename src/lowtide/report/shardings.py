@@ -199,9 +199,7 @@ def sharding_lines(report: ShardingReport, width: int = 100, *, color: bool = Fa
         "",
         f"Arguments and results alone take {unit.text(report.bound_bytes)} a device or more, "
         "however divided.",
-        elide(
-            f"{report.planned} divisions were planned, {report.estimated} more estimated.", width
-        ),
+        elide(f"Divisions planned: {report.planned}; only estimated: {report.estimated}.", width),
         *[elide(f"{x[0].upper()}{x[1:]}.", width) for x in report.remarks],
         "",
         paint("dim", "The first one, for a script:"),

@@ -15,11 +15,13 @@ from lowtide.budgeting.once import Memo, runs_once
 from lowtide.compiler import ModulePlan
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import GetTupleElement
+from lowtide.ir.metadata import FileLocation
 from lowtide.ir.shape import tuple_shape
 from lowtide.report.blame import is_backward
 from lowtide.whatif.baseline import Baseline
+from lowtide.whatif.call_places import CallPlaces
 from lowtide.whatif.change import ImpossibleChangeError
-from lowtide.whatif.makers import RUNS_AGAIN, SHAPING, Maker, is_called_once, lines_in, runs_again
+from lowtide.whatif.makers import RUNS_AGAIN, SHAPING, Maker, runs_again
 
 
 def plan_as_written(base: Baseline, maker: Maker) -> ModulePlan:
@@ -33,7 +35,7 @@ def plan_as_written(base: Baseline, maker: Maker) -> ModulePlan:
     if runs_again(base, maker):
         raise ImpossibleChangeError(RUNS_AGAIN)
     module = base.as_given()
-    calls = _Calls(module, maker, is_once=is_called_once(base, maker))
+    calls = _Calls(module, CallPlaces(base, maker))
     if calls.come_again():
         raise ImpossibleChangeError("its calls cannot be told from one another")
     calls.compute_again()
@@ -47,16 +49,16 @@ def has_calls_by_lines(base: Baseline, maker: Maker) -> bool:
     """
     if maker.kind != "function" or not base.backward:
         return False
-    return _Calls(base.given, maker, is_once=is_called_once(base, maker)).are_by_lines
+    return _Calls(base.given, CallPlaces(base, maker)).are_by_lines
 
 
 @final
 class _Calls:
     """The calls of a function in the entry of a module, with the gradients of each."""
 
-    def __init__(self, module: Module, maker: Maker, *, is_once: bool) -> None:
+    def __init__(self, module: Module, places: CallPlaces) -> None:
         self.entry = module.entry
-        self.is_once = is_once
+        self.places = places
         memo: Memo = {}
         order = list(module.entry.instructions.values())
         self.fixed = _fixed(order)
@@ -66,11 +68,11 @@ class _Calls:
         self.late: dict[Instruction, int] = {}
         """What its gradient makes."""
         for x in order:
-            for line in lines_in(x, maker):
+            if places.take(x):
                 if is_backward(x.metadata.op_name):
-                    self.late[x] = line
+                    self.late[x] = places.line[x]
                 elif x.opcode is Opcode.CALL or not runs_once(x, memo):
-                    self.early[x] = line
+                    self.early[x] = places.line[x]
         self.are_by_lines = False
         """Whether calls end where lines begin anew."""
         self.call = self._calls_of_early(order)
@@ -88,33 +90,39 @@ class _Calls:
         """Whether the place where a call begins comes again in it: it may be several, or a loop."""
         places: dict[int, list[int]] = {}
         for x in self.early:
+            if self.places.site[x] in self.places.once:
+                continue
             own = places.setdefault(self.call[x], [])
             place = x.metadata.stack_frame_id
             if x.opcode not in SHAPING and (not own or own[-1] != place):
                 own.append(place)
-        return not self.is_once and any(own[0] in own[1:] for own in places.values() if own)
+        return any(own[0] in own[1:] for own in places.values() if own)
 
     def _calls_of_early(self, order: Iterable[Instruction]) -> dict[Instruction, int]:
         """To which call each instruction belongs, in the order of the calls.
 
-        A call ends where lines begin anew, and where what it makes comes back from outside. Of
-        several with one turn, none of which reads another, each is the parts that are linked.
+        A call ends where the site is another one, where lines begin anew, and where what it makes
+        comes back from outside. Of several with one turn, none of which reads another, each is the
+        parts that are linked.
         """
-        if self.is_once:
-            return dict.fromkeys(self.early, 0)
         turn: dict[Instruction, int] = {}
         parts = _Parts()
         for x in order:
             line = self.early.get(x)
             turn[x] = 0
             for y in x.operands:
-                begins = y in self.early and (line is None or line < self.early[y])
-                self.are_by_lines |= begins and line is not None
+                begins = y in self.early and (line is None or self.places.begins(x, y))
+                self.are_by_lines |= begins and line is not None and not self.places.are_apart(x, y)
                 turn[x] = max(turn[x], turn.get(y, 0) + begins)
             if line is not None:
                 for y in x.operands:
                     if y in self.early and turn[y] == turn[x]:
                         parts.link(x, y)
+        of_site: dict[FileLocation | None, Instruction] = {}
+        for x in self.early:
+            site = self.places.site[x]
+            if site in self.places.once:
+                parts.link(x, of_site.setdefault(site, x))
         firsts = sorted({parts.first(x) for x in self.early}, key=lambda x: (turn[x], x.id))
         number = {first: i for i, first in enumerate(firsts)}
         return {x: number[parts.first(x)] for x in self.early}

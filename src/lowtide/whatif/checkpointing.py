@@ -20,9 +20,10 @@ from lowtide.report.blame import is_backward, primitive_of, scope_of, user_frame
 from lowtide.report.peak import PeakBuffer
 from lowtide.report.peak_table import plain_function
 from lowtide.whatif.baseline import Baseline
+from lowtide.whatif.call_places import CallPlaces
 from lowtide.whatif.change import ImpossibleChangeError, ProgramChange
 from lowtide.whatif.checkpointed import has_calls_by_lines, plan_as_written
-from lowtide.whatif.makers import RUNS_AGAIN, Maker, is_called_once, lines_in, runs_again
+from lowtide.whatif.makers import RUNS_AGAIN, Maker, lambdas_of, lines_in, runs_again
 
 _MOST: Final = 6
 _LEAST_SHARE: Final = 50
@@ -45,20 +46,25 @@ _MOST_SCORED: Final = 12
 def checkpoint_changes(base: Baseline) -> list[ProgramChange]:
     """Return a checkpoint of each function that holds much at the peak, those of promise first.
 
-    Of functions that hold the same buffers only the innermost is taken.
+    Of functions that hold the same buffers it is the innermost one, and those around it that keep
+    other parts of them: one with fewer calls, such as a tower of layers.
     """
     held: dict[Maker, list[PeakBuffer]] = {}
     for buffer in base.report.peak.buffers:
         if buffer.kind == "temporary":
-            for maker in dict.fromkeys(_makers_of_buffer(buffer)):
+            for maker in dict.fromkeys(_makers_of_buffer(base, buffer)):
                 held.setdefault(maker, []).append(buffer)
     total = sum([x.nbytes for x in base.report.peak.buffers])
     size = {maker: sum([x.nbytes for x in found]) for maker, found in held.items()}
-    tried: dict[tuple[int, ...], Maker] = {}
-    for maker in sorted(held, key=lambda x: -size[x]):
-        if size[maker] * _LEAST_SHARE > total and len(tried) < _MOST_SCORED:
-            tried.setdefault(tuple([id(x) for x in held[maker]]), maker)
-    promise = {maker: _promise(base, maker) for maker in tried.values()}
+    large = [x for x in sorted(held, key=lambda x: -size[x]) if size[x] * _LEAST_SHARE > total]
+    promise: dict[Maker, float] = {}
+    known: dict[tuple[int, ...], set[float]] = {}
+    for maker in large[:_MOST_SCORED]:
+        others = known.setdefault(tuple([id(x) for x in held[maker]]), set())
+        found = _promise(base, maker)
+        if not others or (found > 0 and found not in others):
+            promise[maker] = found
+        others.add(found)
     changes: dict[str, ProgramChange] = {}
     for maker in sorted(promise, key=lambda x: -promise[x]):
         change = _change(base, maker, held[maker][0])
@@ -78,12 +84,12 @@ def _promise(base: Baseline, maker: Maker) -> float:
     return remade * (1 - 1 / (1 + max(repeats.call.values(), default=0)))
 
 
-def _makers_of_buffer(buffer: PeakBuffer) -> Iterator[Maker]:
+def _makers_of_buffer(base: Baseline, buffer: PeakBuffer) -> Iterator[Maker]:
     """Yield what made a buffer, innermost first."""
     frames = [x for x in user_frames(buffer.stack) if _may_be_wrapped(x.function)]
     if frames:
         for frame in frames:
-            yield Maker("function", frame.function, frame.file)
+            yield _function_at(base, frame)
     elif scopes := scope_of(buffer.op_name):
         for end in range(len(scopes), 0, -1):
             yield Maker("scope", "/".join(scopes[:end]))
@@ -91,6 +97,15 @@ def _makers_of_buffer(buffer: PeakBuffer) -> Iterator[Maker]:
         yield Maker("scope", primitive)
     else:
         yield Maker("shape", buffer.shape)
+
+
+def _function_at(base: Baseline, frame: SourceLocation) -> Maker:
+    """The function in which a call stands: of the lambdas of one function the one with its line."""
+    if _last_part(frame.function) != _LAMBDA:
+        return Maker("function", frame.function, frame.file)
+    parts = lambdas_of(base, frame.function, frame.file)
+    own = next((x for x in parts if frame.line in x and len(parts) > 1), ())
+    return Maker("function", frame.function, frame.file, own)
 
 
 def _last_part(function: str) -> str:
@@ -110,11 +125,12 @@ def _change(base: Baseline, maker: Maker, buffer: PeakBuffer) -> ProgramChange:
     name = plain_function(maker.name)
     if _last_part(maker.name) == _LAMBDA:
         name += f".{_LAMBDA}"
+    label = f"{name}:{maker.lines[0]}" if maker.lines else name
     place = _call_of(maker, buffer.stack) or buffer.source
     remark = "  # if it loops, the body of the loop" if has_calls_by_lines(base, maker) else ""
     return ProgramChange(
-        f"checkpoint:{name}",
-        f"compute again what {name} saves for the backward pass",
+        f"checkpoint:{label}",
+        f"compute again what {label} saves for the backward pass",
         _wrapped(name, buffer.stack) + remark,
         place,
         partial(_planned, maker=maker),
@@ -141,7 +157,7 @@ def _call_of(maker: Maker, stack: Iterable[SourceLocation]) -> SourceLocation | 
     for frame in user_frames(tuple(stack)):
         if found is not None:
             return frame
-        if (frame.function, frame.file) == (maker.name, maker.file):
+        if maker.has(frame):
             found = frame
     return found
 
@@ -165,15 +181,14 @@ class _Repeats:
         self.order = sorted(base.position_of, key=lambda x: base.position_of[x])
         self.late = base.late
         memo: Memo = {}
-        self.region = {
-            x: line
+        self.places = CallPlaces(base, maker)
+        self.region = [
+            x
             for x in self.order
             if x not in self.late and not runs_once(x, memo)
-            if self.flow.makes[self.flow.number[x]]
-            for line in lines_in(x, maker)
-        }
-        """The instructions that may run again, with their line in the function."""
-        self.is_called_once = is_called_once(base, maker)
+            if self.flow.makes[self.flow.number[x]] and self.places.take(x)
+        ]
+        """The instructions that may run again, in order."""
         self.call = self._calls()
         self.handed_on = {} if maker.kind == "shape" else self._handed_on()
         self.own_late = {x for x in self.late if lines_in(x, maker)}
@@ -208,17 +223,14 @@ class _Repeats:
         return [flow.nodes[node] for node in dict.fromkeys([flow.value_node[v] for v in values])]
 
     def _calls(self) -> dict[Instruction, int]:
-        """To which call in turn each instruction belongs: a call ends where lines begin anew."""
-        if self.is_called_once:
-            return dict.fromkeys(self.region, 0)
+        """To which call in turn each instruction belongs.
+
+        A call ends where the site is another one, and where lines begin anew.
+        """
         found: dict[Instruction, int] = {}
-        for x in self.order:
-            if x not in self.region:
-                continue
-            before = [y for y in self._makers(x) if y in self.region]
-            found[x] = max(
-                [found[y] + (self.region[x] < self.region[y]) for y in before], default=0
-            )
+        for x in self.region:
+            before = [y for y in self._makers(x) if y in found]
+            found[x] = max([found[y] + self.places.begins(x, y) for y in before], default=0)
         return found
 
     def _needed(self, reader: Instruction, again: Collection[Instruction]) -> list[Instruction]:
@@ -251,16 +263,16 @@ class _Repeats:
             if reader in self.late or not self.flow.makes[self.flow.number[reader]]:
                 continue
             for x in self._makers(reader):
-                if x not in self.region:
+                if x not in self.call:
                     continue
-                if reader not in self.region:
+                if reader not in self.call:
                     found.setdefault(x, "outside")
                 elif self.call[reader] != self.call[x]:
                     found[x] = "call"
         return found
 
     def _repeats(self, x: Instruction, again: Collection[Instruction]) -> bool:
-        return x in self.region and x not in again
+        return x in self.call and x not in again
 
 
 def _saves(base: Baseline, maker: Maker) -> bool:
@@ -272,15 +284,19 @@ def _saves(base: Baseline, maker: Maker) -> bool:
     """
     if maker.kind == "shape" or not base.backward:
         return True
-    for x in base.given.entry.instructions.values():
-        lines = () if is_backward(x.metadata.op_name) else lines_in(x, maker)
-        for line in lines:
-            pairs = [(y, lines_in(y, maker)) for y in _readers(x)]
-            early = [own for y, own in pairs if not is_backward(y.metadata.op_name)]
-            late = [own for y, own in pairs if is_backward(y.metadata.op_name)]
-            is_given_again = any(other <= line for own in early for other in own)
-            if late and (all(early) or (any(late) and not is_given_again)):
-                return True
+    places = CallPlaces(base, maker)
+    own = [x for x in base.given.entry.instructions.values() if places.take(x)]
+    for x in own:
+        if is_backward(x.metadata.op_name):
+            continue
+        readers = list(_readers(x))
+        early = [y for y in readers if not is_backward(y.metadata.op_name)]
+        is_read_late = len(early) < len(readers)
+        is_own = all(y in places.line for y in early)
+        is_own_late = any(y in places.line for y in readers if y not in early)
+        is_given = places.gives_again(x, [y for y in early if y in places.line])
+        if is_read_late and (is_own or (is_own_late and not is_given)):
+            return True
     return False
 
 

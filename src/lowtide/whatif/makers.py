@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from lowtide.ir import Instruction, Opcode
+from lowtide.ir import Instruction, Opcode, SourceLocation
+from lowtide.ir.metadata import FileLocation
 from lowtide.records import dataclass
-from lowtide.report.blame import is_backward, primitive_of, scope_of
+from lowtide.report.blame import primitive_of, scope_of
 from lowtide.whatif.baseline import Baseline
 
 SHAPING: Final = frozenset({Opcode.BROADCAST, Opcode.CONSTANT, Opcode.RESHAPE})
@@ -23,28 +24,19 @@ RUNS_AGAIN: Final = "a checkpoint computes it again already"
 class Maker:
     """What makes arrays: a function of a file, or where none is known a scope, or a shape.
 
-    `kind` is "function", "scope" or "shape"; `name` tells it from others of its kind.
+    `kind` is "function", "scope" or "shape"; `name` tells it from others of its kind, and `lines`
+    a lambda from others of its function: none stand for all.
     """
 
     kind: str
     name: str
     file: str = ""
+    lines: tuple[int, ...] = ()
 
-
-def is_called_once(base: Baseline, maker: Maker) -> bool:
-    """Whether the program as given has one call of a function: its first or last line comes once.
-
-    Lines that begin anew are then those of a loop in it.
-    """
-    counts: dict[int, dict[object, int]] = {}
-    for x in base.given.entry.instructions.values():
-        if x.opcode not in SHAPING and not is_backward(x.metadata.op_name):
-            for line in lines_in(x, maker):
-                found = counts.setdefault(line, {})
-                found[x.stack, x.opcode] = found.get((x.stack, x.opcode), 0) + 1
-    if maker.kind != "function" or not counts:
-        return False
-    return any(max(counts[line].values()) == 1 for line in (min(counts), max(counts)))
+    def has(self, frame: SourceLocation) -> bool:
+        """Whether a call stands in the function."""
+        is_own = (frame.function, frame.file) == (self.name, self.file)
+        return is_own and (not self.lines or frame.line in self.lines)
 
 
 def runs_again(base: Baseline, maker: Maker) -> bool:
@@ -58,7 +50,7 @@ def runs_again(base: Baseline, maker: Maker) -> bool:
 def lines_in(x: Instruction, maker: Maker) -> list[int]:
     """The line within the maker that an instruction comes from, in a list; none elsewhere."""
     if maker.kind == "function":
-        return [f.line for f in x.stack if (f.function, f.file) == (maker.name, maker.file)][:1]
+        return [x.stack[i].line for i in _outermost(x, maker)]
     if maker.kind == "shape":
         return [0] if _has_shape(x, maker.name) else []
     scopes = [_forward(scope) for scope in scope_of(x.metadata.op_name)]
@@ -66,6 +58,41 @@ def lines_in(x: Instruction, maker: Maker) -> list[int]:
     if inside == maker.name or inside.startswith(f"{maker.name}/"):
         return [0]
     return [0] if not scopes and primitive_of(x.metadata.op_name) == maker.name else []
+
+
+def call_in(x: Instruction, maker: Maker) -> FileLocation | None:
+    """The place at which the maker is called for an instruction, None where that is unknown."""
+    ranges = x.parent.module.stack_frames.ranges(x.metadata.stack_frame_id)
+    return next((ranges[i + 1] for i in _outermost(x, maker) if i + 1 < len(ranges)), None)
+
+
+def _outermost(x: Instruction, maker: Maker) -> list[int]:
+    """The place in the stack of a function's outermost call, in a list; none for no function.
+
+    Below it may be places of an operation for which JAX has traced the same rule before.
+    """
+    if maker.kind != "function":
+        return []
+    return [i for i, frame in enumerate(x.stack) if maker.has(frame)][-1:]
+
+
+def lambdas_of(base: Baseline, name: str, file: str) -> list[tuple[int, ...]]:
+    """The lines of each of the lambdas that have one name, in order.
+
+    Lines with one caller are those of one lambda, as far as lines can tell.
+    """
+    parts: list[tuple[set[int], set[SourceLocation | None]]] = []
+    for x in base.given.entry.instructions.values():
+        stack = x.stack
+        for i, frame in enumerate(stack):
+            if (frame.function, frame.file) != (name, file):
+                continue
+            lines, callers = {frame.line}, {stack[i + 1] if i + 1 < len(stack) else None}
+            for part in [y for y in parts if y[0] & lines or y[1] & callers]:
+                parts.remove(part)
+                lines, callers = lines | part[0], callers | part[1]
+            parts.append((lines, callers))
+    return sorted([tuple(sorted(lines)) for lines, _ in parts])
 
 
 def _forward(scope: str) -> str:

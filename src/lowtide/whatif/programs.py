@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from lowtide import compiler
 from lowtide.budgeting.variants import ProgramVariant, variant_of
 from lowtide.compiler import ModulePlan
-from lowtide.ir import SourceLocation
+from lowtide.report.peak import PeakBuffer
 from lowtide.whatif.baseline import Baseline
 from lowtide.whatif.change import ImpossibleChangeError, ProgramChange, Weight
 
@@ -87,14 +87,15 @@ def variant_changes(base: Baseline) -> list[ProgramChange]:
     """Return the variants that passes make of a module that is to be optimized."""
     if base.has_given_order:
         return []
+    largest = _largest(base)
     # A part that is not computed again saves for its gradient what the parts were to spare.
-    part = "jax.checkpoint(f)" if base.backward else "f"
+    part = "jax.checkpoint(f)" if base.backward and _has_gradient(largest) else "f"
     return [
         ProgramChange(
             x.name,
             x.what,
             x.code.format(part),
-            _largest_place(base) or base.function.source,
+            (largest.source if largest else base.report.peak.source) or base.function.source,
             partial(_variant, passes=x.passes),
             weight=Weight.PASSES,
         )
@@ -102,10 +103,14 @@ def variant_changes(base: Baseline) -> list[ProgramChange]:
     ]
 
 
-def _largest_place(base: Baseline) -> SourceLocation | None:
-    """The line that makes the largest value at the peak which is no argument."""
-    made = [x for x in base.report.peak.buffers if x.kind != "argument"]
-    return next((x.source for x in made), base.report.peak.source)
+def _largest(base: Baseline) -> PeakBuffer | None:
+    """The largest value at the peak which is no argument."""
+    return next((x for x in base.report.peak.buffers if x.kind != "argument"), None)
+
+
+def _has_gradient(value: PeakBuffer | None) -> bool:
+    """Whether a value was made in a function whose gradient is taken, if its name tells."""
+    return value is None or not value.op_name or "jvp(" in value.op_name
 
 
 def _variant(base: Baseline, passes: str) -> ModulePlan:
