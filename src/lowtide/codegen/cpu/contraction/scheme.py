@@ -9,6 +9,7 @@ from typing import Final
 
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
 from lowtide.codegen.cpu.contraction.geometry import Geometry
+from lowtide.codegen.cpu.contraction.rests import Rests, rests_of
 from lowtide.codegen.cpu.contraction.tiles import EvenParts, RegisterTile, cut
 from lowtide.codegen.kernel import rounded
 from lowtide.cost.machine import X86_SERVER
@@ -261,8 +262,19 @@ class ContractionScheme:
 
     @property
     def one_panel_bytes(self) -> int:
-        """Bytes of a packed panel."""
+        """Bytes of a packed panel, and of its rests."""
+        rests = self.rests
+        return self._plain_panel_bytes + (rests.nbytes if rests else 0)
+
+    @property
+    def _plain_panel_bytes(self) -> int:
         return rounded(self.block_steps * self.tile.columns * self.how.unit_bytes)
+
+    @property
+    def rests(self) -> Rests | None:
+        """The rests of a packed panel, None where it has none."""
+        lanes, vectors = self.tile.lanes, self.tile.vectors
+        return rests_of(self.how, lanes, self.block_steps, vectors, self._plain_panel_bytes)
 
     @property
     def panel_bytes(self) -> int:

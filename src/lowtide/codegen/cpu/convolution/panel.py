@@ -12,6 +12,7 @@ from lowtide.codegen import elementwise
 from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.contraction.arithmetic import MultiplyMethod
 from lowtide.codegen.cpu.contraction.packing import interleaved, or_zero
+from lowtide.codegen.cpu.contraction.rests import Rests
 from lowtide.codegen.cpu.contraction.transposing import transposed
 from lowtide.codegen.cpu.convolution.runs import FeatureRun, run_of
 from lowtide.codegen.cpu.convolution.scheme import FEATURE, ConvolutionScheme
@@ -86,6 +87,22 @@ class _PanelWriter:
         if self.scheme.is_inward:
             rows = self._vectors
         self._taps(0, [], "%to", rows)
+        if self.scheme.rests is not None:
+            vectors = -(-self.columns // self.scheme.lanes)
+            self.scheme.rests.begin(self.elements.function, "%to", vectors)
+            kinds = [*range(len(self.scheme.problem.spatial)), FEATURE]
+            self._sift(self.scheme.rests, kinds, 0, vectors)
+
+    def _sift(self, rests: Rests, kinds: list[int], number: Integer, vectors: int) -> None:
+        """Write loops over contracted dimensions, and in them what sifts a row of the panel."""
+        fn = self.elements.function
+        if not kinds:
+            rests.sift(fn, "%to", number, vectors)
+            return
+        kind, *inner = kinds
+        with fn.loop(0, self._count(kind)) as loop:
+            step = fn.mul(loop.index, self.scheme.panel_step(kind))
+            self._sift(rests, inner, fn.add(number, step), vectors)
 
     def _lies_along_features(self) -> bool:
         """Whether neighbouring features, and not columns, are neighbours in memory."""

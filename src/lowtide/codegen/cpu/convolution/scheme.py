@@ -8,6 +8,7 @@ from typing import Final
 
 from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
+from lowtide.codegen.cpu.contraction.rests import Rests, rests_of
 from lowtide.codegen.cpu.contraction.scheme import STACK_BYTES
 from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem
 from lowtide.codegen.kernel import rounded
@@ -348,10 +349,21 @@ class ConvolutionScheme:
 
     @property
     def panel_bytes(self) -> int:
-        """Bytes of a packed panel of the kernel, and of a square of units behind it."""
+        """Bytes of a packed panel of the kernel, of a square of units behind it, and of its rests."""
         if self.weights_in_place:
             return 0
+        rests = self.rests
+        return self._plain_panel_bytes + (rests.nbytes if rests else 0)
+
+    @property
+    def _plain_panel_bytes(self) -> int:
         return rounded((self.block_steps + self.lanes) * self.columns * self.how.unit_bytes)
+
+    @property
+    def rests(self) -> Rests | None:
+        """The rests of a packed panel, None where it has none."""
+        given = self.how, self.lanes, self.block_steps, self.vectors
+        return rests_of(*given, self._plain_panel_bytes)
 
     @property
     def tile_sums(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from itertools import product
 from typing import Final, TypeAlias
 
@@ -76,6 +77,8 @@ class _TileWriter:
     target: Target
     columns: int
     rows: list[RowPlace]
+    known: dict[str, str] = field(default_factory=dict)
+    """Where the units of the first row lie, by the number of a row of the panel."""
 
     @property
     def vectors(self) -> int:
@@ -85,6 +88,8 @@ class _TileWriter:
         scheme, how, lanes = self.scheme, self.scheme.how, self.scheme.lanes
         start = zeros(how, len(self.rows) + how.more_rows, self.vectors, lanes)
         sums = self._loops(scheme.steps(), "%a", "%b", start)
+        if scheme.rests is not None:
+            sums = scheme.rests.added(self.fn, self.target, "%b", sums, self._row_at)
         sums = how.without_offset(self.fn, lanes, sums)
         if scheme.is_inward:
             self._add_lanes(sums)
@@ -223,6 +228,23 @@ class _TileWriter:
             pairs = zip(before, columns, strict=True)
             found.append([how.multiply_add(fn, self.target, lanes, x, units, y) for x, y in pairs])
         return found
+
+    def _row_at(self, number: str, row: int) -> Vectors:
+        """The units of a row that the row of a panel of a number is multiplied with."""
+        fn, scheme = self.fn, self.scheme
+        if row >= len(self.rows):
+            return scheme.how.offset_row(fn, scheme.lanes)
+        if number not in self.known:
+            at = {x.kind: x.step for x in scheme.axes()}
+            units: Integer = 0
+            rest: Integer = number
+            for i, axis in enumerate(scheme.problem.spatial):
+                step = scheme.panel_step(i)
+                units = fn.add(units, fn.mul(fn.div(rest, step), axis.dilation * at[i]))
+                rest = fn.rem(rest, step)
+            units = fn.add(units, fn.mul(rest, at[FEATURE]))
+            self.known[number] = fn.gep("%a", fn.mul(units, scheme.how.row_unit_bytes))
+        return self._units(self.known[number], self.rows[row].units * scheme.how.row_unit_bytes, 0)
 
     def _columns(self, b: str, vector: int) -> Vectors:
         """A vector of units of columns: of a panel, or of the kernel as it lies."""
