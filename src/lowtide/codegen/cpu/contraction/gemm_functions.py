@@ -43,7 +43,7 @@ def packs_columns(gemm: Gemm, columns: int) -> Function:
             vectors = -(-columns // scheme.lanes)
             scheme.rests.begin(fn, "%to", vectors)
             with fn.loop(0, "%steps") as loop:
-                scheme.rests.sift(fn, "%to", loop.index, vectors)
+                scheme.rests.sift(fn, "%to", loop.index, vectors, [loop.index])
         return gemm.noted(fn, pack.elements)
 
     return gemm.needed(f"pack_{columns}_columns", write)

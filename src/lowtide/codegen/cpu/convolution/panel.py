@@ -91,18 +91,22 @@ class _PanelWriter:
             vectors = -(-self.columns // self.scheme.lanes)
             self.scheme.rests.begin(self.elements.function, "%to", vectors)
             kinds = [*range(len(self.scheme.problem.spatial)), FEATURE]
-            self._sift(self.scheme.rests, kinds, 0, vectors)
+            self._sift(self.scheme.rests, kinds, 0, [0 for _ in self.scheme.ways])
 
-    def _sift(self, rests: Rests, kinds: list[int], number: Integer, vectors: int) -> None:
+    def _sift(self, rests: Rests, kinds: list[int], row: Integer, places: list[Integer]) -> None:
         """Write loops over contracted dimensions, and in them what sifts a row of the panel."""
-        fn = self.elements.function
+        fn, scheme = self.elements.function, self.scheme
         if not kinds:
-            rests.sift(fn, "%to", number, vectors)
+            rests.sift(fn, "%to", row, -(-self.columns // scheme.lanes), places)
             return
         kind, *inner = kinds
         with fn.loop(0, self._count(kind)) as loop:
-            step = fn.mul(loop.index, self.scheme.panel_step(kind))
-            self._sift(rests, inner, fn.add(number, step), vectors)
+            here = fn.add(row, fn.mul(loop.index, scheme.panel_step(kind)))
+            there = [
+                fn.add(x, fn.mul(loop.index, way.input_step(kind)))
+                for x, way in zip(places, scheme.ways, strict=True)
+            ]
+            self._sift(rests, inner, here, there)
 
     def _lies_along_features(self) -> bool:
         """Whether neighbouring features, and not columns, are neighbours in memory."""

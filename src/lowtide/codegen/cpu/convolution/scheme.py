@@ -213,6 +213,11 @@ class ConvolutionScheme:
             return 1
         return self.feature_block * prod(self.tap_blocks[kind + 1 :])
 
+    def input_step(self, kind: int) -> int:
+        """Return by how many units of the input neighbours along a contracted dimension differ."""
+        step = next(x.step for x in self.axes() if x.kind == kind)
+        return step if kind == FEATURE else step * self.problem.spatial[kind].dilation
+
     def column_step(self, kind: int) -> int:
         """Return by how many units of columns neighbours along a contracted dimension lie apart."""
         if not self.weights_in_place:
@@ -363,7 +368,12 @@ class ConvolutionScheme:
     def rests(self) -> Rests | None:
         """The rests of a packed panel, None where it has none."""
         given = self.how, self.lanes, self.block_steps, self.vectors
-        return rests_of(*given, self._plain_panel_bytes)
+        return rests_of(*given, self._plain_panel_bytes, len(self.ways))
+
+    @property
+    def ways(self) -> tuple[ConvolutionScheme, ...]:
+        """The scheme, and that of tiles at the border if there are any: rows lie in other ways."""
+        return (self, self.at_border()) if self.has_border else (self,)
 
     @property
     def tile_sums(self) -> int:

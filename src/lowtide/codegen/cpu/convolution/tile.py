@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from lowtide.codegen.cpu.contraction.arithmetic import MultiplyMethod
 from lowtide.codegen.cpu.contraction.micro import Vectors, broadcast, zeros
+from lowtide.codegen.cpu.contraction.rests import Rests
 from lowtide.codegen.cpu.contraction.transposing import totals
 from lowtide.codegen.cpu.convolution.scheme import FEATURE, ConvolutionScheme, Row, StepLoop
 from lowtide.codegen.elements.lanes import tail_mask
@@ -63,11 +64,22 @@ def places(scheme: ConvolutionScheme, *, is_direct: bool) -> list[RowPlace]:
 
 
 def tile_function(
-    name: str, scheme: ConvolutionScheme, target: Target, columns: int, *, is_direct: bool
+    name: str,
+    scheme: ConvolutionScheme,
+    target: Target,
+    columns: int,
+    rests: Rests | None,
+    way: int,
+    *,
+    is_direct: bool,
 ) -> Function:
-    """Write a tile of `columns` columns, whose sums are those of the result if it `is_direct`."""
+    """Write a tile of `columns` columns, whose sums are those of the result if it `is_direct`.
+
+    Panels may have `rests`, for which its rows lie in a `way`.
+    """
     fn = Function(name, parameters_of(scheme), linkage="internal")
-    return _TileWriter(fn, scheme, target, columns, places(scheme, is_direct=is_direct)).write()
+    rows = places(scheme, is_direct=is_direct)
+    return _TileWriter(fn, scheme, target, columns, rows, rests, way).write()
 
 
 @dataclass(eq=False, slots=True)
@@ -77,8 +89,10 @@ class _TileWriter:
     target: Target
     columns: int
     rows: list[RowPlace]
+    rests: Rests | None
+    way: int
     known: dict[str, str] = field(default_factory=dict)
-    """Where the units of the first row lie, by the number of a row of the panel."""
+    """Addresses of the units of the first row, by their place."""
 
     @property
     def vectors(self) -> int:
@@ -88,8 +102,8 @@ class _TileWriter:
         scheme, how, lanes = self.scheme, self.scheme.how, self.scheme.lanes
         start = zeros(how, len(self.rows) + how.more_rows, self.vectors, lanes)
         sums = self._loops(scheme.steps(), "%a", "%b", start)
-        if scheme.rests is not None:
-            sums = scheme.rests.added(self.fn, self.target, "%b", sums, self._row_at)
+        if self.rests is not None:
+            sums = self.rests.added(self.fn, self.target, "%b", sums, self._row_at, self.way)
         sums = how.without_offset(self.fn, lanes, sums)
         if scheme.is_inward:
             self._add_lanes(sums)
@@ -229,22 +243,15 @@ class _TileWriter:
             found.append([how.multiply_add(fn, self.target, lanes, x, units, y) for x, y in pairs])
         return found
 
-    def _row_at(self, number: str, row: int) -> Vectors:
-        """The units of a row that the row of a panel of a number is multiplied with."""
+    def _row_at(self, place: str, row: int) -> Vectors:
+        """The units of a row at a place, in units from those of the first step."""
         fn, scheme = self.fn, self.scheme
         if row >= len(self.rows):
             return scheme.how.offset_row(fn, scheme.lanes)
-        if number not in self.known:
-            at = {x.kind: x.step for x in scheme.axes()}
-            units: Integer = 0
-            rest: Integer = number
-            for i, axis in enumerate(scheme.problem.spatial):
-                step = scheme.panel_step(i)
-                units = fn.add(units, fn.mul(fn.div(rest, step), axis.dilation * at[i]))
-                rest = fn.rem(rest, step)
-            units = fn.add(units, fn.mul(rest, at[FEATURE]))
-            self.known[number] = fn.gep("%a", fn.mul(units, scheme.how.row_unit_bytes))
-        return self._units(self.known[number], self.rows[row].units * scheme.how.row_unit_bytes, 0)
+        nbytes = scheme.how.row_unit_bytes
+        if place not in self.known:
+            self.known[place] = fn.gep("%a", fn.mul(place, nbytes))
+        return self._units(self.known[place], self.rows[row].units * nbytes, 0)
 
     def _columns(self, b: str, vector: int) -> Vectors:
         """A vector of units of columns: of a panel, or of the kernel as it lies."""
