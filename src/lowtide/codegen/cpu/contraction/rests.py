@@ -90,17 +90,15 @@ class Rests:
         for vector in range(vectors):
             there, list_ = fn.gep(start, vector * self._vector_bytes), self._list(fn, panel, vector)
             units = fn.load(type_, there, align)
-            is_large = self._is_large(fn, units)
-            half = fn.op(f"ashr {type_} {units}, splat (i8 1)")
-            kept = fn.select(is_large, type_, half, units)
-            rest = fn.op(f"sub {type_} {units}, {kept}")
-            count = fn.load("i64", list_, _COUNT_BYTES)
-            fn.store(type_, kept, there, align)
-            fn.store(type_, rest, self._units(fn, list_, count), align)
-            for way, place in enumerate(short):
-                fn.store("i32", place, self._place(fn, list_, count, way), _PLACE_BYTES)
-            more = fn.op(f"zext i1 {is_large} to i64")
-            fn.store("i64", fn.add(count, more), list_, _COUNT_BYTES)
+            with fn.when(self._is_large(fn, units)):
+                half = fn.op(f"ashr {type_} {units}, splat (i8 1)")
+                rest = fn.op(f"sub {type_} {units}, {half}")
+                count = fn.load("i64", list_, _COUNT_BYTES)
+                fn.store(type_, half, there, align)
+                fn.store(type_, rest, self._units(fn, list_, count), align)
+                for way, place in enumerate(short):
+                    fn.store("i32", place, self._place(fn, list_, count, way), _PLACE_BYTES)
+                fn.store("i64", fn.add(count, 1), list_, _COUNT_BYTES)
 
     def _is_large(self, fn: Function, units: str) -> str:
         """Whether a vector has a pair that is too large, an i1."""

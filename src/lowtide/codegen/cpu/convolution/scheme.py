@@ -354,7 +354,7 @@ class ConvolutionScheme:
 
     @property
     def panel_bytes(self) -> int:
-        """Bytes of a packed panel of the kernel, of a square of units behind it, and of its rests."""
+        """Bytes of a packed panel of the kernel, a square of units behind it, and rests."""
         if self.weights_in_place:
             return 0
         rests = self.rests
