@@ -8,7 +8,7 @@ with those of another unit and adds up all products at once.
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lowtide.codegen.value import register_type, vector_type
 from lowtide.ir.element_type import ElementType
@@ -16,6 +16,10 @@ from lowtide.llvm.callee import external
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
+from lowtide.records.late import late_function
+
+if TYPE_CHECKING:
+    from lowtide.codegen.cpu.contraction.rests import Rests
 
 
 class MultiplyMethod(Enum):
@@ -189,6 +193,20 @@ class Arithmetic:
         """Return total + a * b for vectors of units; each is one vector for each plane."""
         return _METHODS[self.method](self, fn, target, lanes, total, a, b)
 
+
+def rests_of(
+    how: Arithmetic, lanes: int, steps: int, vectors: int, behind: int, places: int = 1
+) -> Rests | None:
+    """Return the rests of a packed panel, None where no sum can saturate."""
+    if how.method is not MultiplyMethod.BYTE_PAIRS:
+        return None
+    found: Rests = _LISTS(how, lanes, steps, vectors, behind, places)
+    return found
+
+
+_LISTS: Final = late_function(
+    "lowtide.codegen.cpu.contraction.rests", "LISTS", MultiplyMethod.BYTE_PAIRS
+)
 
 _OFFSETS: Final = 0x80808080 - (1 << 32)
 """Four bytes of 128, or of -128."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
-from lowtide.codegen.cpu.contraction.rests import Rests
 from lowtide.codegen.value import vector_type
 from lowtide.llvm.function import Function
 from lowtide.llvm.loops import Integer, Loop
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
+
+if TYPE_CHECKING:
+    from lowtide.codegen.cpu.contraction.rests import Rests
 
 Vectors: TypeAlias = "tuple[str, ...]"
 """A vector of units or sums: one LLVM value for each plane."""

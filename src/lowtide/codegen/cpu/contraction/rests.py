@@ -146,10 +146,5 @@ class Rests:
         return [[(x,) for x in row] for row in zip(*columns, strict=True)]
 
 
-def rests_of(
-    how: Arithmetic, lanes: int, steps: int, vectors: int, behind: int, places: int = 1
-) -> Rests | None:
-    """Return the lists of a panel, None where no sum can saturate."""
-    if how.method is not MultiplyMethod.BYTE_PAIRS:
-        return None
-    return Rests(how, lanes, steps, vectors, behind, places)
+LISTS: Final = {MultiplyMethod.BYTE_PAIRS: Rests}
+"""The lists of panels, by the method whose sums may saturate."""

@@ -7,12 +7,12 @@ those of a full tile.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from lowtide.codegen import elementwise
 from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.contraction.arithmetic import MultiplyMethod
 from lowtide.codegen.cpu.contraction.packing import interleaved, or_zero
-from lowtide.codegen.cpu.contraction.rests import Rests
 from lowtide.codegen.cpu.contraction.transposing import transposed
 from lowtide.codegen.cpu.convolution.runs import FeatureRun, run_of
 from lowtide.codegen.cpu.convolution.scheme import FEATURE, ConvolutionScheme
@@ -33,6 +33,9 @@ from lowtide.llvm.callee import FunctionParameter, parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
+
+if TYPE_CHECKING:
+    from lowtide.codegen.cpu.contraction.rests import Rests
 
 
 def parameters_of(scheme: ConvolutionScheme) -> tuple[FunctionParameter, ...]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lowtide.codegen.arrays import strides
-from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
-from lowtide.codegen.cpu.contraction.rests import Rests, rests_of
+from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, rests_of
 from lowtide.codegen.cpu.contraction.scheme import STACK_BYTES
 from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem
 from lowtide.codegen.kernel import rounded
 from lowtide.cost.machine import X86_SERVER
 from lowtide.records import dataclass
+
+if TYPE_CHECKING:
+    from lowtide.codegen.cpu.contraction.rests import Rests
 
 BATCH: Final = -1
 """The axis of the batch; axes along which the window slides are numbered from 0."""

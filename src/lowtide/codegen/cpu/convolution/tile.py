@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import field
 from itertools import product
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lowtide.codegen.cpu.contraction.arithmetic import MultiplyMethod
 from lowtide.codegen.cpu.contraction.micro import Vectors, broadcast, zeros
-from lowtide.codegen.cpu.contraction.rests import Rests
 from lowtide.codegen.cpu.contraction.transposing import totals
 from lowtide.codegen.cpu.convolution.scheme import FEATURE, ConvolutionScheme, Row, StepLoop
 from lowtide.codegen.elements.lanes import tail_mask
@@ -19,6 +18,9 @@ from lowtide.llvm.callee import FunctionParameter, parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
+
+if TYPE_CHECKING:
+    from lowtide.codegen.cpu.contraction.rests import Rests
 
 Tile: TypeAlias = "list[list[Vectors]]"
 """Sums by row and vector of columns."""
