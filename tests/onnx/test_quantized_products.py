@@ -7,6 +7,7 @@ from tests.onnx.models import FLOAT, TensorProto, helper, model, tensor
 import lowtide
 from lowtide.frontend.onnx.model import load_model
 from lowtide.onnx import InferenceSession, read_module
+from lowtide.onnx.loaded import LoadedModel
 from lowtide.onnx.quantized_products import with_products_of_numbers
 
 RNG = np.random.default_rng(7)
@@ -51,6 +52,8 @@ def operators(proto):
         {"op": "Gemm"},
         {"op": "Gemm", "said": {"transB": 1}},
         {"rows": 40},
+        {"zero": 0},
+        {"zero": 0, "op": "Gemm"},
     ],
 )
 def test_results_are_those_of_the_module_to_the_last_bit(kind, given):
@@ -76,14 +79,25 @@ def test_sums_of_columns_and_products_of_scales_are_weights():
     assert {*prepared.initializers} == {"w", "p sums", "p scales"}
 
 
+def test_without_a_zero_point_there_are_no_sums():
+    prepared = with_products_of_numbers(load_model(quantized(zero=0)))
+    assert {*prepared.initializers} == {"w", "p scales"}
+    assert "Sub" not in [x.op for x in prepared.graph.nodes]
+
+
+def test_matrices_of_dequantized_factors_lie_by_columns():
+    """Those of products of numbers are prepared as those of MatMulInteger are."""
+    model = LoadedModel(quantized(zero=0), {}, lambda *_: None, 1).model
+    assert [x.shape for x in model.initializers.values() if x.dtype == np.int8] == [(40, 96)]
+
+
 @pytest.mark.parametrize(
     "given",
     [
-        {"zero": 0},
         {"op": "Gemm", "said": {"alpha": 0.5}},
         {"fed": ("xs",)},
         {"fed": ("ws",)},
     ],
 )
-def test_what_is_not_known_or_gains_nothing_stays(given):
+def test_what_is_not_known_stays(given):
     assert "MatMulInteger" not in operators(quantized(**given))

@@ -46,7 +46,7 @@ class LoadedModel:
     ) -> None:
         found = load_model(source)
         moved = with_weights_prepared(with_functions_computed(found))
-        moved = with_products_of_numbers(with_integer_weights_prepared(moved))
+        moved = with_integer_weights_prepared(with_products_of_numbers(moved))
         moved = with_kernels_prepared(moved)
         model = with_matrices_in_panels(with_recurrent_weights_prepared(moved))
         self._raw = _raw_places(found, model)

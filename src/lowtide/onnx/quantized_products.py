@@ -93,7 +93,7 @@ def _product(
     if weights.ndim == 2 and is_turned:
         weights = weights.T
     fits = weights.ndim == 2 and weights.dtype in _BYTES and zero.dtype in _BYTES
-    if not fits or not zero or weights.shape[0] * _MOST_PRODUCT >= _MOST_SUM:
+    if not fits or weights.shape[0] * _MOST_PRODUCT >= _MOST_SUM:
         return None
     axis = right.attributes.get("axis", 1) % 2
     is_by_column = scales.shape == weights.shape[1:] and axis == int(not is_turned)
@@ -127,8 +127,9 @@ def _of_numbers(
     node: GraphNode, product: _Product, names: NewNames, more: dict[str, Array]
 ) -> list[GraphNode]:
     """The nodes in whose place a node stood, in order; what they read of weights is `more`."""
-    sums = product.weights.sum(0, dtype=np.int32) * np.int32(product.zero)
-    values = {"sums": sums, "scales": product.scale * product.scales}
+    values = {"scales": product.scale * product.scales}
+    if product.zero:
+        values["sums"] = product.weights.sum(0, dtype=np.int32) * np.int32(product.zero)
     given = {}
     for name, value in values.items():
         given[name] = names.new(f"{node.name} {name}")
@@ -140,7 +141,7 @@ def _of_numbers(
         turned = [moved_back(names, product.matrix, matrix, [1, 0])]
     steps = [
         ("MatMulInteger", (product.numbers, matrix), {}),
-        ("Sub", (given["sums"],), {}),
+        *[("Sub", (given[x],), {}) for x in given if x == "sums"],
         ("Cast", (), {"to": _FLOAT}),
         ("Mul", (given["scales"],), {}),
     ]

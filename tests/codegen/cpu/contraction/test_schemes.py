@@ -9,13 +9,12 @@ from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, MultiplyMetho
 from lowtide.codegen.cpu.contraction.geometry import geometry_of
 from lowtide.codegen.cpu.contraction.scheme import (
     ColumnUnits,
-    ComputingCycles,
     ContractionScheme,
     RowUnits,
     scheme_of,
     wanted_units,
 )
-from lowtide.codegen.cpu.contraction.tiles import RegisterTile
+from lowtide.codegen.cpu.contraction.tiles import ComputingCycles, RegisterTile
 from lowtide.codegen.kernel import KernelCode
 from lowtide.ir import ElementType, Module
 from lowtide.llvm.target import Target, host_target, restricted

@@ -8,7 +8,7 @@ with those of another unit and adds up all products at once.
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lowtide.codegen.value import register_type, vector_type
 from lowtide.ir.element_type import ElementType
@@ -16,6 +16,10 @@ from lowtide.llvm.callee import external
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
+from lowtide.records.late import late_function
+
+if TYPE_CHECKING:
+    from lowtide.codegen.cpu.contraction.rests import Rests
 
 
 class MultiplyMethod(Enum):
@@ -35,6 +39,8 @@ class MultiplyMethod(Enum):
     """A product of 16-bit integers added to a 32-bit one, where each lane has its own row."""
     BYTE_QUADS = auto()
     """Four products of 8-bit integers, with or without sign, likewise; no partial sum saturates."""
+    BYTE_PAIRS = auto()
+    """The same by twos, whose sums saturate in 16 bits: columns have a sign, and `rests`."""
     BF16_TILES = auto()
     """Pairs of bf16 in registers that hold 16 x 16 sums; denormals count as 0."""
     S8_TILES = auto()
@@ -76,7 +82,7 @@ class Arithmetic:
         Then a row of 128s is multiplied as well: its sums are what the others are too large by.
         """
         is_alike = self.rows_unsigned == self.columns_unsigned
-        return self.method is MultiplyMethod.BYTE_QUADS and is_alike
+        return self.method in (MultiplyMethod.BYTE_QUADS, MultiplyMethod.BYTE_PAIRS) and is_alike
 
     @property
     def more_rows(self) -> int:
@@ -86,14 +92,16 @@ class Arithmetic:
     def fits(self, rows: int, vectors: int, target: Target, spare: int = 0) -> bool:
         """Whether registers hold a tile with its operands, and `spare` vectors of units more.
 
-        A product that is not added up by the same instruction takes one for itself.
+        A product that is not added up by the same instruction takes one for itself, and one of
+        pairs of bytes another one for the factors that widen it.
         """
         held = (rows + self.more_rows) * vectors + vectors + 1 + self.more_rows + spare
-        is_split = self.method is MultiplyMethod.INTEGER or (
+        is_split = self.method in (MultiplyMethod.INTEGER, MultiplyMethod.BYTE_PAIRS) or (
             self.method in (MultiplyMethod.S16_PAIRS, MultiplyMethod.S16_LANES)
             and not has_vnni(target)
         )
-        return self.planes * held + self.planes - 1 + is_split <= target.registers
+        held += is_split + (self.method is MultiplyMethod.BYTE_PAIRS)
+        return self.planes * held + self.planes - 1 <= target.registers
 
     def swapped(self) -> Arithmetic:
         """Return the same for a product whose rows are columns."""
@@ -104,6 +112,11 @@ class Arithmetic:
     def planes(self) -> int:
         """How many vectors hold a vector of sums or of units: two of complex ones."""
         return 2 if self.method is MultiplyMethod.COMPLEX else 1
+
+    @property
+    def multiplications(self) -> int:
+        """Instructions that multiply a vector of units with another one."""
+        return 2 if self.method is MultiplyMethod.BYTE_PAIRS else self.planes**2
 
     @property
     def unit(self) -> str:
@@ -181,11 +194,26 @@ class Arithmetic:
         return _METHODS[self.method](self, fn, target, lanes, total, a, b)
 
 
+def rests_of(
+    how: Arithmetic, lanes: int, steps: int, vectors: int, behind: int, places: int = 1
+) -> Rests | None:
+    """Return the rests of a packed panel, None where no sum can saturate."""
+    if how.method is not MultiplyMethod.BYTE_PAIRS:
+        return None
+    found: Rests = _LISTS(how, lanes, steps, vectors, behind, places)
+    return found
+
+
+_LISTS: Final = late_function(
+    "lowtide.codegen.cpu.contraction.rests", "LISTS", MultiplyMethod.BYTE_PAIRS
+)
+
 _OFFSETS: Final = 0x80808080 - (1 << 32)
 """Four bytes of 128, or of -128."""
 
 _GROUPS: Final = {
     MultiplyMethod.BYTE_QUADS: 4,
+    MultiplyMethod.BYTE_PAIRS: 4,
     MultiplyMethod.BF16_PAIRS: 2,
     MultiplyMethod.S16_PAIRS: 2,
     MultiplyMethod.BF16_TILES: 2,
@@ -302,6 +330,35 @@ def _byte_quads(
     return (fn.call(dot, [total[0], *((y, x) if how.columns_unsigned else (x, y))]),)
 
 
+def _byte_pairs(
+    how: Arithmetic,
+    fn: Function,
+    target: Target,
+    lanes: int,
+    total: _Vectors,
+    a: _Vectors,
+    b: _Vectors,
+) -> _Vectors:
+    sums, quads, pairs = f"<{lanes} x i32>", f"<{4 * lanes} x i8>", f"<{2 * lanes} x i16>"
+    x, y = (fn.op(f"bitcast {sums} {v} to {quads}") for v in (a[0], b[0]))
+    products = sums_of_pairs(fn, lanes, x, y)
+    widened = external(_PAIRS[4 * lanes], sums, pairs, pairs)
+    wide = fn.call(widened, [products, "splat (i16 1)"])
+    return (fn.op(f"add {sums} {total[0]}, {wide}"),)
+
+
+def sums_of_pairs(fn: Function, lanes: int, a: str, b: str) -> str:
+    """Return sums of two products of bytes without a sign and bytes with one, in 16 bits."""
+    quads, pairs = f"<{4 * lanes} x i8>", f"<{2 * lanes} x i16>"
+    return fn.call(external(_BYTE_PAIRS[4 * lanes], pairs, quads, quads), [a, b])
+
+
+_BYTE_PAIRS: Final = {
+    32: "llvm.x86.avx2.pmadd.ub.sw",
+    64: "llvm.x86.avx512.pmaddubs.w.512",
+}
+"""By the bytes of a vector what adds two products of bytes in 16 bits, which saturate."""
+
 _METHODS: Final = {
     MultiplyMethod.FLOAT: _float,
     MultiplyMethod.INTEGER: _integer,
@@ -310,6 +367,7 @@ _METHODS: Final = {
     MultiplyMethod.S16_PAIRS: _s16_pairs,
     MultiplyMethod.S16_LANES: _s16_pairs,
     MultiplyMethod.BYTE_QUADS: _byte_quads,
+    MultiplyMethod.BYTE_PAIRS: _byte_pairs,
 }
 
 
@@ -356,14 +414,17 @@ def _fits_s16(type_: ElementType) -> bool:
 def quads_of(how: Arithmetic, lhs: ElementType, rhs: ElementType, target: Target) -> Arithmetic:
     """Return the arithmetic of packed operands of two types: four bytes at once, if it can be.
 
-    `how` is the arithmetic otherwise.
+    `how` is the arithmetic otherwise. The second operand has the columns.
     """
-    if how.method is not MultiplyMethod.S16_PAIRS or not has_vnni(target):
+    if how.method is not MultiplyMethod.S16_PAIRS or not _fits_byte(lhs) or not _fits_byte(rhs):
         return how
-    if not _fits_byte(lhs) or not _fits_byte(rhs):
-        return how
+    method = MultiplyMethod.BYTE_QUADS
+    if not has_vnni(target):
+        if rhs is ElementType.U8 or target.vector_bytes not in _BYTE_PAIRS:
+            return how
+        method = MultiplyMethod.BYTE_PAIRS
     signs = [x is ElementType.U8 for x in (lhs, rhs)]
-    return Arithmetic(MultiplyMethod.BYTE_QUADS, ElementType.S32, ElementType.S8, *signs)
+    return Arithmetic(method, ElementType.S32, ElementType.S8, *signs)
 
 
 def lanes_of(how: Arithmetic, type_: ElementType) -> Arithmetic:

@@ -15,13 +15,17 @@ from lowtide.codegen.cpu.contraction.scheme import (
     NEAR_LONGEST,
     STREAMED_ROWS,
     ColumnUnits,
-    ComputingCycles,
     ContractionScheme,
     RowUnits,
     scheme_of,
     with_fewer_rows,
 )
-from lowtide.codegen.cpu.contraction.tiles import PanelCost, RegisterTile, best_tiles
+from lowtide.codegen.cpu.contraction.tiles import (
+    ComputingCycles,
+    PanelCost,
+    RegisterTile,
+    best_tiles,
+)
 from lowtide.codegen.cpu.fetching import has_halved_vectors
 from lowtide.llvm.target import Target
 

@@ -93,10 +93,10 @@ def _planned(finish: Epilogue, target: Target) -> KernelPlan | None:
     wide = tiled(how, types[0], types[1], target)
     if wide is not None and is_large(shape, wide):
         how = wide
-    packed = quads_of(how, types[0], types[1], target)
     rows, columns = _side(finish, 0, shape.rows), _side(finish, 1, shape.columns)
     if is_better_swapped(shape, rows):
-        shape, rows, columns, packed = shape.swapped(), columns, rows, packed.swapped()
+        shape, rows, columns = shape.swapped(), columns, rows
+    packed = quads_of(how, rows.type, columns.type, target)
     is_plain = min([x.nbytes for x in types[:2]]) >= _PLAIN_BYTES and _algorithm(dot) not in ROUNDED
     if columns.lies_along_k and is_plain and _are_tiny(shape, how, target):
         return None

@@ -38,7 +38,13 @@ def packs_columns(gemm: Gemm, columns: int) -> Function:
         is_along = scheme.columns is ColumnUnits.ALONG_COLUMNS
         how, most = (pack_panel, columns) if is_along else (pack_transposed, 0)
         pack = gemm.packer(name, gemm.columns, scheme.geometry.n, most)
-        return gemm.noted(how(pack, columns, scheme.tile.columns), pack.elements)
+        fn = how(pack, columns, scheme.tile.columns)
+        if scheme.rests is not None:
+            vectors = -(-columns // scheme.lanes)
+            scheme.rests.begin(fn, "%to", vectors)
+            with fn.loop(0, "%steps") as loop:
+                scheme.rests.sift(fn, "%to", loop.index, vectors, [loop.index])
+        return gemm.noted(fn, pack.elements)
 
     return gemm.needed(f"pack_{columns}_columns", write)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
 from lowtide.codegen.value import vector_type
@@ -12,6 +12,9 @@ from lowtide.llvm.function import Function
 from lowtide.llvm.loops import Integer, Loop
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
+
+if TYPE_CHECKING:
+    from lowtide.codegen.cpu.contraction.rests import Rests
 
 Vectors: TypeAlias = "tuple[str, ...]"
 """A vector of units or sums: one LLVM value for each plane."""
@@ -47,8 +50,9 @@ def accumulate(
     steps: Integer,
     start: list[list[Vectors]],
     operands: TileOperands,
+    rests: Rests | None = None,
 ) -> list[list[Vectors]]:
-    """Write the loop over `steps`; return the sums by row and vector.
+    """Write the loop over `steps`, and over `rests` of `%columns`; return sums by row and vector.
 
     `start` are the sums before, whose extent is that of the tile.
     """
@@ -58,10 +62,13 @@ def accumulate(
     own = rows - how.more_rows
     type_ = vector_type(how.sum_type, lanes)
 
+    def row_at(step: Integer, i: int) -> Vectors:
+        return operands.row_at(step, i) if i < own else how.offset_row(fn, lanes)
+
     def added(step: Integer, sums: list[list[Vectors]]) -> None:
         columns = [operands.column_at(step, j) for j in range(vectors)]
         for i in range(rows):
-            row = operands.row_at(step, i) if i < own else how.offset_row(fn, lanes)
+            row = row_at(step, i)
             for j in range(vectors):
                 sums[i][j] = how.multiply_add(fn, target, lanes, sums[i][j], row, columns[j])
 
@@ -79,7 +86,10 @@ def accumulate(
                 added(fn.add(loop.index, step), sums)
             loop.next = list(_flat(sums))
         names = loop.results
-    return how.without_offset(fn, lanes, shaped(names, rows, vectors, how.planes))
+    sums = shaped(names, rows, vectors, how.planes)
+    if rests is not None:
+        sums = rests.added(fn, target, "%columns", sums, row_at)
+    return how.without_offset(fn, lanes, sums)
 
 
 def broadcast(

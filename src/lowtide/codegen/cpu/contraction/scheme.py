@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from enum import Enum, auto
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
+from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, rests_of
 from lowtide.codegen.cpu.contraction.geometry import Geometry
-from lowtide.codegen.cpu.contraction.tiles import EvenParts, RegisterTile, cut
+from lowtide.codegen.cpu.contraction.tiles import (
+    NO_COMPUTING,
+    ComputingCycles,
+    EvenParts,
+    RegisterTile,
+    cut,
+)
 from lowtide.codegen.kernel import rounded
 from lowtide.cost.machine import X86_SERVER
 from lowtide.records import dataclass
+
+if TYPE_CHECKING:
+    from lowtide.codegen.cpu.contraction.rests import Rests
 
 LONGEST: Final = 1024
 """The most steps of a block of k where only columns are packed: a panel is read from the second
@@ -100,18 +109,6 @@ class ColumnUnits(Enum):
     """Packed as panels of [k][column], as the columns lie."""
     ALONG_K = auto()
     """Packed likewise, from columns that lie along k."""
-
-
-@dataclass(frozen=True, slots=True)
-class ComputingCycles:
-    """Cycles in which an element of a row and of a column is computed while it is packed."""
-
-    row: float = 0.0
-    column: float = 0.0
-
-
-NO_COMPUTING: Final = ComputingCycles()
-"""Of operands that lie in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,8 +258,15 @@ class ContractionScheme:
 
     @property
     def one_panel_bytes(self) -> int:
-        """Bytes of a packed panel."""
-        return rounded(self.block_steps * self.tile.columns * self.how.unit_bytes)
+        """Bytes of a packed panel, and of its rests."""
+        plain, rests = self.block_steps * self.tile.columns * self.how.unit_bytes, self.rests
+        return rounded(plain) + (rests.nbytes if rests else 0)
+
+    @property
+    def rests(self) -> Rests | None:
+        """The rests of a packed panel, None where it has none."""
+        behind = rounded(self.block_steps * self.tile.columns * self.how.unit_bytes)
+        return rests_of(self.how, self.lanes, self.block_steps, self.tile.vectors, behind)
 
     @property
     def panel_bytes(self) -> int:

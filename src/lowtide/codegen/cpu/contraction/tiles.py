@@ -106,6 +106,18 @@ class PanelCost:
         return _PER_LINE * (1 + vectors * self.vector_bytes / 64) if self.is_packed else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class ComputingCycles:
+    """Cycles in which an element of a row and of a column is computed while it is packed."""
+
+    row: float = 0.0
+    column: float = 0.0
+
+
+NO_COMPUTING: Final = ComputingCycles()
+"""Of operands that lie in memory."""
+
+
 def best_tiles(
     m: int,
     n: int,

@@ -81,7 +81,9 @@ def tile_function(gemm: Gemm, name: str, rows: int, columns: int) -> Function:
         _asking(gemm, fn),
     )
     loop = elements.scopes.loop
-    sums = accumulate(fn, gemm.target, scheme.how, lanes, loop, steps, start, operands)
+    sums = accumulate(
+        fn, gemm.target, scheme.how, lanes, loop, steps, start, operands, scheme.rests
+    )
     if scheme.shares.longest > 1:
         sums = kept.added_where_more(sums)
     kept.store(sums)

@@ -7,7 +7,7 @@ from math import prod
 from typing import Final
 
 from lowtide.codegen.arrays import strides
-from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
+from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, MultiplyMethod
 from lowtide.codegen.cpu.contraction.tiles import LATENCY, PORTS
 from lowtide.codegen.cpu.convolution.blocks import blocked
 from lowtide.codegen.cpu.convolution.border import (
@@ -158,11 +158,13 @@ def _uncut(
     in_place = in_place and not (is_lanewise and not _lanes_lie_together(problem))
     in_place = in_place and not (is_inward and problem.features % lanes)
     taps = tuple([max(1, x.taps) for x in problem.spatial])
+    has_rests = how.method is MultiplyMethod.BYTE_PAIRS  # Of all taps.
     found = ConvolutionScheme(
         problem, how, lanes, is_lanewise, is_inward, in_place, axes_of(problem),
         has_finish or is_inward, rows,
         len(rows) - 1, 1, 1, len(rows) - 1, 1, problem.features, taps, 1,
-        clips=in_place and is_zero_around and not is_lanewise, stack_bytes=target.stack_bytes,
+        clips=in_place and is_zero_around and not is_lanewise and not has_rests,
+        stack_bytes=target.stack_bytes,
     )  # fmt: skip
     if is_inward:
         found = changed(found, feature_block=-(-problem.features // lanes) * lanes)
@@ -297,7 +299,7 @@ def _cycles(scheme: ConvolutionScheme) -> float:
 
 def _step(scheme: ConvolutionScheme, rows: int, vectors: int) -> float:
     planes = scheme.how.planes
-    multiplications = rows * vectors * planes * planes / PORTS
+    multiplications = rows * vectors * scheme.how.multiplications / PORTS
     own = rows * vectors if scheme.is_lanewise else rows
     loads = (own + vectors) * planes / PORTS
     streamed = vectors * scheme.lanes * scheme.how.unit_bytes / _STREAM

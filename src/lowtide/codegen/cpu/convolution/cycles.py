@@ -138,7 +138,10 @@ def _step(scheme: ConvolutionScheme) -> float:
     """Cycles of one step of a full tile."""
     height, vectors, planes = scheme.tile_height, scheme.vectors, scheme.how.planes
     own = height * vectors if scheme.is_lanewise else height
-    found = [height * vectors * planes**2 / PORTS, (own + vectors) * planes / PORTS]
+    found = [
+        height * vectors * scheme.how.multiplications / PORTS,
+        (own + vectors) * planes / PORTS,
+    ]
     unit = scheme.columns * scheme.column_unit_bytes
     if scheme.block_steps * unit > _NEAR_BYTES:
         found.append(unit / _STREAM)

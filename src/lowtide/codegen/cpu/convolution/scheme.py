@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lowtide.codegen.arrays import strides
-from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
+from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, rests_of
 from lowtide.codegen.cpu.contraction.scheme import STACK_BYTES
 from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem
 from lowtide.codegen.kernel import rounded
 from lowtide.cost.machine import X86_SERVER
 from lowtide.records import dataclass
 from lowtide.records.changed import changed
+
+if TYPE_CHECKING:
+    from lowtide.codegen.cpu.contraction.rests import Rests
 
 BATCH: Final = -1
 """The axis of the batch; axes along which the window slides are numbered from 0."""
@@ -212,6 +215,11 @@ class ConvolutionScheme:
             return 1
         return self.feature_block * prod(self.tap_blocks[kind + 1 :])
 
+    def input_step(self, kind: int) -> int:
+        """Return by how many units of the input neighbours along a contracted dimension differ."""
+        step = next(x.step for x in self.axes() if x.kind == kind)
+        return step if kind == FEATURE else step * self.problem.spatial[kind].dilation
+
     def column_step(self, kind: int) -> int:
         """Return by how many units of columns neighbours along a contracted dimension lie apart."""
         if not self.weights_in_place:
@@ -363,10 +371,26 @@ class ConvolutionScheme:
 
     @property
     def panel_bytes(self) -> int:
-        """Bytes of a packed panel of the kernel, and of a square of units behind it."""
+        """Bytes of a packed panel of the kernel, a square of units behind it, and rests."""
         if self.weights_in_place:
             return 0
+        rests = self.rests
+        return self._plain_panel_bytes + (rests.nbytes if rests else 0)
+
+    @property
+    def _plain_panel_bytes(self) -> int:
         return rounded((self.block_steps + self.lanes) * self.columns * self.how.unit_bytes)
+
+    @property
+    def rests(self) -> Rests | None:
+        """The rests of a packed panel, None where it has none."""
+        given = self.how, self.lanes, self.block_steps, self.vectors
+        return rests_of(*given, self._plain_panel_bytes, len(self.ways))
+
+    @property
+    def ways(self) -> tuple[ConvolutionScheme, ...]:
+        """The scheme, and that of tiles at the border if there are any: rows lie in other ways."""
+        return (self, self.at_border()) if self.has_border else (self,)
 
     @property
     def tile_sums(self) -> int:

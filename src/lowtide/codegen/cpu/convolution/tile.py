@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from itertools import product
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lowtide.codegen.cpu.contraction.arithmetic import MultiplyMethod
 from lowtide.codegen.cpu.contraction.micro import Vectors, broadcast, zeros
@@ -17,6 +18,9 @@ from lowtide.llvm.callee import FunctionParameter, parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
+
+if TYPE_CHECKING:
+    from lowtide.codegen.cpu.contraction.rests import Rests
 
 Tile: TypeAlias = "list[list[Vectors]]"
 """Sums by row and vector of columns."""
@@ -62,11 +66,22 @@ def places(scheme: ConvolutionScheme, *, is_direct: bool) -> list[RowPlace]:
 
 
 def tile_function(
-    name: str, scheme: ConvolutionScheme, target: Target, columns: int, *, is_direct: bool
+    name: str,
+    scheme: ConvolutionScheme,
+    target: Target,
+    columns: int,
+    rests: Rests | None,
+    way: int,
+    *,
+    is_direct: bool,
 ) -> Function:
-    """Write a tile of `columns` columns, whose sums are those of the result if it `is_direct`."""
+    """Write a tile of `columns` columns, whose sums are those of the result if it `is_direct`.
+
+    Panels may have `rests`, for which its rows lie in a `way`.
+    """
     fn = Function(name, parameters_of(scheme), linkage="internal")
-    return _TileWriter(fn, scheme, target, columns, places(scheme, is_direct=is_direct)).write()
+    rows = places(scheme, is_direct=is_direct)
+    return _TileWriter(fn, scheme, target, columns, rows, rests, way).write()
 
 
 @dataclass(eq=False, slots=True)
@@ -76,6 +91,10 @@ class _TileWriter:
     target: Target
     columns: int
     rows: list[RowPlace]
+    rests: Rests | None
+    way: int
+    known: dict[str, str] = field(default_factory=dict)
+    """Addresses of the units of the first row, by their place."""
 
     @property
     def vectors(self) -> int:
@@ -85,6 +104,8 @@ class _TileWriter:
         scheme, how, lanes = self.scheme, self.scheme.how, self.scheme.lanes
         start = zeros(how, len(self.rows) + how.more_rows, self.vectors, lanes)
         sums = self._loops(scheme.steps(), "%a", "%b", start)
+        if self.rests is not None:
+            sums = self.rests.added(self.fn, self.target, "%b", sums, self._row_at, self.way)
         sums = how.without_offset(self.fn, lanes, sums)
         if scheme.is_inward:
             self._add_lanes(sums)
@@ -223,6 +244,16 @@ class _TileWriter:
             pairs = zip(before, columns, strict=True)
             found.append([how.multiply_add(fn, self.target, lanes, x, units, y) for x, y in pairs])
         return found
+
+    def _row_at(self, place: str, row: int) -> Vectors:
+        """The units of a row at a place, in units from those of the first step."""
+        fn, scheme = self.fn, self.scheme
+        if row >= len(self.rows):
+            return scheme.how.offset_row(fn, scheme.lanes)
+        nbytes = scheme.how.row_unit_bytes
+        if place not in self.known:
+            self.known[place] = fn.gep("%a", fn.mul(place, nbytes))
+        return self._units(self.known[place], self.rows[row].units * nbytes, 0)
 
     def _columns(self, b: str, vector: int) -> Vectors:
         """A vector of units of columns: of a panel, or of the kernel as it lies."""

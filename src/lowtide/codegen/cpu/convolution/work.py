@@ -66,8 +66,9 @@ class Convolver:
 
     def tile(self, columns: int, scheme: ConvolutionScheme) -> Function:
         """Return the function of a tile: by the scheme, or by that of tiles at the border."""
-        name = f"tile_{columns}" if scheme.in_place is self.scheme.in_place else f"border_{columns}"
-        given = (name, scheme, self.target, columns)
+        is_border = scheme.in_place is not self.scheme.in_place
+        name = f"border_{columns}" if is_border else f"tile_{columns}"
+        given = (name, scheme, self.target, columns, self.scheme.rests, int(is_border))
         return self._needed(name, lambda: tile_function(*given, is_direct=self.is_direct))
 
     def finishing(self, columns: int) -> Function:
