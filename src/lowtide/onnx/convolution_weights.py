@@ -84,23 +84,17 @@ def _dequantized(model: OnnxModel) -> list[str]:
 
 
 def _in_panels(model: OnnxModel, kernels: Mapping[str, Array]) -> set[str]:
-    """The kernels that convolutions of one group read, and which fill panels.
-
-    Those of one place that is met everywhere are factors of products, for which the image would be
-    moved.
-    """
-    other = set[str]()
-    for node in model.graph.nodes:
-        for name in kernels.keys() & node.inputs:
-            is_strided = max(node.attributes.get("strides", [1])) > 1
-            is_window = is_strided or math.prod(kernels[name].shape[2:]) > 1
-            is_alone = node.op == "Conv" and node.attributes.get("group", 1) == 1
-            if not (is_window and is_alone):
-                other.add(name)
+    """The kernels that fill panels, and that no convolution in groups reads."""
+    grouped = {
+        x
+        for node in model.graph.nodes
+        if node.attributes.get("group", 1) != 1
+        for x in kernels.keys() & node.inputs
+    }
     return {
         x
         for x, y in kernels.items()
-        if y.shape[0] % WIDTH == 0 and has_panels(y.reshape(y.shape[0], -1).T) and x not in other
+        if y.shape[0] % WIDTH == 0 and has_panels(y.reshape(y.shape[0], -1).T) and x not in grouped
     }
 
 
