@@ -78,7 +78,7 @@ def test_products_of_few_rows_read_filters_as_they_are_kept(name):
     assert Opcode.CONVOLUTION not in [x.opcode for x in instructions]
 
 
-@pytest.mark.parametrize("reason", ["groups", "another size", "small"])
+@pytest.mark.parametrize("reason", ["groups", "another size", "small", "two readers"])
 def test_kernels_do_not_lie_in_panels_that_these_would_not_serve(reason):
     kernel, attributes = (48, 21, 3, 3), {}
     if reason == "groups":
@@ -90,7 +90,10 @@ def test_kernels_do_not_lie_in_panels_that_these_would_not_serve(reason):
     weights = {"w": np.ones(kernel, np.float32)}
     image = (1, kernel[1] * attributes.get("group", 1), 9, 9)
     node = helper.make_node("Conv", ["x", "w"], ["y"], **attributes)
-    proto = model([node], [tensor("x", FLOAT, image)], [tensor("y", FLOAT, None)], weights)
+    nodes = [node]
+    if reason == "two readers":
+        nodes.append(helper.make_node("Conv", ["x", "w"], ["z"], strides=[2, 2]))
+    proto = model(nodes, [tensor("x", FLOAT, image)], [tensor("y", FLOAT, None)], weights)
     proto.ir_version = 8
     (stored,) = with_kernels_prepared(load_model(proto)).initializers.values()
     assert stored.shape == (*kernel[2:], kernel[1], kernel[0])

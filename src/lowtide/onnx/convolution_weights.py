@@ -8,6 +8,7 @@ which convolutions read from end to end where they lie.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
@@ -84,17 +85,18 @@ def _dequantized(model: OnnxModel) -> list[str]:
 
 
 def _in_panels(model: OnnxModel, kernels: Mapping[str, Array]) -> set[str]:
-    """The kernels that fill panels, and that no convolution in groups reads."""
-    grouped = {
-        x
-        for node in model.graph.nodes
-        if node.attributes.get("group", 1) != 1
-        for x in kernels.keys() & node.inputs
-    }
+    """The kernels that fill panels, and that one convolution reads, which is not in groups.
+
+    One that several read would be joined once and kept for them, instead of being part of each.
+    """
+    nodes = model.graph.nodes
+    readers = Counter([x for node in nodes for x in kernels.keys() & node.inputs])
+    grouped = [node.inputs for node in nodes if node.attributes.get("group", 1) != 1]
+    alone = {x for x, count in readers.items() if count == 1}.difference(*grouped)
     return {
         x
         for x, y in kernels.items()
-        if y.shape[0] % WIDTH == 0 and has_panels(y.reshape(y.shape[0], -1).T) and x not in grouped
+        if x in alone and y.shape[0] % WIDTH == 0 and has_panels(y.reshape(y.shape[0], -1).T)
     }
 
 
