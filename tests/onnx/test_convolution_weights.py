@@ -33,12 +33,26 @@ def convolution(name):
     return proto, {"x": rng.normal(size=sizes).astype(np.float32)}
 
 
+PANELS = {
+    "few places": CASES["few places"],
+    "few places, two dimensions": CASES["few places, two dimensions"],
+    "one panel": ((2, 29, 40), (16, 29, 9), {}),
+    "in panels": ((1, 21, 9, 11), (48, 21, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "in panels, one tap": ((1, 64, 9, 7), (80, 64, 1, 1), {}),
+    "in panels, strided": ((2, 64, 10, 9), (80, 64, 1, 1), {"strides": [2, 2]}),
+    "in panels, three dimensions": ((1, 6, 5, 6, 7), (32, 6, 3, 3, 3), {"dilations": [1, 2, 1]}),
+}
+CASES |= PANELS
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_kernels_are_kept_with_output_features_last(name):
     proto, feeds = convolution(name)
     prepared = with_kernels_prepared(load_model(proto))
     weight = numpy_helper.to_array(proto.graph.initializer[0])
     wanted = np.moveaxis(weight, [0, 1], [-1, -2])
+    if name in PANELS:
+        wanted = np.stack(np.split(wanted, weight.shape[0] // 16, axis=-1))
     assert [*prepared.initializers] == ["w by output features"]
     np.testing.assert_array_equal(prepared.initializers["w by output features"], wanted)
     beside.check(beside.ours(proto, feeds), beside.reference(proto, feeds))
@@ -58,10 +72,31 @@ def test_products_of_few_rows_read_filters_as_they_are_kept(name):
     instructions = [*modules[0].entry.instructions.values()]
     (dot,) = [x for x in instructions if x.opcode is Opcode.DOT]
     filters = dot.operands[1]
-    while filters.opcode is Opcode.RESHAPE:
+    while filters.opcode in (Opcode.RESHAPE, Opcode.TRANSPOSE):
         filters = filters.operands[0]
     assert filters.opcode is Opcode.PARAMETER
     assert Opcode.CONVOLUTION not in [x.opcode for x in instructions]
+
+
+@pytest.mark.parametrize("reason", ["groups", "another size", "small", "two readers"])
+def test_kernels_do_not_lie_in_panels_that_these_would_not_serve(reason):
+    kernel, attributes = (48, 21, 3, 3), {}
+    if reason == "groups":
+        attributes = {"group": 2}
+    elif reason == "another size":
+        kernel = (47, 21, 3, 3)
+    elif reason == "small":
+        kernel = (16, 21, 3, 3)
+    weights = {"w": np.ones(kernel, np.float32)}
+    image = (1, kernel[1] * attributes.get("group", 1), 9, 9)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], **attributes)
+    nodes = [node]
+    if reason == "two readers":
+        nodes.append(helper.make_node("Conv", ["x", "w"], ["z"], strides=[2, 2]))
+    proto = model(nodes, [tensor("x", FLOAT, image)], [tensor("y", FLOAT, None)], weights)
+    proto.ir_version = 8
+    (stored,) = with_kernels_prepared(load_model(proto)).initializers.values()
+    assert stored.shape == (*kernel[2:], kernel[1], kernel[0])
 
 
 @pytest.mark.parametrize("reason", ["another node", "the caller", "an output", "one feature"])

@@ -1,12 +1,15 @@
 """Kernels of convolutions as their products read them best: moved once, not in each run.
 
 Their output features lie one after the other, which are the columns of the products: these pack
-rows of them as they lie, or read them there.
+rows of them as they lie, or read them there. Those of f32 that are not small lie in panels of them,
+which convolutions read from end to end where they lie.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -14,6 +17,7 @@ import numpy as np
 
 from lowtide.frontend.graphs.graph import GraphNode
 from lowtide.frontend.onnx.model import OnnxModel
+from lowtide.frontend.onnx.panels import KERNEL, WIDTH, has_panels, panels_of_kernel
 from lowtide.ir.literal import Array
 from lowtide.onnx.prepared_weights import (
     NewNames,
@@ -31,8 +35,8 @@ def with_kernels_prepared(model: OnnxModel) -> OnnxModel:
     """Return a model that reads kernels with their output features last.
 
     Nodes that move them back stand at the start: the compiler makes them part of convolutions.
-    Results are equal to the last bit. What may be fed stays as it is, and so does a kernel of one
-    input or output feature. The numbers of a quantized one are moved likewise.
+    Sums over panels may be added up in another order. What may be fed stays as it is, and so does a
+    kernel of one input or output feature. The numbers of a quantized one are moved likewise.
     """
     known = model.initializers
     kernels = {
@@ -45,11 +49,18 @@ def with_kernels_prepared(model: OnnxModel) -> OnnxModel:
     names = NewNames(model)
     initializers = {x: y for x, y in known.items() if x not in kernels}
     nodes: list[GraphNode] = []
-    moved = each_once(kernels, lambda x: _with_features_last(kernels[x]))
+    in_panels = _in_panels(model, kernels)
+    moved = each_once(
+        kernels,
+        lambda x: (panels_of_kernel if x in in_panels else _with_features_last)(kernels[x]),
+    )
     for name, kernel in kernels.items():
-        spatial = range(kernel.ndim - 2)
         stored = names.new(f"{name} by output features")
         initializers[stored] = moved[name]
+        if name in in_panels:
+            nodes.append(GraphNode(names.new(f"join {name}"), KERNEL, (stored,), (name,), {}))
+            continue
+        spatial = range(kernel.ndim - 2)
         nodes.append(moved_back(names, stored, name, [len(spatial) + 1, len(spatial), *spatial]))
     graph = replace(model.graph, nodes=(*nodes, *model.graph.nodes))
     return replace(model, graph=graph, initializers=initializers)
@@ -71,6 +82,22 @@ def _dequantized(model: OnnxModel) -> list[str]:
         if x.op in _DEQUANTIZED and x.outputs[0] not in kernels
     }
     return [x for x in numbers if x not in others]
+
+
+def _in_panels(model: OnnxModel, kernels: Mapping[str, Array]) -> set[str]:
+    """The kernels that fill panels, and that one convolution reads, which is not in groups.
+
+    One that several read would be joined once and kept for them, instead of being part of each.
+    """
+    nodes = model.graph.nodes
+    readers = Counter([x for node in nodes for x in kernels.keys() & node.inputs])
+    grouped = [node.inputs for node in nodes if node.attributes.get("group", 1) != 1]
+    alone = {x for x, count in readers.items() if count == 1}.difference(*grouped)
+    return {
+        x
+        for x, y in kernels.items()
+        if x in alone and y.shape[0] % WIDTH == 0 and has_panels(y.reshape(y.shape[0], -1).T)
+    }
 
 
 def _with_features_last(kernel: Array) -> Array:

@@ -21,7 +21,13 @@ from lowtide.frontend.graphs.shared.contraction import WindowShape, same_padding
 from lowtide.frontend.graphs.shared.elementwise import divide_no_nan
 from lowtide.frontend.graphs.shared.reductions import mean, reduce
 from lowtide.frontend.onnx.node_list import DOMAIN
-from lowtide.frontend.onnx.panels import COLUMNS, OF_PANELS, product_of_panels
+from lowtide.frontend.onnx.panels import (
+    COLUMNS,
+    KERNEL,
+    OF_PANELS,
+    kernel_of_panels,
+    product_of_panels,
+)
 from lowtide.frontend.onnx.reductions import axis_of
 
 _SPATIAL: Final = "XYZ"
@@ -104,6 +110,12 @@ def window_of(context: OpKernelContext, image: tuple[int, ...], sizes: list[int]
     elif automatic != "NOTSET":
         raise context.error(f"auto_pad {automatic!r} is not known")
     return WindowShape(tuple(sizes), tuple(strides), tuple(dilations), tuple(padding))
+
+
+@op(KERNEL, domain=DOMAIN, inputs=1)
+def kernel(context: OpKernelContext) -> None:
+    """Give the kernel of a convolution that lies in panels."""
+    context.set_output(0, kernel_of_panels(context.builder, context.input(0)))
 
 
 @op("Conv", domain=DOMAIN, inputs=(2, 3))

@@ -13,6 +13,9 @@ from lowtide.ir.literal import Array
 OF_PANELS: Final = {"MatMul": "lowtide.MatMul", "Gemm": "lowtide.Gemm"}
 """Operators of products, and those of the same products with a factor in panels."""
 
+KERNEL: Final = "lowtide.Kernel"
+"""The operator that makes a kernel of a convolution, [o, c, ...], of panels of its outputs."""
+
 COLUMNS: Final = "columns"
 """The attribute that says how many columns a matrix has: others fill the last panel up."""
 
@@ -47,6 +50,24 @@ def panels_of(matrix: Array) -> Array:
     if whole < count:
         found[whole, :, : columns - whole * WIDTH] = matrix[:, whole * WIDTH :]
     return found
+
+
+def panels_of_kernel(kernel: Array) -> Array:
+    """Return the panels of a kernel [o, c, ...] whose outputs fill them: [panels, ..., c, columns].
+
+    Convolutions read them where they lie.
+    """
+    outputs, features, *spatial = kernel.shape
+    cut = kernel.reshape(outputs // WIDTH, WIDTH, features, *spatial)
+    return np.ascontiguousarray(cut.transpose([0, *range(3, cut.ndim), 2, 1]))
+
+
+def kernel_of_panels(b: Builder, panels: Op) -> Op:
+    """Return the kernel that lies in panels."""
+    count, *spatial, features, width = panels.dimensions
+    last = panels.rank - 1
+    cut = b.transpose(panels, [0, last, last - 1, *range(1, last - 1)])
+    return b.reshape(cut, [count * width, features, *spatial])
 
 
 def product_of_panels(b: Builder, x: Op, panels: Op, columns: int) -> Op:

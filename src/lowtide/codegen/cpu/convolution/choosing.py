@@ -17,6 +17,7 @@ from lowtide.codegen.cpu.convolution.border import (
     is_inside,
 )
 from lowtide.codegen.cpu.convolution.cycles import LITTLE, cycles, price
+from lowtide.codegen.cpu.convolution.kernel_panels import KernelPanels
 from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem
 from lowtide.codegen.cpu.convolution.scheme import BATCH, ConvolutionScheme, Row, axes_of
 from lowtide.llvm.target import Target
@@ -47,16 +48,18 @@ def choices(
     weights_ready: bool,
     has_finish: bool,
     is_zero_around: bool = True,
+    panels: KernelPanels | None = None,
 ) -> Iterator[ConvolutionScheme]:
     """Yield schemes of a convolution, the one that seems fastest first.
 
     The others hold another tile, or copy an input that could be read in place. With `is_ready` the
     input is an array of what is multiplied, with `weights_ready` the kernel. With `has_finish`
     something is done with the sums before they are stored. `is_zero_around` says what is around
-    the input.
+    the input, and `panels` how the kernel lies, if it does so.
     """
     given = {"is_ready": is_ready, "has_finish": has_finish, "is_zero_around": is_zero_around}
     ways = [_uncut(problem, how, target, in_place=x, **given) for x in (True, False)]
+    ways = [_with_panels(x, panels) for x in ways]
     found = []
     for whole in ways[int(not ways[0].in_place) :]:
         ordered = [_tiled(x, target, ready=weights_ready) for x in _orders(whole)]
@@ -122,12 +125,22 @@ _CLEARLY: Final = 0.9
 """The part of the time below which another order of rows is taken."""
 
 
+def _with_panels(scheme: ConvolutionScheme, panels: KernelPanels | None) -> ConvolutionScheme:
+    """Return the scheme with the panels that the kernel lies in, if tiles can read them."""
+    is_plain = not (scheme.is_inward or scheme.is_lanewise)
+    if panels is None or panels.width % scheme.lanes or not is_plain:
+        return scheme
+    return replace(scheme, kernel_panels=panels)
+
+
 def _with_weights(scheme: ConvolutionScheme, *, ready: bool) -> ConvolutionScheme:
     """Return the scheme with the kernel where it lies, if packing it would save nothing.
 
-    So it is where each column has a row of its own, where one panel has all columns, and where
-    few rows read a panel.
+    So it is where it lies in panels, where each column has a row of its own, where one panel has
+    all columns, and where few rows read a panel.
     """
+    if scheme.kernel_panels is not None:
+        return replace(scheme, weights_in_place=True)
     problem = scheme.problem
     is_few = scheme.is_lanewise or scheme.panels == 1 or problem.rows <= _FEW_ROWS
     in_place = ready and is_few and not scheme.is_inward
@@ -243,7 +256,7 @@ def _orders(scheme: ConvolutionScheme) -> list[ConvolutionScheme]:
 def _tilings(scheme: ConvolutionScheme, target: Target) -> list[ConvolutionScheme]:
     """The best tile of each number of vectors, those first that take fewer cycles in all."""
     best: dict[int, tuple[float, int, ConvolutionScheme]] = {}
-    most = _most_rows(scheme)
+    most, panels = _most_rows(scheme), scheme.kernel_panels
     vectors_at_most = -(-scheme.all_columns // scheme.lanes)
     widths = range(1, vectors_at_most + 1)
     if scheme.is_inward:
@@ -254,6 +267,8 @@ def _tilings(scheme: ConvolutionScheme, target: Target) -> list[ConvolutionSchem
             break
         for rows in range(1, min(scheme.rows[dim].least, most // inner) + 1):
             for vectors in widths:
+                if panels is not None and not panels.has_tiles(vectors * scheme.lanes):
+                    continue
                 height = rows * inner
                 if not scheme.how.fits(height, vectors, target):
                     break
@@ -299,7 +314,7 @@ def _cycles(scheme: ConvolutionScheme) -> float:
 
 def _step(scheme: ConvolutionScheme, rows: int, vectors: int) -> float:
     planes = scheme.how.planes
-    multiplications = rows * vectors * scheme.how.multiplications / PORTS
+    multiplications = -(-rows * vectors // PORTS) * scheme.how.multiplications
     own = rows * vectors if scheme.is_lanewise else rows
     loads = (own + vectors) * planes / PORTS
     streamed = vectors * scheme.lanes * scheme.how.unit_bytes / _STREAM

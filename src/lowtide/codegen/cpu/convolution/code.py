@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.convolution.pieces import Piece, phase_tables, piece_of
 from lowtide.codegen.cpu.convolution.scheme import BATCH, FEATURE, ConvolutionScheme
 from lowtide.codegen.cpu.convolution.tiles import write_tiles
@@ -46,7 +45,9 @@ def _write(work: WrittenPhase) -> None:
     if scheme.in_place:
         work.input = _pointer(fn, _number(kernel, convolver.data))
     if scheme.weights_in_place:
-        work.weights = _pointer(fn, _number(kernel, convolver.finish.dot.operands[1]))
+        panels = scheme.kernel_panels
+        weights = convolver.finish.dot.operands[1] if panels is None else panels.source
+        work.weights = _pointer(fn, _number(kernel, weights))
     elif scheme.far_panel_bytes:
         work.panel = fn.gep(work.thread, scheme.slab_bytes)
     elif not work.is_last:
@@ -233,9 +234,11 @@ def _panel(
 
 def _weights(work: WrittenPhase, column: Integer, feature: Integer, taps: list[Integer]) -> str:
     """The address in the kernel of the first column of a block."""
-    fn, problem = work.fn, work.scheme.problem
-    numbers, steps = problem.numbers, strides(problem.kernel)
-    at = fn.add(column, fn.mul(feature, steps[numbers.kernel_input_feature]))
-    for d, tap in zip(numbers.kernel_spatial, taps, strict=True):
-        at = fn.add(at, fn.mul(tap, steps[d]))
+    fn, scheme = work.fn, work.scheme
+    feature_step, steps = scheme.kernel_steps()
+    panels = scheme.kernel_panels
+    place = column if panels is None else panels.column_place(fn, column)
+    at = fn.add(place, fn.mul(feature, feature_step))
+    for step, tap in zip(steps, taps, strict=True):
+        at = fn.add(at, fn.mul(tap, step))
     return fn.gep(work.weights, fn.mul(at, work.scheme.column_unit_bytes))

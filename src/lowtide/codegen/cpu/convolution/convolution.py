@@ -17,6 +17,7 @@ from lowtide.codegen.cpu.contraction.arithmetic import (
 from lowtide.codegen.cpu.contraction.finishing import Epilogue
 from lowtide.codegen.cpu.convolution.choosing import choices, has_lanes, lanes_of_columns
 from lowtide.codegen.cpu.convolution.code import convolution_code
+from lowtide.codegen.cpu.convolution.kernel_panels import kernel_panels
 from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem, in_units, problem_of
 from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
 from lowtide.codegen.cpu.convolution.work import Convolver
@@ -69,9 +70,11 @@ def _planned(finish: Epilogue, target: Target) -> KernelPlan | None:
         "weights_ready": _is_weights_ready(finish, problem, how),
         "is_zero_around": not fill,
     }
+    panels = kernel_panels(convolution.operands[1], finish.kernel, problem, how)
 
     def ways() -> Iterator[KernelPlan]:
-        for x in choices(counted, how, target, has_finish=has_finish, **ready):
+        given = choices(counted, how, target, has_finish=has_finish, panels=panels, **ready)
+        for x in given:
             write = partial(_code, x, target, finish, data, fill)
             yield KernelPlan(write, x.shared_bytes, x.thread_bytes)
 

@@ -7,7 +7,7 @@ from math import inf, prod
 from typing import Final
 
 from lowtide.codegen.arrays import strides
-from lowtide.codegen.cpu.contraction.tiles import PORTS
+from lowtide.codegen.cpu.contraction.tiles import LATENCY, PORTS
 from lowtide.codegen.cpu.convolution.scheme import BATCH, ConvolutionScheme
 
 _COPIED: Final = 4.0
@@ -138,10 +138,8 @@ def _step(scheme: ConvolutionScheme) -> float:
     """Cycles of one step of a full tile."""
     height, vectors, planes = scheme.tile_height, scheme.vectors, scheme.how.planes
     own = height * vectors if scheme.is_lanewise else height
-    found = [
-        height * vectors * scheme.how.multiplications / PORTS,
-        (own + vectors) * planes / PORTS,
-    ]
+    sums = -(-height * vectors // PORTS) * scheme.how.multiplications
+    found = [sums, (own + vectors) * planes / PORTS, LATENCY * planes]
     unit = scheme.columns * scheme.column_unit_bytes
     if scheme.block_steps * unit > _NEAR_BYTES:
         found.append(unit / _STREAM)
@@ -168,9 +166,11 @@ def _new_lines(scheme: ConvolutionScheme) -> int:
 
 def _panel(scheme: ConvolutionScheme) -> float:
     """Cycles in which a panel of the kernel is packed."""
-    if scheme.weights_in_place:
-        return 0.0
     steps, columns = scheme.block_steps, scheme.columns
+    if scheme.weights_in_place:
+        is_far = scheme.kernel_panels is not None and scheme.problem.kernel.nbytes > FAR_KERNEL
+        lines = steps * columns * scheme.column_unit_bytes / _LINE
+        return _PER_FAR_LINE * lines if is_far else 0.0
     found = steps * -(-columns // scheme.lanes) * _COPIED * scheme.how.group
     at, numbers = strides(scheme.problem.kernel), scheme.problem.numbers
     if at[numbers.kernel_input_feature] == 1 != at[numbers.kernel_output_feature]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, rests_of
 from lowtide.codegen.cpu.contraction.scheme import STACK_BYTES
+from lowtide.codegen.cpu.convolution.kernel_panels import KernelPanels
 from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem
 from lowtide.codegen.kernel import rounded
 from lowtide.cost.machine import X86_SERVER
@@ -77,7 +78,8 @@ class ConvolutionScheme:
     lanes. With `is_inward` lanes are neighbouring features of a few columns, each of which is a
     vector; its lanes are added up in the end. `in_place` says that the input is read where it lies,
     but by tiles that reach beyond it, which copy what they read; `input_axes` say how it lies,
-    outermost first. With `weights_in_place` the kernel is read where it lies, too. With `clips`
+    outermost first. With `weights_in_place` the kernel is read where it lies, too, which may be in
+    `kernel_panels`. With `clips`
     what is around is zeros, and a tile leaves out taps of a dilated axis that it does not extend
     along, where they meet none but zeros. What a piece of work needs lies on the stack of its
     thread if that is `stack_bytes` at most.
@@ -104,6 +106,7 @@ class ConvolutionScheme:
     weights_in_place: bool = False
     clips: bool = False
     stack_bytes: int = 0
+    kernel_panels: KernelPanels | None = None
 
     # -- rows ------------------------------------------------------------------------------------
 
@@ -224,10 +227,18 @@ class ConvolutionScheme:
         """Return by how many units of columns neighbours along a contracted dimension lie apart."""
         if not self.weights_in_place:
             return self.panel_step(kind) * self.columns
-        numbers, steps = self.problem.numbers, strides(self.problem.kernel)
+        feature, spatial = self.kernel_steps()
         if kind == FEATURE:
-            return steps[numbers.kernel_input_feature]
-        return steps[numbers.kernel_spatial[kind]] * self.problem.spatial[kind].tap_step
+            return feature
+        return spatial[kind] * self.problem.spatial[kind].tap_step
+
+    def kernel_steps(self) -> tuple[int, tuple[int, ...]]:
+        """Return the distances in the kernel of neighbours along features, and along each axis."""
+        if self.kernel_panels is not None:
+            return self.kernel_panels.feature, self.kernel_panels.spatial
+        numbers, steps = self.problem.numbers, strides(self.problem.kernel)
+        spatial = tuple([steps[d] for d in numbers.kernel_spatial])
+        return steps[numbers.kernel_input_feature], spatial
 
     @property
     def column_unit_bytes(self) -> int:

@@ -258,7 +258,10 @@ class _TileWriter:
     def _columns(self, b: str, vector: int) -> Vectors:
         """A vector of units of columns: of a panel, or of the kernel as it lies."""
         fn, scheme, lanes = self.fn, self.scheme, self.scheme.lanes
-        there = fn.gep(b, vector * lanes * scheme.column_unit_bytes)
+        panels, first = scheme.kernel_panels, vector * lanes
+        if panels is not None:
+            first = panels.column_offset(first)
+        there = fn.gep(b, first * scheme.column_unit_bytes)
         if not scheme.weights_in_place:
             return self._vector(there, None)
         if scheme.how.method is not MultiplyMethod.S16_LANES:

@@ -77,13 +77,25 @@ def product_of_rows(b: Builder, x: Op, kernel: Op, shape: WindowShape) -> Op:
 
 
 def _by_outputs(kernel: Op) -> Op | None:
-    """The filters as they are stored, [..., c, o], where these are moved to [o, c, ...]."""
-    given = kernel.instruction
-    if given.opcode is not Opcode.TRANSPOSE:
+    """The filters as they are stored, [..., c, o], where these are moved to [o, c, ...].
+
+    Those in panels of outputs, [o / n, ..., c, n], are so again once these are joined.
+    """
+    given, b, rank = kernel.instruction, kernel.builder, kernel.rank
+    in_panels = given.opcode is Opcode.RESHAPE
+    turned = given.operands[0] if in_panels else given
+    if turned.opcode is not Opcode.TRANSPOSE:
         return None
-    order = (kernel.rank - 1, kernel.rank - 2, *range(kernel.rank - 2))
-    moved = given.attributes_as(Dimensions).dimensions == order
-    return Op(kernel.builder, given.operands[0]) if moved else None
+    order: tuple[int, ...] = (rank - 1, rank - 2, *range(rank - 2))
+    if in_panels:
+        order = (0, rank, rank - 1, *range(1, rank - 1))
+    if turned.attributes_as(Dimensions).dimensions != order:
+        return None
+    stored = Op(b, turned.operands[0])
+    if not in_panels:
+        return stored
+    sizes = [*kernel.dimensions[2:], *kernel.dimensions[1::-1]]
+    return b.reshape(b.transpose(stored, [*range(1, rank), 0, rank]), sizes)
 
 
 def _places(x: Op, shape: WindowShape) -> list[int]:
