@@ -130,7 +130,7 @@ def _with_panels(scheme: ConvolutionScheme, panels: KernelPanels | None) -> Conv
     is_plain = not (scheme.is_inward or scheme.is_lanewise)
     if panels is None or panels.width % scheme.lanes or not is_plain:
         return scheme
-    return replace(scheme, kernel_panels=panels)
+    return changed(scheme, kernel_panels=panels)
 
 
 def _with_weights(scheme: ConvolutionScheme, *, ready: bool) -> ConvolutionScheme:
@@ -140,7 +140,7 @@ def _with_weights(scheme: ConvolutionScheme, *, ready: bool) -> ConvolutionSchem
     all columns, and where few rows read a panel.
     """
     if scheme.kernel_panels is not None:
-        return replace(scheme, weights_in_place=True)
+        return changed(scheme, weights_in_place=True)
     problem = scheme.problem
     is_few = scheme.is_lanewise or scheme.panels == 1 or problem.rows <= _FEW_ROWS
     in_place = ready and is_few and not scheme.is_inward
