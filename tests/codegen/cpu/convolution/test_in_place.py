@@ -7,13 +7,14 @@ from tests.codegen.cpu.convolution.running import check, target_of
 from tests.codegen.cpu.convolution.windows import Convolution, Window
 
 from lowtide.codegen.cpu.contraction.arithmetic import arithmetic_of
+from lowtide.codegen.cpu.convolution.axes import BATCH
 from lowtide.codegen.cpu.convolution.blocks import LEAST_STEPS
 from lowtide.codegen.cpu.convolution.border import border_cycles, border_tiles
 from lowtide.codegen.cpu.convolution.choosing import choices
 from lowtide.codegen.cpu.convolution.convolution import plan_convolution
 from lowtide.codegen.cpu.convolution.cycles import cycles
 from lowtide.codegen.cpu.convolution.problem import problem_of
-from lowtide.codegen.cpu.convolution.scheme import BATCH, ConvolutionScheme
+from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
 from lowtide.codegen.kernel import KernelPlan
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import ElementType, Instruction

@@ -7,8 +7,9 @@ from math import prod
 from typing import Final
 
 from lowtide.codegen.cpu.contraction.scheme import LEAST_UNITS
+from lowtide.codegen.cpu.convolution.axes import FEATURE, LANE
 from lowtide.codegen.cpu.convolution.cycles import cheapest
-from lowtide.codegen.cpu.convolution.scheme import FEATURE, LANE, ConvolutionScheme, seconds_of
+from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme, seconds_of
 from lowtide.records.changed import changed
 
 PANEL_BYTES: Final = 256 << 10

@@ -9,6 +9,7 @@ from typing import Final
 from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, MultiplyMethod
 from lowtide.codegen.cpu.contraction.tiles import LATENCY, PORTS
+from lowtide.codegen.cpu.convolution.axes import BATCH, Row, axes_of
 from lowtide.codegen.cpu.convolution.blocks import blocked
 from lowtide.codegen.cpu.convolution.border import (
     border_cycles,
@@ -19,7 +20,7 @@ from lowtide.codegen.cpu.convolution.border import (
 from lowtide.codegen.cpu.convolution.cycles import LITTLE, cycles, price
 from lowtide.codegen.cpu.convolution.kernel_panels import KernelPanels
 from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem
-from lowtide.codegen.cpu.convolution.scheme import BATCH, ConvolutionScheme, Row, axes_of
+from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
 from lowtide.llvm.target import Target
 from lowtide.records.changed import changed
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from lowtide.codegen.cpu.convolution.axes import BATCH, FEATURE
 from lowtide.codegen.cpu.convolution.pieces import Piece, phase_tables, piece_of
-from lowtide.codegen.cpu.convolution.scheme import BATCH, FEATURE, ConvolutionScheme
+from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
 from lowtide.codegen.cpu.convolution.tiles import write_tiles
 from lowtide.codegen.cpu.convolution.work import Convolver, InputBlock, PackedPanel, WrittenPhase
 from lowtide.codegen.kernel import ARGUMENTS, KernelCode

@@ -8,7 +8,8 @@ from typing import Final
 
 from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.contraction.tiles import LATENCY, PORTS
-from lowtide.codegen.cpu.convolution.scheme import BATCH, ConvolutionScheme
+from lowtide.codegen.cpu.convolution.axes import BATCH
+from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
 
 _COPIED: Final = 4.0
 """Cycles in which a vector of the input is copied, or of one element of units of the kernel."""

@@ -10,7 +10,8 @@ from lowtide.codegen.cpu.contraction.finishing import (
     store_results,
     total_of,
 )
-from lowtide.codegen.cpu.convolution.scheme import BATCH, ConvolutionScheme
+from lowtide.codegen.cpu.convolution.axes import BATCH
+from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.lanes import tail_mask

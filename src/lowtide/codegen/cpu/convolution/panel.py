@@ -14,8 +14,9 @@ from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.contraction.arithmetic import MultiplyMethod
 from lowtide.codegen.cpu.contraction.packing import interleaved, or_zero
 from lowtide.codegen.cpu.contraction.transposing import transposed
+from lowtide.codegen.cpu.convolution.axes import FEATURE
 from lowtide.codegen.cpu.convolution.runs import FeatureRun, run_of
-from lowtide.codegen.cpu.convolution.scheme import FEATURE, ConvolutionScheme
+from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
 from lowtide.codegen.cpu.strided import first_lanes
 from lowtide.codegen.cpu.tiles import LINE, TransposedTile
 from lowtide.codegen.cpu.vector_elements import VectorMemory, vector_elements

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from lowtide.codegen.cpu.convolution.axes import BATCH, Row
 from lowtide.codegen.cpu.convolution.problem import Spatial
-from lowtide.codegen.cpu.convolution.scheme import BATCH, ConvolutionScheme, Row
+from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
 from lowtide.llvm.function import Function, Integer
 from lowtide.records import dataclass
 

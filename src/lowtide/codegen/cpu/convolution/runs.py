@@ -10,8 +10,9 @@ from typing import Final
 
 from lowtide.codegen.cpu.contraction.arithmetic import MultiplyMethod
 from lowtide.codegen.cpu.contraction.views import View, view_of, whole
+from lowtide.codegen.cpu.convolution.axes import FEATURE
 from lowtide.codegen.cpu.convolution.cycles import FAR_KERNEL
-from lowtide.codegen.cpu.convolution.scheme import FEATURE, ConvolutionScheme
+from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
 from lowtide.codegen.cpu.strided import FARTHEST
 from lowtide.codegen.cpu.tiles import MOST, side_of
 from lowtide.ir import Instruction, Opcode

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, rests_of
 from lowtide.codegen.cpu.contraction.scheme import STACK_BYTES
+from lowtide.codegen.cpu.convolution.axes import (
+    FEATURE,
+    LANE,
+    InputAxis,
+    Row,
+    StepLoop,
+    merged_loops,
+)
 from lowtide.codegen.cpu.convolution.kernel_panels import KernelPanels
 from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem
 from lowtide.codegen.kernel import rounded
@@ -17,51 +25,6 @@ from lowtide.records.changed import changed
 
 if TYPE_CHECKING:
     from lowtide.codegen.cpu.contraction.rests import Rests
-
-BATCH: Final = -1
-"""The axis of the batch; axes along which the window slides are numbered from 0."""
-
-FEATURE: Final = -2
-"""The axis of the features that are contracted."""
-
-LANE: Final = -3
-"""The axis of the output features, where each of them has input features of its own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A dimension of the rows: the batch, or an axis that the window slides along.
-
-    `size` is that of the longest phase, `least` of the shortest; neighbours lie `out_step` elements
-    apart in the result.
-    """
-
-    axis: int
-    size: int
-    least: int
-    out_step: int
-
-
-@dataclass(frozen=True, slots=True)
-class InputAxis:
-    """A dimension of the part of the input that a piece of work reads: `extent` at most."""
-
-    kind: int
-    extent: int
-    step: int
-
-
-@dataclass(frozen=True, slots=True)
-class StepLoop:
-    """A loop over contracted indices: the dimensions merged in it, outermost first.
-
-    `size` is None where it is known only when the kernel runs. Steps are in units.
-    """
-
-    kinds: tuple[int, ...]
-    size: int | None
-    a_step: int
-    b_step: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,14 +230,7 @@ class ConvolutionScheme:
             elif not is_known:
                 found.insert(0, step)
         found.sort(key=lambda x: -x.a_step)
-        merged: list[StepLoop] = []
-        for x in found:
-            last = merged[-1] if merged else None
-            if last is not None and _follows(last, x):
-                whole = None if last.size is None or x.size is None else last.size * x.size
-                merged[-1] = StepLoop((*last.kinds, *x.kinds), whole, x.a_step, x.b_step)
-            else:
-                merged.append(x)
+        merged = merged_loops(found)
         merged = [x for x in merged if x.size != 1] or merged[-1:]
         longest = max(merged, key=self._most)
         merged.remove(longest)
@@ -487,38 +443,6 @@ class ConvolutionScheme:
     def unit_seconds(self) -> float:
         """About how long a piece of work takes."""
         return seconds_of(self.problem, self.how, self.lanes) / (self.row_units * self.shares)
-
-
-def memory_order(problem: ConvolutionProblem) -> list[int]:
-    """Return the dimensions of the input as they lie in memory, outermost first.
-
-    One with a single element may have the step of the features: these come behind it then.
-    """
-    steps, feature = strides(problem.input), problem.numbers.input_feature
-    return sorted(range(problem.input.rank), key=lambda d: (-steps[d], d == feature))
-
-
-def axes_of(problem: ConvolutionProblem) -> tuple[InputAxis, ...]:
-    """Return how the input of a convolution lies in memory, in units, outermost first."""
-    numbers, shape = problem.numbers, problem.input
-    kinds = {numbers.input_batch: BATCH, numbers.input_feature: FEATURE}
-    kinds |= {d: i for i, d in enumerate(numbers.input_spatial)}
-    steps = strides(shape)
-    unit, feature = problem.unit, numbers.input_feature
-    order = memory_order(problem)
-    sizes = list(shape.dimensions)
-    if unit > 1:
-        sizes[feature] = -(-sizes[feature] // unit)
-        steps = tuple([step if d == feature else step // unit for d, step in enumerate(steps)])
-    return tuple([InputAxis(kinds[d], sizes[d], steps[d]) for d in order])
-
-
-def _follows(outer: StepLoop, inner: StepLoop) -> bool:
-    """Whether a loop goes on where the one in it ends."""
-    size = inner.size
-    if size is None:
-        return False
-    return outer.a_step == inner.a_step * size and outer.b_step == inner.b_step * size
 
 
 def seconds_of(problem: ConvolutionProblem, how: Arithmetic, lanes: int) -> float:

@@ -15,14 +15,8 @@ from lowtide.codegen import elementwise
 from lowtide.codegen.arrays import Array
 from lowtide.codegen.cpu.contraction.operands import minor_dimension
 from lowtide.codegen.cpu.contraction.packing import or_zero
-from lowtide.codegen.cpu.convolution.scheme import (
-    BATCH,
-    FEATURE,
-    LANE,
-    ConvolutionScheme,
-    InputAxis,
-    memory_order,
-)
+from lowtide.codegen.cpu.convolution.axes import BATCH, FEATURE, LANE, InputAxis, memory_order
+from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
 from lowtide.codegen.cpu.tiles import LINE, TransposedTile, side_of
 from lowtide.codegen.cpu.vector_elements import VectorMemory, vector_elements
 from lowtide.codegen.elements.elements import Elements

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from lowtide.codegen.cpu.contraction.arithmetic import MultiplyMethod
 from lowtide.codegen.cpu.contraction.micro import Vectors, broadcast, zeros
 from lowtide.codegen.cpu.contraction.transposing import totals
-from lowtide.codegen.cpu.convolution.scheme import FEATURE, ConvolutionScheme, Row, StepLoop
+from lowtide.codegen.cpu.convolution.axes import FEATURE, Row, StepLoop
+from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
 from lowtide.codegen.elements.lanes import tail_mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.value import Value, vector_type

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lowtide.codegen.arrays import strides
+from lowtide.codegen.cpu.convolution.axes import BATCH, FEATURE
 from lowtide.codegen.cpu.convolution.pieces import Piece
-from lowtide.codegen.cpu.convolution.scheme import BATCH, FEATURE, ConvolutionScheme
+from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
 from lowtide.codegen.cpu.convolution.tile import row_step
 from lowtide.codegen.cpu.convolution.work import InputBlock, PackedPanel, WrittenPhase
 from lowtide.llvm.function import Function, Integer
