@@ -3,9 +3,9 @@
     python benchmarks/gpu_kernels.py [--every N] [--seconds S] [--state FILE] [--write docs/gpu.md]
 
 Needs no GPU, and runs nothing on one. Modules are written in a process of their own, which ends
-where LLVM ends it; each that takes longer than S seconds is left out and named. A plan and its
-kernels in IR are the same for all targets, and a kernel that several programs have is assembled
-once. Small programs come first. Of recorded programs each N-th is taken. `--state` keeps the
+where LLVM ends it; each that takes longer than S seconds is left out and named. Each target has
+the kernels that it would run, and one that several programs have is assembled once. Small
+programs come first. Of recorded programs each N-th is taken. `--state` keeps the
 answers program by program, so that a run that was stopped goes on; answers of another tree are
 not taken. `--write` puts the table into a section of a document.
 """
@@ -33,7 +33,6 @@ from lowtide.frontend.files import read
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Module
 from lowtide.ir.errors import UnsupportedOpError
-from lowtide.llvm.named_targets import gpu_target
 from lowtide.options import Options
 from lowtide.runtime.gpu.assembling import KernelResources, assembler_version
 from lowtide.runtime.gpu.program import GpuProgram
@@ -67,8 +66,7 @@ class Table:
 class Assembled:
     """The kernels of one target that have been assembled, by function."""
 
-    def __init__(self, target: str) -> None:
-        self.target = gpu_target(target)
+    def __init__(self) -> None:
         self.resources: dict[str, KernelResources] = {}
 
     def rows(self, program: GpuProgram) -> list[Row]:
@@ -78,7 +76,7 @@ class Assembled:
         ]
         new = {x for text in texts for x in _KERNEL.findall(text)}
         kernels = [x for x in program.kernels if new & {y.function for y in x.launches}]
-        part = replace(program, target=self.target, texts=tuple(texts), kernels=tuple(kernels))
+        part = replace(program, texts=tuple(texts), kernels=tuple(kernels))
         self.resources |= part.assembled(kept("cubins", Options())).resources
         found = []
         for kernel in program.kernels:
@@ -101,15 +99,12 @@ def serve(pipe: Connection) -> None:
             what, targets = pipe.recv()
         except EOFError:
             return
-        try:
-            program = build(device_parts(_module(what)).module, GpuBackend(targets[0])).program
-        except Exception as error:
-            for _ in targets:
-                pipe.send(_reason(error))
-            continue
+        module: Module | None = None
         for target in targets:
             try:
-                pipe.send(done.setdefault(target, Assembled(target)).rows(program))
+                module = module or device_parts(_module(what)).module
+                program = build(module, GpuBackend(target)).program
+                pipe.send(done.setdefault(target, Assembled()).rows(program))
             except Exception as error:
                 pipe.send(_reason(error))
 

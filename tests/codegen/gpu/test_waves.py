@@ -79,3 +79,29 @@ def test_what_is_computed_is_brought_by_many_threads() -> None:
     made = product_of(parse_hlo(COMPUTED).entry.root, gpu_target("cuda:sm_90"))
     assert made is not None
     assert {x.sizes.threads for x in ways_of(made)} == {256}
+
+
+def sum_of_arrays(count: int) -> GpuProduct:
+    """A product of the sum of so many arrays with another one."""
+    shape = "f32[1024,1024]"
+    arrays = [f"  x{i} = {shape} parameter({i})" for i in range(count + 1)]
+    sums = [
+        f"  a{i} = {shape} add({f'a{i - 1}' if i > 1 else 'x0'}, x{i})" for i in range(1, count)
+    ]
+    product = (
+        f"  ROOT d = {shape} dot(a{count - 1}, x{count}), "
+        "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    )
+    names = ", ".join([f"x{i}" for i in range(count + 1)])
+    whole = f"  ROOT f = {shape} fusion({names}), kind=kLoop, calls=made"
+    lines = ["HloModule m", "made {", *arrays, *sums, product, "}"]
+    lines += ["ENTRY e {", *arrays, whole, "}"]
+    found = product_of(parse_hlo("\n".join(lines)).entry.root, gpu_target("cuda:sm_90"))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(("count", "most"), [(4, 128), (20, 64)])
+def test_threads_that_compute_from_many_arrays_have_fewer_sums(count: int, most: int) -> None:
+    sizes = [x.sizes for x in ways_of(sum_of_arrays(count))]
+    assert max([x.rows * x.columns // x.threads for x in sizes]) == most

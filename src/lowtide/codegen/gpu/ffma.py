@@ -56,6 +56,10 @@ WAYS: Final = (
 _MANY_THREADS: Final = 256
 """Threads of a block that computes what it brings: few would take long for that."""
 
+_MANY_ARRAYS: Final = 16
+_SUMS_BESIDE: Final = 64
+"""Where a block computes what it brings from more arrays, a thread has registers for so many."""
+
 _WIDE_WAYS: Final = (TileWay(TileSizes(64, 64, 16, 256, 2, 1), 16, 10),)
 """Tiles of numbers of 64 bits."""
 
@@ -84,7 +88,15 @@ def ways_of(product: GpuProduct) -> Sequence[TileWay]:
         return _WIDE_WAYS
     if _has_arrays(product):
         return WAYS
-    return [x for x in WAYS if x.sizes.threads >= _MANY_THREADS]
+    found = [x for x in WAYS if x.sizes.threads >= _MANY_THREADS]
+    if len(product.instruction.operands) > _MANY_ARRAYS:
+        return [x for x in found if _sums(x.sizes) <= _SUMS_BESIDE]
+    return found
+
+
+def _sums(sizes: TileSizes) -> int:
+    """The sums of a thread."""
+    return sizes.rows * sizes.columns // sizes.threads
 
 
 def _has_arrays(product: GpuProduct) -> bool:
@@ -111,7 +123,7 @@ class _FfmaWriter:
     def __init__(self, product: GpuProduct) -> None:
         self.product = product
         self.sizes, parts = best_way(product, ways_of(product))
-        self.counts = _COUNTS[self.sizes.rows * self.sizes.columns // self.sizes.threads]
+        self.counts = _COUNTS[_sums(self.sizes)]
         lanes = lanes_of(product, _STEP)
         self.kernel = TileKernel(product, self.sizes, lanes, parts=parts)
         self.widths = (self.sizes.rows + _STEP, self.sizes.columns + _STEP)
