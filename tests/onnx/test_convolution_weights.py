@@ -36,9 +36,7 @@ def convolution(name):
 PANELS = {
     "few places": CASES["few places"],
     "few places, two dimensions": CASES["few places, two dimensions"],
-    "one panel": ((2, 29, 40), (16, 29, 9), {}),
     "in panels": ((1, 21, 9, 11), (48, 21, 3, 3), {"pads": [1, 1, 1, 1]}),
-    "in panels, one tap": ((1, 64, 9, 7), (80, 64, 1, 1), {}),
     "in panels, strided": ((2, 64, 10, 9), (80, 64, 1, 1), {"strides": [2, 2]}),
     "in panels, three dimensions": ((1, 6, 5, 6, 7), (32, 6, 3, 3, 3), {"dilations": [1, 2, 1]}),
 }
@@ -78,7 +76,10 @@ def test_products_of_few_rows_read_filters_as_they_are_kept(name):
     assert Opcode.CONVOLUTION not in [x.opcode for x in instructions]
 
 
-@pytest.mark.parametrize("reason", ["groups", "another size", "small", "two readers"])
+REASONS = ["groups", "another size", "small", "one panel", "one tap", "two readers"]
+
+
+@pytest.mark.parametrize("reason", REASONS)
 def test_kernels_do_not_lie_in_panels_that_these_would_not_serve(reason):
     kernel, attributes = (48, 21, 3, 3), {}
     if reason == "groups":
@@ -86,7 +87,11 @@ def test_kernels_do_not_lie_in_panels_that_these_would_not_serve(reason):
     elif reason == "another size":
         kernel = (47, 21, 3, 3)
     elif reason == "small":
-        kernel = (16, 21, 3, 3)
+        kernel = (32, 10, 3, 3)
+    elif reason == "one panel":
+        kernel = (16, 42, 3, 3)
+    elif reason == "one tap":
+        kernel = (48, 189, 1, 1)
     weights = {"w": np.ones(kernel, np.float32)}
     image = (1, kernel[1] * attributes.get("group", 1), 9, 9)
     node = helper.make_node("Conv", ["x", "w"], ["y"], **attributes)
@@ -97,6 +102,33 @@ def test_kernels_do_not_lie_in_panels_that_these_would_not_serve(reason):
     proto.ir_version = 8
     (stored,) = with_kernels_prepared(load_model(proto)).initializers.values()
     assert stored.shape == (*kernel[2:], kernel[1], kernel[0])
+
+
+SHARED = {
+    "one in groups": [{}, {"group": 2}],
+    "one in groups, first": [{"group": 2}, {}],
+    "two readers of one name": [{}, {"strides": [2, 2]}, {}],
+}
+
+
+@pytest.mark.parametrize("way", ["Identity", "Cast"])
+@pytest.mark.parametrize("name", SHARED)
+def test_kernels_of_several_names_are_kept_in_one_way(name, way):
+    rng = np.random.default_rng(7)
+    kernel = rng.normal(size=(48, 21, 3, 3)).astype(np.float32 if way == "Identity" else np.float16)
+    given = {"w0": kernel} if way == "Identity" else {"w0": kernel, "w1": kernel.copy()}
+    to = {} if way == "Identity" else {"to": FLOAT}
+    nodes = [helper.make_node(way, [[*given][-i]], [f"k{i}"], **to) for i in (0, 1)]
+    feeds, results = {}, []
+    for i, attributes in enumerate(SHARED[name]):
+        features = 21 * attributes.get("group", 1)
+        feeds[f"x{i}"] = rng.normal(size=(1, features, 9, 8)).astype(np.float32)
+        nodes.append(helper.make_node("Conv", [f"x{i}", f"k{min(i, 1)}"], [f"y{i}"], **attributes))
+        results.append(tensor(f"y{i}", FLOAT, None))
+    inputs = [tensor(x, FLOAT, y.shape) for x, y in feeds.items()]
+    proto = model(nodes, inputs, results, given)
+    proto.ir_version = 8
+    beside.check(beside.ours(proto, feeds), beside.reference(proto, feeds))
 
 
 @pytest.mark.parametrize("reason", ["another node", "the caller", "an output", "one feature"])

@@ -23,14 +23,15 @@ def multiply(a: Array, b: Array) -> Array:
 def divide(a: Any, b: Array) -> Array:
     """Return the quotient; infinities are kept where plain arithmetic would lose them in NaN.
 
-    Powers of two go before, so that no product leaves the range of numbers where the quotient is
-    within it. Source: ISO/IEC 9899:1999 (C99), annex G.5.1.
+    Powers of two go before where numbers are so large or small that products may leave the range of
+    numbers and the quotient does not. Source: ISO/IEC 9899:1999 (C99), annex G.5.1.
     """
-    dividend, power = _of_size_one(a)
-    divisor, other = _of_size_one(b)
-    square = divisor.real * divisor.real + divisor.imag * divisor.imag
-    product = _product_with_conjugate(dividend, divisor)
-    parts = [np.ldexp(x / square, power - other) for x in (product.real, product.imag)]
+    if _is_tame(a) and _is_tame(b):
+        return _plain_quotient(a, b)
+    dividend, power = _of_size(a, np.finfo(a.real.dtype).maxexp - _ROOM)
+    divisor, other = _of_size(b, 0)
+    product = _plain_quotient(dividend, divisor)
+    parts = [np.ldexp(x, power - other) for x in (product.real, product.imag)]
     plain = make_complex(*[np.asarray(x) for x in parts])
     lost = np.isnan(plain.real) & np.isnan(plain.imag)
     if not lost.any():
@@ -48,14 +49,40 @@ def divide(a: Any, b: Array) -> Array:
     return np.select(rules, [by_zero, large, small], plain)
 
 
-def _of_size_one(z: Array) -> tuple[Array, Array]:
-    """Return z times a power of two by which its greater part is from 1 to 2, and the way back.
+def _is_tame(z: Array) -> bool:
+    """Whether all parts but zeros are far from the ends of the type, and none is 0 in both."""
+    real, imag = np.abs(z.real), np.abs(z.imag)
+    limit = 2.0 ** (np.finfo(real.dtype).maxexp / 4)
+    if not np.maximum(real, imag).min(initial=1) > 0:
+        return False
+    return all(x.max(initial=1) < limit and _least(x) * limit > 1 for x in (real, imag))
 
-    0 and infinity stay; what is finite beside an infinity gets as small as it can.
+
+def _least(x: Array) -> float:
+    """The least of numbers that are not 0; 1 where there are none below."""
+    return float(x.min(initial=1, where=x > 0))
+
+
+def _plain_quotient(a: Array, b: Array) -> Array:
+    square = b.real * b.real + b.imag * b.imag
+    product = _product_with_conjugate(a, b)
+    return make_complex(np.asarray(product.real / square), np.asarray(product.imag / square))
+
+
+_ROOM: Final = 6
+"""By how many powers of two numbers are below the largest one whose quotients by 1 to 2 add up."""
+
+
+def _of_size(z: Array, exponent: int) -> tuple[Array, Array]:
+    """Return z times a power of two by which its greater part has an exponent, and the way back.
+
+    What is next to 0 may stay smaller. 0 and infinity stay; what is finite beside an infinity gets
+    as small as it can.
     """
     size = np.maximum(np.abs(z.real), np.abs(z.imag))
     power = np.frexp(np.where(np.isfinite(size) & (size > 0), size, 1))[1] - 1
     power = np.where(np.isinf(size), np.finfo(size.dtype).maxexp - 1, power)
+    power = np.maximum(power - exponent, -np.finfo(size.dtype).maxexp)
     parts = [np.asarray(np.ldexp(x, -power)) for x in (z.real, z.imag)]
     return make_complex(*parts), power
 
@@ -81,7 +108,7 @@ def sign(z: Array) -> Array:
 
     A power of two goes before, since |z| may be beyond the largest number, or lose bits next to 0.
     """
-    z, _ = _of_size_one(z)
+    z, _ = _of_size(z, 0)
     magnitude = np.abs(z)
     size = np.where(magnitude == 0, magnitude.dtype.type(1), magnitude)
     unit = make_complex(z.real / size, z.imag / size)  # Each part keeps the sign of its zero.

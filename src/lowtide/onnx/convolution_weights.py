@@ -88,16 +88,30 @@ def _in_panels(model: OnnxModel, kernels: Mapping[str, Array]) -> set[str]:
     """The kernels that fill panels, and that one convolution reads, which is not in groups.
 
     One that several read would be joined once and kept for them, instead of being part of each.
+    Those of one place that is met everywhere are factors of products, whose other factor would be
+    packed, and one panel lies as its kernel does. An array of several names is kept once, in the
+    same way for all.
     """
-    nodes = model.graph.nodes
-    readers = Counter([x for node in nodes for x in kernels.keys() & node.inputs])
-    grouped = [node.inputs for node in nodes if node.attributes.get("group", 1) != 1]
-    alone = {x for x, count in readers.items() if count == 1}.difference(*grouped)
-    return {
-        x
-        for x, y in kernels.items()
-        if x in alone and y.shape[0] % WIDTH == 0 and has_panels(y.reshape(y.shape[0], -1).T)
-    }
+    others = set[str]()
+    readers = Counter([x for node in model.graph.nodes for x in kernels.keys() & node.inputs])
+    for node in model.graph.nodes:
+        is_strided = max(node.attributes.get("strides", [1])) > 1
+        is_grouped = node.attributes.get("group", 1) != 1
+        for name in kernels.keys() & node.inputs:
+            is_window = is_strided or math.prod(kernels[name].shape[2:]) > 1
+            if is_grouped or not is_window or readers[name] > 1:
+                others.add(name)
+    others.update(
+        [
+            x
+            for x, y in kernels.items()
+            if y.shape[0] % WIDTH
+            or y.shape[0] == WIDTH
+            or not has_panels(y.reshape(y.shape[0], -1).T)
+        ]
+    )
+    apart = {id(kernels[x]) for x in others}
+    return {x for x, y in kernels.items() if id(y) not in apart}
 
 
 def _with_features_last(kernel: Array) -> Array:

@@ -69,6 +69,24 @@ def test_quotients_are_right_wherever_they_are_within_the_type(type_, target):
         assert good.all(), oracle.report(case, good, (a, b), got, want)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("type_", TYPES)
+def test_quotients_by_a_real_or_an_imaginary_number_have_both_parts(type_, target):
+    real = np.finfo(DTYPES[type_])
+    sizes = [real.max, real.max**0.5, 3.0, real.tiny**0.5, real.tiny]
+    points = _points([float(x) * 0.7 for x in sizes], type_)
+    ones = np.array([1, 1j, -3, 2.5j, sizes[1], sizes[3]], DTYPES[type_])
+    a, b = (x.ravel() for x in np.meshgrid(points, ones))
+    want = np.array([_quotient(x, y) for x, y in zip(a, b, strict=True)])
+    case = Case(Opcode.DIVIDE, (type_, type_), type_)
+    for got in (_run(Opcode.DIVIDE, type_, target, a, b), oracle.expected(case, (a, b))):
+        good = np.full(len(a), True)
+        for part, exact in ((got.real, want[:, 0]), (got.imag, want[:, 1])):
+            kept = (np.abs(exact) < float(real.max)) & (np.abs(exact) > float(real.tiny))
+            good &= ~kept | (np.abs(part - exact) <= NEAR[type_] * np.abs(exact))
+        assert good.all(), oracle.report(case, good, (a, b), got, want)
+
+
 def _quotient(a: complex, b: complex) -> tuple[float, float]:
     """The two parts as doubles, infinite where no double is near."""
     ar, ai, br, bi = (Fraction(float(x)) for x in (a.real, a.imag, b.real, b.imag))

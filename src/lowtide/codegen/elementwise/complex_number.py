@@ -82,6 +82,9 @@ class Complex:
 _LEAST: Final = 1022
 """The largest power of two whose inverse is a normal double, too."""
 
+_LARGEST: Final = 1018
+"""The exponent of numbers of which two products with numbers of size 1 are within doubles."""
+
 
 def _exponent(z: Complex) -> Number:
     """The exponent of a power of two near |z|, that of a normal double."""
@@ -105,17 +108,19 @@ def magnitude(z: Complex) -> Number:
 def divide(a: Complex, b: Complex) -> Complex:
     """Return the quotient of two doubles; infinities are kept where plain arithmetic has NaN.
 
-    Both are divided as numbers of size 1. What that leaves out is put back in two halves, since it
-    may be more than a double can be where the quotient is not.
+    The divisor is taken as a number of size 1, and the dividend as large as products can be: next
+    to its larger part nothing of the smaller one is lost. What that leaves out is put back in two
+    halves, since it may be more than a double can be where the quotient is not.
     Source: ISO/IEC 9899:1999 (C99), annex G.5.1.
     """
-    above, below = _exponent(a), _exponent(b)
-    dividend, divisor = (x.scaled(power_of_two(-y)) for x, y in ((a, above), (b, below)))
+    below, up = _exponent(b), (_LARGEST - _exponent(a)).intrinsic("smin", _LARGEST)
+    dividend, divisor = a.scaled(power_of_two(up)), b.scaled(power_of_two(-below))
     square = fma(divisor.real, divisor.real, divisor.imag * divisor.imag)
     product = dividend * divisor.conjugate()
-    half = (above - below) >> 1
+    back = -(up + below)
+    half = back >> 1
     plain = Complex(product.real / square, product.imag / square).scaled(power_of_two(half))
-    plain = plain.scaled(power_of_two(above - below - half))
+    plain = plain.scaled(power_of_two(back - half))
     lost = plain.real.is_nan() & plain.imag.is_nan()
     pole = b.real.constant(math.inf).copysign(b.real)
     numbers = ~(a.real.is_nan() & a.imag.is_nan())

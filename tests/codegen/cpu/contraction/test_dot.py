@@ -323,6 +323,24 @@ def test_columns_that_lie_in_panels_are_read_there(name: str, target: str, lies:
 
 
 @pytest.mark.parametrize("target", ["native", "avx2"])
+@pytest.mark.parametrize("name", [x for x in PANELS if "another" not in x])
+@pytest.mark.parametrize("lies", ["mk", "km"])
+def test_rows_that_lie_in_panels_are_taken_for_columns(name: str, target: str, lies: str) -> None:
+    m, panels, k = PANELS[name]
+    rows, inner = (f"{m},{k}", 1) if lies == "mk" else (f"{k},{m}", 0)
+    kernel = check(
+        "HloModule m\n\nENTRY e {\n"
+        f"  x = f32[{panels},{k},16] parameter(0)\n  y = f32[{rows}] parameter(1)\n"
+        f"  ROOT d = f32[{panels},16,{m}] dot(x, y), "
+        f"lhs_contracting_dims={{1}}, rhs_contracting_dims={{{inner}}}\n}}\n",
+        target=TARGETS[target],
+        factor=3,
+    )
+    packed = [x.name for x in kernel.plan.emit().functions if x.name.startswith("pack_")]
+    assert not any("columns" in x for x in packed)
+
+
+@pytest.mark.parametrize("target", ["native", "avx2"])
 @pytest.mark.parametrize("rows", [4, 50])
 def test_columns_that_are_gathered_are_packed_once_for_all_rows(rows: int, target: str) -> None:
     text = (

@@ -94,7 +94,8 @@ def _planned(finish: Epilogue, target: Target) -> KernelPlan | None:
     if wide is not None and is_large(shape, wide):
         how = wide
     rows, columns = _side(finish, 0, shape.rows), _side(finish, 1, shape.columns)
-    if is_better_swapped(shape, rows):
+    in_panels = [lies_in_panels(how, x, target) for x in (rows, columns)]
+    if in_panels == [True, False] or is_better_swapped(shape, rows):
         shape, rows, columns = shape.swapped(), columns, rows
     packed = quads_of(how, rows.type, columns.type, target)
     is_plain = min([x.nbytes for x in types[:2]]) >= _PLAIN_BYTES and _algorithm(dot) not in ROUNDED

@@ -52,12 +52,11 @@ class Rests:
 
     @property
     def _head_bytes(self) -> int:
-        return rounded(_COUNT_BYTES + (self.steps + 1) * self.places * _PLACE_BYTES)
+        return rounded(_COUNT_BYTES + self.steps * self.places * _PLACE_BYTES)
 
     @property
     def _list_bytes(self) -> int:
-        """Bytes of a list: what is no rest is written behind the last one, too."""
-        return rounded(self._head_bytes + (self.steps + 1) * self._vector_bytes)
+        return rounded(self._head_bytes + self.steps * self._vector_bytes)
 
     def _list(self, fn: Function, panel: str, vector: int) -> str:
         return fn.gep(panel, self.behind + vector * self._list_bytes)
@@ -81,8 +80,7 @@ class Rests:
     ) -> None:
         """Write the halving of those vectors of a row of a panel that have too large a pair.
 
-        `places` are those of the units that the row is multiplied with. There is no branch, which
-        no processor could foresee: what is left of other vectors are zeros that do not count.
+        `places` are those of the units that the row is multiplied with.
         """
         start = fn.gep(panel, fn.mul(row, self.vectors * self._vector_bytes))
         short = [x if isinstance(x, int) else fn.op(f"trunc i64 {x} to i32") for x in places]
