@@ -53,7 +53,8 @@ def images():
     for last in (0, 1):
         image = (1, 6, 7, 4) if last else (1, 4, 6, 7)
         how = {"channels_last": last}
-        kernel, scales = bytes_(6, 4, 3, 3, kind=np.int8), np.abs(drawn(6)) * 0.01
+        # Bytes of 7 bits: this operator of ONNX Runtime saturates in 16 bits without VNNI.
+        kernel, scales = bytes_(6, 4, 3, 3, kind=np.int8) // 2, np.abs(drawn(6)) * 0.02
         inputs = [bytes_(*image), *quantized(0.02, 120), kernel, scales, np.zeros(6, np.int8)]
         inputs += [*quantized(0.3, 128), whole(RANDOM.integers(-200, 200, 6), np.int32)]
         yield "QLinearConv", inputs, [U8], {**how, "pads": [1] * 4, "strides": [2, 1]}
