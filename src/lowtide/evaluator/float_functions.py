@@ -38,10 +38,9 @@ def minimum(a: Array, b: Array) -> Array:
 
 
 def logistic(x: Array) -> Array:
-    """Return 1 / (1 + exp(-x)), by the exponential of what is below 0: no other leaves its type."""
+    """Return 1 / (1 + exp(-x))."""
     one = x.dtype.type(1)
-    small = np.exp(-np.abs(x))
-    return np.asarray(np.where(x < 0, small, one) / (one + small))
+    return np.asarray(one / (one + np.exp(-x)))
 
 
 def rsqrt(x: Array) -> Array:
