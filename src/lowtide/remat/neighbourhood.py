@@ -26,6 +26,8 @@ _PATIENCE_PER_GAP: Final = 1
 
 _REACHES: Final = (20, 60, 400)
 
+_SEED: Final = 1
+
 Change = Callable[[Recompute, RematPlan, int, Random], int]
 """Changes the flags of a plan for a cap; returns the cap to drop more for."""
 
@@ -36,15 +38,14 @@ def searched(
     cap: int,
     work: int,
     stop: Callable[[], bool],
-    seed: int = 1,
 ) -> RematPlan:
     """Return the cheapest plan within `cap` bytes met near `start`, which is within it.
 
     The search ends after `work` steps looked at, of which each trial counts as some at least, after
     as many trials in vain as leave nothing new to expect, or when `stop` says so. It is the same
-    each time for a `seed`.
+    each time.
     """
-    random = Random(seed)
+    random = Random(_SEED)
     current = best = start
     end = recompute.work + work
     improved = 0

@@ -103,11 +103,6 @@ class Arithmetic:
         held += is_split + (self.method is MultiplyMethod.BYTE_PAIRS)
         return self.planes * held + self.planes - 1 <= target.registers
 
-    def swapped(self) -> Arithmetic:
-        """Return the same for a product whose rows are columns."""
-        signs = (self.columns_unsigned, self.rows_unsigned)
-        return Arithmetic(self.method, self.total, self.element, *signs)
-
     @property
     def planes(self) -> int:
         """How many vectors hold a vector of sums or of units: two of complex ones."""
@@ -303,8 +298,14 @@ def _s16_pairs(
     if has_vnni(target):
         dot = external(f"llvm.x86.avx512.vpdpwssd.{32 * lanes}", sums, sums, pairs, pairs)
         return (fn.call(dot, [total[0], x, y]),)
-    product = fn.call(external(_PAIRS[4 * lanes], sums, pairs, pairs), [x, y])
-    return (fn.op(f"add {sums} {total[0]}, {product}"),)
+    return (_pairs_added(fn, lanes, total[0], x, y),)
+
+
+def _pairs_added(fn: Function, lanes: int, total: str, x: str, y: str) -> str:
+    """Sums with two products of 16-bit integers added to each."""
+    sums, pairs = f"<{lanes} x i32>", f"<{2 * lanes} x i16>"
+    products = fn.call(external(_PAIRS[4 * lanes], sums, pairs, pairs), [x, y])
+    return fn.op(f"add {sums} {total}, {products}")
 
 
 _PAIRS: Final = {
@@ -339,12 +340,9 @@ def _byte_pairs(
     a: _Vectors,
     b: _Vectors,
 ) -> _Vectors:
-    sums, quads, pairs = f"<{lanes} x i32>", f"<{4 * lanes} x i8>", f"<{2 * lanes} x i16>"
+    sums, quads = f"<{lanes} x i32>", f"<{4 * lanes} x i8>"
     x, y = (fn.op(f"bitcast {sums} {v} to {quads}") for v in (a[0], b[0]))
-    products = sums_of_pairs(fn, lanes, x, y)
-    widened = external(_PAIRS[4 * lanes], sums, pairs, pairs)
-    wide = fn.call(widened, [products, "splat (i16 1)"])
-    return (fn.op(f"add {sums} {total[0]}, {wide}"),)
+    return (_pairs_added(fn, lanes, total[0], sums_of_pairs(fn, lanes, x, y), "splat (i16 1)"),)
 
 
 def sums_of_pairs(fn: Function, lanes: int, a: str, b: str) -> str:
