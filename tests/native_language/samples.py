@@ -136,18 +136,18 @@ def loops(count: int) -> int:
 
 
 @native
-def choice(number: int) -> int:
-    """Choose by a number."""
-    match number:
+def choice(entry: int) -> int:
+    """Choose by a number, whose name is that of a block elsewhere."""
+    match entry:
         case Colour.RED:
             return 10
         case Colour.GREEN:
-            number = 5
+            entry = 5
         case 3:
-            number += 1
+            entry += 1
         case _:
             return -1
-    return number
+    return entry
 
 
 @native

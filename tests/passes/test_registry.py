@@ -3,6 +3,7 @@
 from importlib.metadata import EntryPoint
 
 import pytest
+from tests.passes.results_of import LONG, result_of
 
 import lowtide
 from lowtide.ir.printer import fingerprint
@@ -16,7 +17,12 @@ from lowtide.testing.check_pass import check_pass
 def test_each_pass_does_what_its_example_shows(step: Pass) -> None:
     runs = "lowtide_python_function" not in step.before  # No process has the function of a text.
     result = check_pass(lambda module: bool(step.run(module)), step.before, evaluate=runs)
-    assert fingerprint(result) == fingerprint(lowtide.parse_hlo(step.after))
+    assert fingerprint(result) == fingerprint(lowtide.parse_hlo(result_of(step)))
+
+
+def test_a_long_result_is_that_of_a_pass_without_one() -> None:
+    found = passes()
+    assert sorted(LONG) == sorted(name for name, step in found.items() if not step.after)
 
 
 def test_an_example_is_one_text_of_what_goes_and_what_comes() -> None:

@@ -7,6 +7,7 @@ from importlib import import_module
 from pkgutil import walk_packages
 
 import pytest
+from tests.passes.results_of import result_of
 from tests.random_modules import MEMORY, Recipe, random_module
 
 from lowtide.frontend.hlo_text.parser import parse_hlo
@@ -47,7 +48,7 @@ def test_a_row_says_what_a_pass_takes(name: str) -> None:
 @cache
 def modules() -> tuple[Module, ...]:
     """Modules of many kinds, without what nobody reads, which any pass may remove."""
-    texts = [x for name in TABLE for x in (own_pass(name).before, own_pass(name).after)]
+    texts = [x for name in TABLE for x in (own_pass(name).before, result_of(own_pass(name)))]
     found = [parse_hlo(x) for x in texts if x]
     found += [random_module(seed, recipe) for seed in range(150) for recipe in (Recipe(), MEMORY)]
     for module in found:

@@ -10,7 +10,7 @@ from tests.frontend.tflite.making import Graph, model_bytes
 from tests.tflite.kernels import OPTIMIZED, REFERENCE, litert_results
 
 from lowtide.cli.main import main
-from lowtide.frontend.graphs import GraphError
+from lowtide.frontend.graphs.graph import GraphError
 from lowtide.frontend.tflite.compiling import compile_tflite
 from lowtide.frontend.tflite.model import read_tflite
 from lowtide.ir.errors import InputError, UnsupportedOpError

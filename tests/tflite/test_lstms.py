@@ -7,7 +7,7 @@ from tests.tflite import lstms
 from tests.tflite.kernels import REFERENCE
 from tests.tflite.test_operators import both
 
-from lowtide.frontend.graphs import GraphError
+from lowtide.frontend.graphs.graph import GraphError
 from lowtide.tflite import Interpreter
 
 

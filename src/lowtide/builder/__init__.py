@@ -2,5 +2,3 @@
 
 from lowtide.builder.builder import Builder
 from lowtide.builder.values import BuildError, Op, SubComputation, Value
-
-__all__ = ["BuildError", "Builder", "Op", "SubComputation", "Value"]

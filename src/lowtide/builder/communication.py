@@ -26,10 +26,12 @@ Groups = ReplicaGroups | Sequence[Sequence[int]]
 _CONTEXT = array_shape(ElementType.U32)
 
 
-def _groups(groups: Groups) -> ReplicaGroups:
+def _collective(
+    groups: Groups, channel_id: int | None, dimension: int | None = None, is_global: bool = False
+) -> Collective:
     if isinstance(groups, Sequence):
-        return ListReplicaGroups(tuple([tuple(group) for group in groups]))
-    return groups
+        groups = ListReplicaGroups(tuple([tuple(group) for group in groups]))
+    return Collective(groups, channel_id, dimension, use_global_device_ids=is_global)
 
 
 class CommunicationOps(CallOps):
@@ -50,9 +52,7 @@ class CommunicationOps(CallOps):
         use_global_device_ids: bool = False,
     ) -> Op:
         """Return the operands combined over all devices of the group."""
-        attributes = Collective(
-            _groups(groups), channel_id, use_global_device_ids=use_global_device_ids
-        )
+        attributes = _collective(groups, channel_id, None, use_global_device_ids)
         return self.emit(Opcode.ALL_REDUCE, one_or_more(operands), attributes, [to_apply])
 
     def all_reduce_start(
@@ -65,9 +65,7 @@ class CommunicationOps(CallOps):
         use_global_device_ids: bool = False,
     ) -> Op:
         """Start an all-reduce."""
-        attributes = Collective(
-            _groups(groups), channel_id, use_global_device_ids=use_global_device_ids
-        )
+        attributes = _collective(groups, channel_id, None, use_global_device_ids)
         return self.emit(Opcode.ALL_REDUCE_START, one_or_more(operands), attributes, [to_apply])
 
     def all_reduce_done(self, start: Op) -> Op:
@@ -92,9 +90,7 @@ class CommunicationOps(CallOps):
     ) -> Op:
         """Return the operands of all `group_size` devices, one after another along a dimension."""
         ops = [self.op(value) for value in one_or_more(operands)]
-        attributes = Collective(
-            _groups(groups), channel_id, dimension, use_global_device_ids=use_global_device_ids
-        )
+        attributes = _collective(groups, channel_id, dimension, use_global_device_ids)
         gathered = [self._grown(op, dimension, group_size) for op in ops]
         return self.emit(Opcode.ALL_GATHER, ops, attributes, shape=one_or_tuple(gathered))
 
@@ -110,9 +106,7 @@ class CommunicationOps(CallOps):
     ) -> Op:
         """Start an all-gather: (operands, results)."""
         ops = [self.op(value) for value in one_or_more(operands)]
-        attributes = Collective(
-            _groups(groups), channel_id, dimension, use_global_device_ids=use_global_device_ids
-        )
+        attributes = _collective(groups, channel_id, dimension, use_global_device_ids)
         gathered = one_or_tuple([self._grown(op, dimension, group_size) for op in ops])
         shape = tuple_shape([one_or_tuple([op.shape for op in ops]), gathered])
         return self.emit(Opcode.ALL_GATHER_START, ops, attributes, shape=shape)
@@ -134,9 +128,7 @@ class CommunicationOps(CallOps):
     ) -> Op:
         """Return this device's part, along a dimension, of the combined operands of the group."""
         ops = [self.op(value) for value in one_or_more(operands)]
-        attributes = Collective(
-            _groups(groups), channel_id, dimension, use_global_device_ids=use_global_device_ids
-        )
+        attributes = _collective(groups, channel_id, dimension, use_global_device_ids)
         shape = one_or_tuple([self._shrunk(op, dimension, group_size) for op in ops])
         return self.emit(Opcode.REDUCE_SCATTER, ops, attributes, [to_apply], shape)
 
@@ -167,7 +159,7 @@ class CommunicationOps(CallOps):
         The parts are along a dimension; without one the operands are the parts, and the result is
         a tuple.
         """
-        attributes = Collective(_groups(groups), channel_id, dimension)
+        attributes = _collective(groups, channel_id, dimension)
         return self.emit(Opcode.ALL_TO_ALL, one_or_more(operands), attributes)
 
     def ragged_all_to_all(
@@ -177,14 +169,14 @@ class CommunicationOps(CallOps):
 
         The operands 2 to 5 are input offsets, send sizes, output offsets and receive sizes.
         """
-        attributes = Collective(_groups(groups), channel_id)
+        attributes = _collective(groups, channel_id)
         return self.emit(Opcode.RAGGED_ALL_TO_ALL, operands, attributes)
 
     def collective_broadcast(
         self, operands: Op | Sequence[Value], groups: Groups = (), channel_id: int | None = None
     ) -> Op:
         """Return the operand of the first device of the group, on all of them."""
-        attributes = Collective(_groups(groups), channel_id)
+        attributes = _collective(groups, channel_id)
         return self.emit(Opcode.COLLECTIVE_BROADCAST, one_or_more(operands), attributes)
 
     def collective_permute(

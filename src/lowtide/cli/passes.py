@@ -48,7 +48,7 @@ def _row(step: Pass) -> dict[str, object]:
         "options": dict(step.defaults),
         "meanings": dict(step.meanings),
         "before": step.before.strip(),
-        "after": step.after.strip(),
+        "after": _after(step),
     }
 
 
@@ -72,5 +72,16 @@ def _example(step: Pass) -> list[str]:
     """The lines of HLO before and after; none for a pass of another package without an example."""
     if not step.before:
         return []
-    before, after = step.before.strip(), step.after.strip()
-    return ["", *before.split("\n"), "", "becomes", "", *after.split("\n")]
+    lines = ["", *step.before.strip().split("\n"), "", "becomes", ""]
+    return [*lines, *_after(step).split("\n")]
+
+
+def _after(step: Pass) -> str:
+    """The HLO after a pass: as its example has it, otherwise what it makes of the HLO before."""
+    if step.after or not step.before:
+        return step.after.strip()
+    from lowtide.frontend.hlo_text import parse_hlo
+
+    module = parse_hlo(step.before)
+    step.run(module)
+    return str(module).strip()

@@ -9,7 +9,7 @@ from lowtide.native.kinds import INT, NOTHING, Kind, llvm_type, value_type
 from lowtide.native.primitives import Primitives
 from lowtide.native.scope import FunctionSource, settled_names
 from lowtide.native.values import Surroundings
-from lowtide.native.writer import NativeValue
+from lowtide.native.writer import FIRST_BLOCK, NativeValue
 
 
 def function_text(scope: FunctionSource, unit: Surroundings, linkage: str) -> str:
@@ -19,7 +19,7 @@ def function_text(scope: FunctionSource, unit: Surroundings, linkage: str) -> st
     signature = scope.signature
     given = ", ".join([f"{llvm_type(kind)} %{name}" for name, kind in signature.parameters])
     head = f"define {linkage}{llvm_type(signature.result)} @{scope.name}({given}) nounwind {{"
-    lines = [head, "entry:", *body.writer.beginning, *body.writer.lines, "}"]
+    lines = [head, f"{FIRST_BLOCK}:", *body.writer.beginning, *body.writer.lines, "}"]
     return "\n".join(lines) + "\n"
 
 

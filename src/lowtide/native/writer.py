@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from lowtide.native.kinds import BOOL, NOTHING, Int, Kind, memory_type, size_in_memory, value_type
 
@@ -17,6 +17,10 @@ class NativeValue(NamedTuple):
 NONE = NativeValue(NOTHING, "null")
 
 
+FIRST_BLOCK: Final = "entry.0"
+"""The label of the first block, which no parameter can have for a name."""
+
+
 class Writer:
     """The lines of a function; `is_open` says whether the present block still goes on."""
 
@@ -26,7 +30,7 @@ class Writer:
         self.first: set[str] = set()
         """Values that are known where the function begins."""
         self.is_open = True
-        self.block = "entry"
+        self.block = FIRST_BLOCK
         self._count = 0
 
     def fresh(self, hint: str = "v") -> str:

@@ -22,21 +22,6 @@ if TYPE_CHECKING:
     from lowtide.frontend.onnx.module import read_module
     from lowtide.onnx.backend import OnnxBackend as Backend
 
-__all__ = [
-    "Backend",
-    "ExecutionMode",
-    "GraphOptimizationLevel",
-    "IOBinding",
-    "InferenceSession",
-    "ModelMetadata",
-    "NodeArg",
-    "RunOptions",
-    "SessionOptions",
-    "get_available_providers",
-    "get_device",
-    "read_module",
-]
-
 
 def get_available_providers() -> list[str]:
     """Return the providers that there are, by ONNX Runtime's names."""

@@ -53,7 +53,8 @@ class Pass:
     `function` changes the module in place and returns how many changes it made, or whether it made
     any; its keyword-only parameters are the options of the pass, and `meanings` says for each what
     it means. `before` and `after` are HLO text that shows what the pass does; `example` makes them
-    of one text, and the tests run them.
+    of one text, and the tests run them. Where the result is long `after` is empty, and tests have
+    it.
     In a module that lacks what it `needs`, a pipeline leaves it out.
     """
 
@@ -61,7 +62,7 @@ class Pass:
     function: Callable[..., int]
     sentence: str
     before: str
-    after: str
+    after: str = ""
     options: tuple[tuple[str, OptionValue], ...] = ()
     meanings: tuple[tuple[str, str], ...] = ()
     needs: Needs = ()

@@ -89,7 +89,7 @@ def _refused(point: EntryPoint, name: str, reason: str) -> Pass:
     def refuse(module: Module) -> NoReturn:
         raise PassError(sentence)
 
-    return Pass(name, refuse, sentence, before="", after="")
+    return Pass(name, refuse, sentence, before="")
 
 
 def parse_passes(text: str) -> tuple[Pass, ...]:

@@ -97,7 +97,7 @@ TABLE: Final[Mapping[str, ListedPass]] = {
     "expand-map": ListedPass("transforms.expand.map", needs([Opcode.MAP])),
     "expand-rng": ListedPass("transforms.expand.rng", needs([Opcode.RNG])),
     "expand-rng-bit-generator": ListedPass(
-        "transforms.expand.rng_bit_generator", needs([Opcode.RNG_BIT_GENERATOR])
+        "transforms.expand.random_bits", needs([Opcode.RNG_BIT_GENERATOR])
     ),
     "expand-scaled-dot": ListedPass("transforms.expand.scaled_dot", needs([Opcode.SCALED_DOT])),
     "expand-scan": ListedPass("transforms.expand.scan", needs([Opcode.SCAN])),

@@ -29,6 +29,3 @@ def initialize() -> None:
 
             register()
             count_as_lasting()
-
-
-__all__ = ["PLATFORM", "initialize"]

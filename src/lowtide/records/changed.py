@@ -46,5 +46,3 @@ if TYPE_CHECKING:
     from dataclasses import replace as changed
 else:
     changed = _changed
-
-__all__ = ["changed"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from importlib import import_module
 from threading import RLock
 from typing import Any, Generic, TypeVar, final
@@ -34,12 +34,12 @@ class Late(Generic[MadeT]):
         return self._found[0]
 
 
-def late_names(package: str, files: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
+def late_names(package: str, **files: str) -> Callable[[str], object]:
     """Return the `__getattr__` of a package; `files` has the names that each of its files defines.
 
     It raises AttributeError for any other name.
     """
-    homes = {name: file for file, names in files.items() for name in names}
+    homes = {name: file for file, names in files.items() for name in names.split()}
 
     def found(name: str) -> object:
         if name not in homes:

@@ -249,6 +249,3 @@ def _restore(self: Any, state: list[Any]) -> None:
     """Give a new value the fields of another one."""
     for x, value in zip(dataclasses.fields(self), state, strict=True):
         object.__setattr__(self, x.name, value)
-
-
-__all__ = ["dataclass", "is_frozen"]

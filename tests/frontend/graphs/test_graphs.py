@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from lowtide.evaluator import evaluate
-from lowtide.frontend.graphs import GraphError, OpKernelContext, op
+from lowtide.frontend.graphs.context import OpKernelContext
+from lowtide.frontend.graphs.graph import GraphError
+from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.onnx import OnnxGraph, OnnxNode, compile_nodes
 from lowtide.frontend.tensorflow import FunctionDef, NodeDef, compile_graph_def
 from lowtide.ir import ElementType, UnsupportedOpError, array_shape

@@ -16,7 +16,7 @@ from tests.frontend.graphs.numpy_reference import (
 
 import lowtide.frontend.onnx.kernels  # noqa: F401, has them in the table.
 from lowtide.evaluator import evaluate
-from lowtide.frontend.graphs import op_names
+from lowtide.frontend.graphs.registry import op_names
 from lowtide.frontend.onnx import OnnxNode, compile_nodes
 from lowtide.ir import Opcode, array_shape
 from lowtide.ir.literal import ELEMENT_TYPES

@@ -17,8 +17,8 @@ from tests.frontend.graphs.numpy_reference import (
 )
 from tests.frontend.tensorflow.test_recorded import ops_recorded
 
-from lowtide.frontend.graphs import op_names
 from lowtide.frontend.graphs.graph import GraphError
+from lowtide.frontend.graphs.registry import op_names
 from lowtide.frontend.tensorflow.graph_def import OUTPUT_NAMES, value_name
 from lowtide.frontend.tensorflow.random import counted
 

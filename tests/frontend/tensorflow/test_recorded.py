@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from lowtide.evaluator import evaluate
-from lowtide.frontend.graphs import GraphError
-from lowtide.frontend.graphs.graph import GraphNode, OpGraph
+from lowtide.frontend.graphs.graph import GraphError, GraphNode, OpGraph
 from lowtide.frontend.tensorflow import FunctionDef, NodeDef, compile_graph_def
 from lowtide.frontend.tensorflow.frames import functional
 from lowtide.frontend.tensorflow.graph_reader import read_graph

@@ -11,8 +11,7 @@ from tests.support import HANG_SECONDS
 from lowtide.cli.main import main
 from lowtide.evaluator import evaluate
 from lowtide.frontend.files import read_input
-from lowtide.frontend.graphs import GraphError
-from lowtide.frontend.graphs.graph import GraphNode, OpGraph
+from lowtide.frontend.graphs.graph import GraphError, GraphNode, OpGraph
 from lowtide.frontend.tensorflow.bundle import CheckpointBundle
 from lowtide.frontend.tensorflow.messages import parse
 from lowtide.frontend.tensorflow.resources import Stateless

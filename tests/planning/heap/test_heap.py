@@ -7,25 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.planning.heap import (
-    HeapAlgorithm,
-    HeapLayout,
-    HeapStep,
-    HeapStepKind,
-    Interval,
+from lowtide.planning.heap import fast
+from lowtide.planning.heap.best_fit import (
     Placement,
     PlacingOrder,
     best_fit_heap,
     choose_best,
-    fast,
-    fast_merge,
-    fast_split,
-    in_runs_of_decreasing_size,
-    intervals,
-    lazy_best_fit,
-    most_live_bytes,
     packing_search,
 )
+from lowtide.planning.heap.combine import in_runs_of_decreasing_size
+from lowtide.planning.heap.fast import fast_merge, fast_split
+from lowtide.planning.heap.intervals import Interval, intervals
+from lowtide.planning.heap.lazy import lazy_best_fit
+from lowtide.planning.heap.statistics import most_live_bytes
+from lowtide.planning.heap.steps import HeapAlgorithm, HeapLayout, HeapStep, HeapStepKind
 
 KINDS = {"A": HeapStepKind.ALLOCATE, "F": HeapStepKind.FREE, "S": HeapStepKind.SHARE}
 

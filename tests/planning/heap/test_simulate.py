@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support import CONFORMANCE, needs_shared
 
-from lowtide.planning.heap import ALGORITHMS, GapPlacer, HeapBuffer, Interval, simulate
+from lowtide.planning.heap.best_fit import GapPlacer
+from lowtide.planning.heap.intervals import Interval
+from lowtide.planning.heap.simulate import ALGORITHMS, HeapBuffer, simulate
 
 Events = list[list[Any]]
 

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.planning.heap import (
-    Chunk,
-    GapPlacer,
-    Interval,
+from lowtide.planning.heap.best_fit import GapPlacer
+from lowtide.planning.heap.intervals import Interval
+from lowtide.planning.heap.slices import (
     PlacedSlice,
     SlicedBuffer,
     SliceOrders,
     find_sliced,
     place_sliced,
 )
+from lowtide.planning.heap.steps import Chunk
 
 
 def _placer(*rows: tuple[int, int, int, int], alignment: int = 1) -> GapPlacer:

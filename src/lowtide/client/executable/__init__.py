@@ -14,20 +14,9 @@ if TYPE_CHECKING:
         deserialize_executable,
     )
     from lowtide.client.executable.executable import Executable, Making
-
-__all__ = [
-    "Executable",
-    "Making",
-    "check_memory",
-    "compile_module",
-    "deserialize_executable",
-]
-
-if not TYPE_CHECKING:
+else:
     __getattr__ = late_names(
         __name__,
-        {
-            "compiling": ("check_memory", "compile_module", "deserialize_executable"),
-            "executable": ("Executable", "Making"),
-        },
+        compiling="check_memory compile_module deserialize_executable",
+        executable="Executable Making",
     )

@@ -10,8 +10,9 @@ from lowtide.records.late import late_names
 if TYPE_CHECKING:
     from lowtide.client.jit.jitted import Jitted, jit
     from lowtide.client.jit.stages import Lowered
-
-__all__ = ["Jitted", "Lowered", "jit"]
-
-if not TYPE_CHECKING:
-    __getattr__ = late_names(__name__, {"jitted": ("Jitted", "jit"), "stages": ("Lowered",)})
+else:
+    __getattr__ = late_names(
+        __name__,
+        jitted="Jitted jit",
+        stages="Lowered",
+    )

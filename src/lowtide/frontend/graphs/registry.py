@@ -53,6 +53,11 @@ def op(
     return register
 
 
+def name_table(text: str) -> dict[str, str]:
+    """Return names of operations by a framework's names, from words FRAMEWORK=OPERATION."""
+    return {name: found for name, _, found in [x.partition("=") for x in text.split()]}
+
+
 def op_names(domain: str) -> list[str]:
     """Return the ops of a domain that have a kernel, sorted."""
     return sorted([name for known, name in _KERNELS if known == domain])

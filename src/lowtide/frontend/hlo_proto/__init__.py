@@ -26,29 +26,10 @@ if TYPE_CHECKING:
         read_hlo_proto_plan,
         read_plan_of_hlo_proto,
     )
-
-__all__ = [
-    "holds_plan",
-    "read_buffer_assignment",
-    "read_hlo_proto",
-    "read_hlo_proto_plan",
-    "read_plan_of_hlo_proto",
-    "read_snapshot",
-    "write_buffer_assignment",
-    "write_hlo_module_proto",
-    "write_hlo_module_with_config",
-    "write_hlo_proto",
-    "write_hlo_proto_plan",
-    "write_hlo_proto_with_ids",
-    "write_sharding_proto",
-]
-
-if not TYPE_CHECKING:
+else:
     __getattr__ = late_names(
         __name__,
-        {
-            "buffer_assignment": ("read_buffer_assignment",),
-            "buffer_assignment_writer": ("write_buffer_assignment", "write_hlo_proto_plan"),
-            "hlo_proto_plan": ("holds_plan", "read_hlo_proto_plan", "read_plan_of_hlo_proto"),
-        },
+        buffer_assignment="read_buffer_assignment",
+        buffer_assignment_writer="write_buffer_assignment write_hlo_proto_plan",
+        hlo_proto_plan="holds_plan read_hlo_proto_plan read_plan_of_hlo_proto",
     )

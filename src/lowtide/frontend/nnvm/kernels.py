@@ -9,7 +9,7 @@ from typing import Final
 from lowtide.builder import Builder, Op
 from lowtide.frontend.graphs.context import OpKernelContext
 from lowtide.frontend.graphs.dtypes import element_type_of
-from lowtide.frontend.graphs.registry import op
+from lowtide.frontend.graphs.registry import name_table, op
 from lowtide.frontend.graphs.shared import arrays, elementwise, reductions
 from lowtide.frontend.graphs.shared.broadcasting import expand
 from lowtide.frontend.nnvm.attributes import flag, integer, ints, real, text
@@ -41,29 +41,19 @@ _BINARY: Final = {
     "min": ("elemwise_min", "broadcast_min", "broadcast_minimum", "_minimum", "minimum"),
     "pow": ("elemwise_pow", "broadcast_pow", "broadcast_power", "_power", "pow", "__pow_symbol__"),
 }
-_SCALAR: Final = {
-    "__add_scalar__": "add",
-    "_plus_scalar": "add",
-    "_PlusScalar": "add",
-    "__sub_scalar__": "sub",
-    "_minus_scalar": "sub",
-    "__mul_scalar__": "mul",
-    "_mul_scalar": "mul",
-    "__div_scalar__": "div",
-    "_div_scalar": "div",
-    "__pow_scalar__": "pow",
-    "_power_scalar": "pow",
-    "_maximum_scalar": "max",
-    "_minimum_scalar": "min",
-}
-_REVERSED: Final = {
-    "__rsub_scalar__": "sub",
-    "_rminus_scalar": "sub",
-    "__rdiv_scalar__": "div",
-    "_rdiv_scalar": "div",
-    "__rpow_scalar__": "pow",
-    "_rpower_scalar": "pow",
-}
+_SCALAR: Final = name_table(
+    """
+    __add_scalar__=add _plus_scalar=add _PlusScalar=add __sub_scalar__=sub _minus_scalar=sub
+    __mul_scalar__=mul _mul_scalar=mul __div_scalar__=div _div_scalar=div __pow_scalar__=pow
+    _power_scalar=pow _maximum_scalar=max _minimum_scalar=min
+    """
+)
+_REVERSED: Final = name_table(
+    """
+    __rsub_scalar__=sub _rminus_scalar=sub __rdiv_scalar__=div _rdiv_scalar=div
+    __rpow_scalar__=pow _rpower_scalar=pow
+    """
+)
 
 
 @op(*_UNARY, domain=DOMAIN, inputs=(1, 2))

@@ -9,8 +9,5 @@ from lowtide.records.late import late_names
 
 if TYPE_CHECKING:
     from lowtide.frontend.onnx.node_list import OnnxGraph, OnnxNode, compile_nodes
-
-__all__ = ["OnnxGraph", "OnnxNode", "compile_nodes"]
-
-if not TYPE_CHECKING:
-    __getattr__ = late_names(__name__, {"node_list": __all__})
+else:
+    __getattr__ = late_names(__name__, node_list="OnnxGraph OnnxNode compile_nodes")

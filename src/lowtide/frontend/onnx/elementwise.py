@@ -10,7 +10,7 @@ import numpy as np
 from lowtide.builder import Builder, Op
 from lowtide.frontend.graphs.context import OpKernelContext, flag, integer, real, text
 from lowtide.frontend.graphs.graph import NoTensorFormError
-from lowtide.frontend.graphs.registry import Compute, op
+from lowtide.frontend.graphs.registry import Compute, name_table, op
 from lowtide.frontend.graphs.shared import elementwise
 from lowtide.frontend.graphs.shared.broadcasting import scalar
 from lowtide.frontend.graphs.shared.elementwise import binary, register_unary
@@ -18,58 +18,23 @@ from lowtide.frontend.graphs.shared.narrow import power_of_two, saturated
 from lowtide.frontend.onnx.node_list import DOMAIN
 from lowtide.ir.element_type import ElementType
 
-_UNARY: Final = {
-    "Abs": "abs",
-    "Acos": "acos",
-    "Acosh": "acosh",
-    "Asin": "asin",
-    "Asinh": "asinh",
-    "Atan": "atan",
-    "Atanh": "atanh",
-    "BitwiseNot": "not",
-    "Ceil": "ceil",
-    "Cos": "cos",
-    "Cosh": "cosh",
-    "Erf": "erf",
-    "Exp": "exp",
-    "Floor": "floor",
-    "HardSwish": "hard_swish",
-    "IsNaN": "is_nan",
-    "Log": "log",
-    "Mish": "mish",
-    "Neg": "neg",
-    "Not": "not",
-    "Reciprocal": "reciprocal",
-    "Relu": "relu",
-    "Round": "round",
-    "Sigmoid": "sigmoid",
-    "Sign": "sign",
-    "Sin": "sin",
-    "Sinh": "sinh",
-    "Softplus": "softplus",
-    "Softsign": "softsign",
-    "Sqrt": "sqrt",
-    "Tan": "tan",
-    "Tanh": "tanh",
-}
+_UNARY: Final = name_table(
+    """
+    Abs=abs Acos=acos Acosh=acosh Asin=asin Asinh=asinh Atan=atan Atanh=atanh BitwiseNot=not
+    Ceil=ceil Cos=cos Cosh=cosh Erf=erf Exp=exp Floor=floor HardSwish=hard_swish IsNaN=is_nan
+    Log=log Mish=mish Neg=neg Not=not Reciprocal=reciprocal Relu=relu Round=round
+    Sigmoid=sigmoid Sign=sign Sin=sin Sinh=sinh Softplus=softplus Softsign=softsign Sqrt=sqrt
+    Tan=tan Tanh=tanh
+    """
+)
 
-_BINARY: Final = {
-    "Add": "add",
-    "And": "and",
-    "BitwiseAnd": "and",
-    "BitwiseOr": "or",
-    "BitwiseXor": "xor",
-    "Div": "div",
-    "Equal": "equal",
-    "Greater": "greater",
-    "GreaterOrEqual": "greater_equal",
-    "Less": "less",
-    "LessOrEqual": "less_equal",
-    "Mul": "mul",
-    "Or": "or",
-    "Sub": "sub",
-    "Xor": "xor",
-}
+_BINARY: Final = name_table(
+    """
+    Add=add And=and BitwiseAnd=and BitwiseOr=or BitwiseXor=xor Div=div Equal=equal
+    Greater=greater GreaterOrEqual=greater_equal Less=less LessOrEqual=less_equal Mul=mul Or=or
+    Sub=sub Xor=xor
+    """
+)
 
 register_unary(DOMAIN, _UNARY)
 

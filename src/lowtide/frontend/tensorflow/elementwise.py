@@ -7,92 +7,35 @@ from typing import Final
 
 from lowtide.builder import Builder, Op
 from lowtide.frontend.graphs.context import OpKernelContext, real
-from lowtide.frontend.graphs.registry import op
+from lowtide.frontend.graphs.registry import name_table, op
 from lowtide.frontend.graphs.shared import elementwise
 from lowtide.frontend.graphs.shared.broadcasting import along, expand, together
 from lowtide.frontend.graphs.shared.elementwise import register_binary, register_unary
 from lowtide.frontend.tensorflow.graph_def import DOMAIN
 from lowtide.ir.element_type import ElementType
 
-_UNARY: Final = {
-    "Abs": "abs",
-    "Acos": "acos",
-    "Acosh": "acosh",
-    "Asin": "asin",
-    "Asinh": "asinh",
-    "Atan": "atan",
-    "Atanh": "atanh",
-    "Ceil": "ceil",
-    "Cos": "cos",
-    "Cosh": "cosh",
-    "Elu": "elu",
-    "Erf": "erf",
-    "Erfc": "erfc",
-    "Exp": "exp",
-    "Expm1": "expm1",
-    "Floor": "floor",
-    "Inv": "reciprocal",
-    "Invert": "not",
-    "IsFinite": "is_finite",
-    "IsInf": "is_inf",
-    "IsNan": "is_nan",
-    "Log": "log",
-    "Log1p": "log1p",
-    "LogicalNot": "not",
-    "Neg": "neg",
-    "OnesLike": "ones_like",
-    "Reciprocal": "reciprocal",
-    "Relu": "relu",
-    "Relu6": "relu6",
-    "Rint": "round",
-    "Round": "round",
-    "Rsqrt": "rsqrt",
-    "Selu": "selu",
-    "Sigmoid": "sigmoid",
-    "Sign": "sign",
-    "Sin": "sin",
-    "Sinh": "sinh",
-    "Softplus": "softplus",
-    "Softsign": "softsign",
-    "Sqrt": "sqrt",
-    "Square": "square",
-    "Tan": "tan",
-    "Tanh": "tanh",
-    "ZerosLike": "zeros_like",
-}
+_UNARY: Final = name_table(
+    """
+    Abs=abs Acos=acos Acosh=acosh Asin=asin Asinh=asinh Atan=atan Atanh=atanh Ceil=ceil Cos=cos
+    Cosh=cosh Elu=elu Erf=erf Erfc=erfc Exp=exp Expm1=expm1 Floor=floor Inv=reciprocal
+    Invert=not IsFinite=is_finite IsInf=is_inf IsNan=is_nan Log=log Log1p=log1p LogicalNot=not
+    Neg=neg OnesLike=ones_like Reciprocal=reciprocal Relu=relu Relu6=relu6 Rint=round
+    Round=round Rsqrt=rsqrt Selu=selu Sigmoid=sigmoid Sign=sign Sin=sin Sinh=sinh
+    Softplus=softplus Softsign=softsign Sqrt=sqrt Square=square Tan=tan Tanh=tanh
+    ZerosLike=zeros_like
+    """
+)
 
-_BINARY: Final = {
-    "Add": "add",
-    "AddV2": "add",
-    "Atan2": "atan2",
-    "BitwiseAnd": "and",
-    "BitwiseOr": "or",
-    "BitwiseXor": "xor",
-    "Div": "div",
-    "DivNoNan": "div_no_nan",
-    "Equal": "equal",
-    "FloorDiv": "floor_div",
-    "FloorMod": "floor_mod",
-    "Greater": "greater",
-    "GreaterEqual": "greater_equal",
-    "LeftShift": "shift_left",
-    "Less": "less",
-    "LessEqual": "less_equal",
-    "LogicalAnd": "and",
-    "LogicalOr": "or",
-    "Maximum": "max",
-    "Minimum": "min",
-    "Mod": "trunc_mod",
-    "Mul": "mul",
-    "NotEqual": "not_equal",
-    "Pow": "pow",
-    "RealDiv": "div",
-    "RightShift": "shift_right",
-    "SquaredDifference": "squared_difference",
-    "Sub": "sub",
-    "TruncateDiv": "div",
-    "TruncateMod": "trunc_mod",
-}
+_BINARY: Final = name_table(
+    """
+    Add=add AddV2=add Atan2=atan2 BitwiseAnd=and BitwiseOr=or BitwiseXor=xor Div=div
+    DivNoNan=div_no_nan Equal=equal FloorDiv=floor_div FloorMod=floor_mod Greater=greater
+    GreaterEqual=greater_equal LeftShift=shift_left Less=less LessEqual=less_equal
+    LogicalAnd=and LogicalOr=or Maximum=max Minimum=min Mod=trunc_mod Mul=mul NotEqual=not_equal
+    Pow=pow RealDiv=div RightShift=shift_right SquaredDifference=squared_difference Sub=sub
+    TruncateDiv=div TruncateMod=trunc_mod
+    """
+)
 
 
 def _no_nan(b: Builder, x: Op, y: Op) -> Op:

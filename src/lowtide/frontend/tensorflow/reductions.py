@@ -7,21 +7,16 @@ from typing import Final
 
 from lowtide.builder import Op
 from lowtide.frontend.graphs.context import OpKernelContext, flag, integer
-from lowtide.frontend.graphs.registry import Compute, op
+from lowtide.frontend.graphs.registry import Compute, name_table, op
 from lowtide.frontend.graphs.shared import reductions
 from lowtide.frontend.tensorflow.graph_def import DOMAIN
 from lowtide.ir.element_type import ElementType
 
-_KINDS: Final = {
-    "Sum": "sum",
-    "Prod": "prod",
-    "Max": "max",
-    "Min": "min",
-    "All": "all",
-    "Any": "any",
-    "Mean": "mean",
-    "EuclideanNorm": "norm",
-}
+_KINDS: Final = name_table(
+    """
+    Sum=sum Prod=prod Max=max Min=min All=all Any=any Mean=mean EuclideanNorm=norm
+    """
+)
 
 
 def _reduction(kind: str) -> Compute:

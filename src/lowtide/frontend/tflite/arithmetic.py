@@ -6,7 +6,7 @@ from typing import Final
 
 from lowtide.builder import Op
 from lowtide.frontend.graphs.context import OpKernelContext
-from lowtide.frontend.graphs.registry import op
+from lowtide.frontend.graphs.registry import name_table, op
 from lowtide.frontend.graphs.shared import elementwise
 from lowtide.frontend.graphs.shared.broadcasting import together
 from lowtide.frontend.tflite import fixed_point, quantized
@@ -17,16 +17,12 @@ from lowtide.ir.element_type import ElementType
 _ACTIVE: Final = {"ADD": "add", "DIV": "div", "MUL": "mul", "SUB": "sub"}
 """Operators of two operands whose result goes through an activation."""
 
-_BINARY: Final = {
-    "ATAN2": "atan2",
-    "BITWISE_XOR": "xor",
-    "FLOOR_DIV": "floor_div",
-    "FLOOR_MOD": "floor_mod",
-    "LOGICAL_AND": "and",
-    "LOGICAL_OR": "or",
-    "POW": "pow",
-    "RIGHT_SHIFT": "shift_right",
-}
+_BINARY: Final = name_table(
+    """
+    ATAN2=atan2 BITWISE_XOR=xor FLOOR_DIV=floor_div FLOOR_MOD=floor_mod LOGICAL_AND=and
+    LOGICAL_OR=or POW=pow RIGHT_SHIFT=shift_right
+    """
+)
 
 _OF_BITS: Final = frozenset({"xor", "shift_right"})
 """Functions of bits, whatever the numbers stand for."""

@@ -8,20 +8,18 @@ import numpy as np
 
 from lowtide.builder import Op
 from lowtide.frontend.graphs.context import OpKernelContext
-from lowtide.frontend.graphs.registry import op
+from lowtide.frontend.graphs.registry import name_table, op
 from lowtide.frontend.graphs.shared import elementwise
 from lowtide.frontend.tflite import quantized
 from lowtide.frontend.tflite.node import DOMAIN, LiteNode
 from lowtide.frontend.tflite.rounding import factor_of, scaled
 
-_COMPARED: Final = {
-    "EQUAL": "equal",
-    "GREATER": "greater",
-    "GREATER_EQUAL": "greater_equal",
-    "LESS": "less",
-    "LESS_EQUAL": "less_equal",
-    "NOT_EQUAL": "not_equal",
-}
+_COMPARED: Final = name_table(
+    """
+    EQUAL=equal GREATER=greater GREATER_EQUAL=greater_equal LESS=less LESS_EQUAL=less_equal
+    NOT_EQUAL=not_equal
+    """
+)
 _BITS: Final = 8
 """By how many bits 8-bit numbers are shifted left before they are compared."""
 

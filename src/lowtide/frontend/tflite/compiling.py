@@ -29,28 +29,11 @@ from lowtide.ir.literal import ELEMENT_TYPES as ARRAY_TYPES
 from lowtide.records import dataclass
 from lowtide.suggestions import nearest
 
-_KERNELS: Final = (
-    "arithmetic",
-    "comparing",
-    "control",
-    "elementwise",
-    "indexing",
-    "landmarks",
-    "movement",
-    "networks",
-    "pooling",
-    "post_processing",
-    "recurrent",
-    "reductions",
-    "resizing",
-    "shapes",
-    "slicing",
-    "softmax",
-    "spectra",
-    "stablehlo",
-    "stablehlo_applied",
-    "transposed",
-)
+_KERNELS: Final = """
+arithmetic comparing control elementwise indexing landmarks movement networks pooling
+post_processing recurrent reductions resizing shapes slicing softmax spectra stablehlo
+stablehlo_applied transposed
+"""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -82,7 +65,7 @@ def compile_tflite(
     UnsupportedOpError for operators without a kernel, all of them, and types that no array has;
     GraphError for what is wrong with one, which it names; InputError for damaged subgraphs.
     """
-    for name in _KERNELS:
+    for name in _KERNELS.split():
         import_module(f"lowtide.frontend.tflite.{name}")
     translation = Translation(model)
     found = translation.graph(number)

@@ -10,7 +10,7 @@ import numpy as np
 
 from lowtide.builder import Builder
 from lowtide.frontend.graphs.context import OpKernelContext
-from lowtide.frontend.graphs.registry import op
+from lowtide.frontend.graphs.registry import name_table, op
 from lowtide.frontend.graphs.shared import elementwise
 from lowtide.frontend.tflite import lookup, quantized, unary_tables
 from lowtide.frontend.tflite.lookup import Function, Reals
@@ -18,25 +18,13 @@ from lowtide.frontend.tflite.node import DOMAIN, LiteNode
 from lowtide.ir import Opcode
 from lowtide.ir.element_type import ElementType
 
-_UNARY: Final = {
-    "ABS": "abs",
-    "CEIL": "ceil",
-    "COS": "cos",
-    "ELU": "elu",
-    "EXP": "exp",
-    "FLOOR": "floor",
-    "HARD_SWISH": "hard_swish",
-    "LOG": "log",
-    "LOGICAL_NOT": "not",
-    "NEG": "neg",
-    "ROUND": "round",
-    "RSQRT": "rsqrt",
-    "SIGN": "sign",
-    "SIN": "sin",
-    "SQRT": "sqrt",
-    "SQUARE": "square",
-    "ZEROS_LIKE": "zeros_like",
-}
+_UNARY: Final = name_table(
+    """
+    ABS=abs CEIL=ceil COS=cos ELU=elu EXP=exp FLOOR=floor HARD_SWISH=hard_swish LOG=log
+    LOGICAL_NOT=not NEG=neg ROUND=round RSQRT=rsqrt SIGN=sign SIN=sin SQRT=sqrt SQUARE=square
+    ZEROS_LIKE=zeros_like
+    """
+)
 
 
 def _elu(x: Reals) -> Reals:

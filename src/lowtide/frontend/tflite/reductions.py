@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from lowtide.frontend.graphs.context import OpKernelContext
-from lowtide.frontend.graphs.registry import op
+from lowtide.frontend.graphs.registry import name_table, op
 from lowtide.frontend.graphs.shared import reductions
 from lowtide.frontend.graphs.shared.broadcasting import expand
 from lowtide.frontend.tflite import fixed_point, quantized
@@ -19,14 +19,11 @@ from lowtide.ir import Opcode
 from lowtide.ir.attributes import Window, WindowDimension
 from lowtide.ir.element_type import ElementType
 
-_REDUCTIONS: Final = {
-    "REDUCE_ALL": "all",
-    "REDUCE_ANY": "any",
-    "REDUCE_MAX": "max",
-    "REDUCE_MIN": "min",
-    "REDUCE_PROD": "prod",
-    "SUM": "sum",
-}
+_REDUCTIONS: Final = name_table(
+    """
+    REDUCE_ALL=all REDUCE_ANY=any REDUCE_MAX=max REDUCE_MIN=min REDUCE_PROD=prod SUM=sum
+    """
+)
 
 
 _LEAST_LENGTH: Final = 1e-6

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from lowtide.planning.heap import HeapLayout, Interval, PlacingOrder, place_intervals
+from lowtide.planning.heap.best_fit import PlacingOrder, place_intervals
+from lowtide.planning.heap.intervals import Interval
+from lowtide.planning.heap.steps import HeapLayout
 from lowtide.planning.plans import Packing, arena_packing
 from lowtide.planning.problem import PackingProblem
 from lowtide.planning.registry import OffsetStrategy

@@ -10,7 +10,7 @@ import numpy as np
 from lowtide.builder.values import Op
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import Cholesky
-from lowtide.passes.interface import Pass, example
+from lowtide.passes.interface import Pass
 from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.expand.loops import (
     column,
@@ -88,84 +88,13 @@ PASSES: Final = (
         "expand-cholesky",
         expand_cholesky,
         "Writes Cholesky decompositions as a loop that finds one column after the other.",
-        *example(
-            """
+        before="""
 HloModule m
 
--ENTRY main {
-- a = f32[3,3] parameter(0)
-- ROOT l = f32[3,3] cholesky(a), lower=true
-+body {
-+ p0.1 = (s32[], f32[3,3], pred[], f32[3,3]) parameter(0)
-+ get-tuple-element.1 = s32[] get-tuple-element(p0.1), index=0
-+ constant.4 = s32[] constant(1)
-+ add = s32[] add(get-tuple-element.1, constant.4)
-+ get-tuple-element.2 = f32[3,3] get-tuple-element(p0.1), index=1
-+ iota = s32[3,1] iota(), iota_dimension=0
-+ broadcast.5 = s32[3,1] broadcast(get-tuple-element.1), dimensions={}
-+ compare.3 = pred[3,1] compare(iota, broadcast.5), direction=EQ
-+ get-tuple-element.4 = f32[3,3] get-tuple-element(p0.1), index=3
-+ constant.5 = s32[] constant(0)
-+ dynamic-slice = f32[3,1] dynamic-slice(get-tuple-element.4, constant.5, get-tuple-element.1),
-+   dynamic_slice_sizes={3,1}
-+ constant.6 = s32[] constant(0)
-+ dynamic-slice.1 = f32[1,3] dynamic-slice(get-tuple-element.2, get-tuple-element.1, constant.6),
-+   dynamic_slice_sizes={1,3}
-+ transpose = f32[3,1] transpose(dynamic-slice.1), dimensions={1,0}
-+ dot = f32[3,1] dot(get-tuple-element.2, transpose), lhs_contracting_dims={1},
-+   rhs_contracting_dims={0}, operand_precision={highest,highest}
-+ subtract = f32[3,1] subtract(dynamic-slice, dot)
-+ constant.7 = s32[] constant(0)
-+ dynamic-slice.2 = f32[1,1] dynamic-slice(subtract, get-tuple-element.1, constant.7),
-+   dynamic_slice_sizes={1,1}
-+ sqrt = f32[1,1] sqrt(dynamic-slice.2)
-+ reshape.1 = f32[] reshape(sqrt)
-+ broadcast.2 = f32[3,1] broadcast(reshape.1), dimensions={}
-+ broadcast.4 = s32[3,1] broadcast(get-tuple-element.1), dimensions={}
-+ compare.2 = pred[3,1] compare(iota, broadcast.4), direction=GT
-+ divide = f32[3,1] divide(subtract, broadcast.2)
-+ constant.9 = f32[] constant(0)
-+ broadcast.3 = f32[3,1] broadcast(constant.9), dimensions={}
-+ select = f32[3,1] select(compare.2, divide, broadcast.3)
-+ select.1 = f32[3,1] select(compare.3, broadcast.2, select)
-+ constant.10 = s32[] constant(0)
-+ dynamic-update-slice = f32[3,3] dynamic-update-slice(get-tuple-element.2, select.1, constant.10,
-+   get-tuple-element.1)
-+ get-tuple-element.3 = pred[] get-tuple-element(p0.1), index=2
-+ constant.8 = f32[] constant(0)
-+ broadcast.1 = f32[1,1] broadcast(constant.8), dimensions={}
-+ compare.1 = pred[1,1] compare(dynamic-slice.2, broadcast.1), direction=GT
-+ is-finite = pred[1,1] is-finite(dynamic-slice.2)
-+ and = pred[1,1] and(compare.1, is-finite)
-+ reshape = pred[] reshape(and)
-+ and.1 = pred[] and(get-tuple-element.3, reshape)
-+ ROOT tuple.1 = (s32[], f32[3,3], pred[], f32[3,3]) tuple(add, dynamic-update-slice, and.1,
-+   get-tuple-element.4)
+ENTRY main {
+  a = f32[3,3] parameter(0)
+  ROOT l = f32[3,3] cholesky(a), lower=true
 }
-
-+condition {
-+ p0 = (s32[], f32[3,3], pred[], f32[3,3]) parameter(0)
-+ get-tuple-element = s32[] get-tuple-element(p0), index=0
-+ constant.3 = s32[] constant(3)
-+ ROOT compare = pred[] compare(get-tuple-element, constant.3), direction=LT
-+}
-+
-+ENTRY main {
-+ constant.2 = s32[] constant(0)
-+ constant = f32[] constant(0)
-+ broadcast = f32[3,3] broadcast(constant), dimensions={}
-+ constant.1 = pred[] constant(true)
-+ a = f32[3,3] parameter(0)
-+ tuple = (s32[], f32[3,3], pred[], f32[3,3]) tuple(constant.2, broadcast, constant.1, a)
-+ while = (s32[], f32[3,3], pred[], f32[3,3]) while(tuple), condition=condition, body=body
-+ get-tuple-element.7 = pred[] get-tuple-element(while), index=2
-+ broadcast.6 = pred[3,3] broadcast(get-tuple-element.7), dimensions={}
-+ get-tuple-element.6 = f32[3,3] get-tuple-element(while), index=1
-+ constant.11 = f32[] constant(nan)
-+ broadcast.7 = f32[3,3] broadcast(constant.11), dimensions={}
-+ ROOT select.2 = f32[3,3] select(broadcast.6, get-tuple-element.6, broadcast.7)
-+}
-+"""
-        ),
+""",
     ),
 )

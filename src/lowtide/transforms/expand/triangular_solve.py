@@ -8,7 +8,7 @@ from typing import Final
 from lowtide.builder.values import Op
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import TriangularSolve
-from lowtide.passes.interface import Pass, example
+from lowtide.passes.interface import Pass
 from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.expand.loops import (
     conjugate,
@@ -99,61 +99,14 @@ PASSES: Final = (
         "expand-triangular-solve",
         expand_triangular_solve,
         "Writes triangular systems of equations as a loop that finds one row after the other.",
-        *example(
-            """
+        before="""
 HloModule m
 
--ENTRY main {
-- a = f32[3,3] parameter(0)
-- b = f32[3,2] parameter(1)
-- ROOT x = f32[3,2] triangular-solve(a, b), left_side=true, lower=true, unit_diagonal=true
-+body {
-+ p0.1 = (s32[], f32[3,2], f32[3,3], f32[3,2]) parameter(0)
-+ get-tuple-element.1 = s32[] get-tuple-element(p0.1), index=0
-+ constant.3 = s32[] constant(1)
-+ add = s32[] add(get-tuple-element.1, constant.3)
-+ get-tuple-element.2 = f32[3,2] get-tuple-element(p0.1), index=1
-+ get-tuple-element.4 = f32[3,2] get-tuple-element(p0.1), index=3
-+ constant.4 = s32[] constant(0)
-+ dynamic-slice = f32[1,2] dynamic-slice(get-tuple-element.4, get-tuple-element.1, constant.4),
-+   dynamic_slice_sizes={1,2}
-+ get-tuple-element.3 = f32[3,3] get-tuple-element(p0.1), index=2
-+ constant.5 = s32[] constant(0)
-+ dynamic-slice.1 = f32[1,3] dynamic-slice(get-tuple-element.3, get-tuple-element.1, constant.5),
-+   dynamic_slice_sizes={1,3}
-+ dot = f32[1,2] dot(dynamic-slice.1, get-tuple-element.2), lhs_contracting_dims={1},
-+   rhs_contracting_dims={0}, operand_precision={highest,highest}
-+ subtract = f32[1,2] subtract(dynamic-slice, dot)
-+ constant.6 = s32[] constant(0)
-+ dynamic-update-slice = f32[3,2] dynamic-update-slice(get-tuple-element.2, subtract,
-+   get-tuple-element.1, constant.6)
-+ ROOT tuple.1 = (s32[], f32[3,2], f32[3,3], f32[3,2]) tuple(add, dynamic-update-slice,
-+   get-tuple-element.3, get-tuple-element.4)
+ENTRY main {
+  a = f32[3,3] parameter(0)
+  b = f32[3,2] parameter(1)
+  ROOT x = f32[3,2] triangular-solve(a, b), left_side=true, lower=true, unit_diagonal=true
 }
-
-+condition {
-+ p0 = (s32[], f32[3,2], f32[3,3], f32[3,2]) parameter(0)
-+ get-tuple-element = s32[] get-tuple-element(p0), index=0
-+ constant.2 = s32[] constant(3)
-+ ROOT compare.1 = pred[] compare(get-tuple-element, constant.2), direction=LT
-+}
-+
-+ENTRY main {
-+ constant.1 = s32[] constant(0)
-+ constant = f32[] constant(0)
-+ broadcast.1 = f32[3,2] broadcast(constant), dimensions={}
-+ iota.1 = s32[3,3] iota(), iota_dimension=1
-+ iota = s32[3,3] iota(), iota_dimension=0
-+ compare = pred[3,3] compare(iota.1, iota), direction=LT
-+ a = f32[3,3] parameter(0)
-+ broadcast = f32[3,3] broadcast(constant), dimensions={}
-+ select = f32[3,3] select(compare, a, broadcast)
-+ b = f32[3,2] parameter(1)
-+ tuple = (s32[], f32[3,2], f32[3,3], f32[3,2]) tuple(constant.1, broadcast.1, select, b)
-+ while = (s32[], f32[3,2], f32[3,3], f32[3,2]) while(tuple), condition=condition, body=body
-+ ROOT get-tuple-element.6 = f32[3,2] get-tuple-element(while), index=1
-+}
-+"""
-        ),
+""",
     ),
 )

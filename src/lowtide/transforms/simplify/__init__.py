@@ -1,4 +1,4 @@
-"""Algebraic simplification: rules by family, one file each with a tuple `RULES`.
+"""Algebraic simplification: rules by family, one file each, tried in the order in which they stand.
 
 Rules end because each makes fewer operations, fewer elements, or moves an operation in the one
 direction that is laid down for it:

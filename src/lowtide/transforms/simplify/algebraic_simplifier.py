@@ -88,20 +88,23 @@ A file is loaded once an instruction of such an opcode is looked at.
 
 
 @cache
-def _rules_in(file: str) -> tuple[Rule, ...]:
-    found: tuple[Rule, ...] = import_module(f"{__package__}.{file}").RULES
-    return found
+def rules_in(file: str) -> tuple[Rule, ...]:
+    """Return the rules of a file as they stand there; pairs of rules one after the other."""
+    found = vars(import_module(f"{__package__}.{file}")).values()
+    return tuple(
+        [y for x in found for y in (x if isinstance(x, tuple) else (x,)) if isinstance(y, Rule)]
+    )
 
 
 def rules() -> tuple[Rule, ...]:
     """Return the rules of all files of this folder, those of one file in their order."""
-    return tuple([rule for file in FILES for rule in _rules_in(file)])
+    return tuple([rule for file in FILES for rule in rules_in(file)])
 
 
 def rules_of(opcode: Opcode) -> list[Rule]:
     """Return the rules for an opcode, in the order in which they are tried."""
     files = [file for file, opcodes in FILES.items() if opcodes is None or opcode in opcodes]
-    return [rule for file in files for rule in _rules_in(file) if opcode in rule.opcodes]
+    return [rule for file in files for rule in rules_in(file) if opcode in rule.opcodes]
 
 
 @cache

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from lowtide.ir import Instruction, Opcode
 from lowtide.ops.reducers import REDUCERS
 from lowtide.passes.matching import (
@@ -263,30 +261,3 @@ def merge_broadcasts(x: Instruction, at: Rewriter) -> Made:
         return None
     met = at.build.emit(x.opcode, [at(small), at(other)])
     return again(at, x, z, again(at, first, met))
-
-
-RULES: Final = (
-    constant_on_the_right,
-    truth_values,
-    add_nothing,
-    add_zero,
-    subtract_zero,
-    *subtract_self,
-    times_one,
-    *times_zero,
-    times_minus_one,
-    negate_negated,
-    *negate_difference,
-    add_negated,
-    subtract_negated,
-    subtract_constant,
-    product_of_negated,
-    negated_times_constant,
-    negate_times_constant,
-    *merge_constants,
-    *constant_minus_sum,
-    cancel_added,
-    cancel_subtracted,
-    *common_factor,
-    *merge_broadcasts,
-)

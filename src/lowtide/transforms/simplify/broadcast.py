@@ -81,6 +81,15 @@ def broadcast_of_transpose(broadcast: Instruction, at: Rewriter) -> Made:
 
 
 @rule(Opcode.IOTA)
+def iota_of_one_element(iota: Instruction, at: Rewriter) -> Made:
+    """iota => 0, where it counts to 1"""
+    shape = iota.shape
+    if shape.rank != 1 or not is_plain(shape) or shape.dimensions[0] != 1:
+        return None
+    return splat(at, 0, shape)
+
+
+@rule(Opcode.IOTA)
 def iota_of_one_dimension(iota: Instruction, at: Rewriter) -> Made:
     """iota => broadcast(iota), which counts along its only dimension"""
     shape = iota.shape
@@ -89,15 +98,6 @@ def iota_of_one_dimension(iota: Instruction, at: Rewriter) -> Made:
     along = iota.attributes_as(Iota).dimension
     row = array_shape(shape.element_type, (shape.dimensions[along],))
     return at.build.broadcast(at.build.iota(row), shape.dimensions, [along])
-
-
-@rule(Opcode.IOTA)
-def iota_of_one_element(iota: Instruction, at: Rewriter) -> Made:
-    """iota => 0, where it counts to 1"""
-    shape = iota.shape
-    if shape.rank != 1 or not is_plain(shape) or shape.dimensions[0] != 1:
-        return None
-    return splat(at, 0, shape)
 
 
 @rule(Opcode.CONSTANT)
@@ -183,17 +183,3 @@ def _small(at: Rewriter, y: Instruction, sizes: tuple[int, ...]) -> Op:
     if source.shape.rank or not sizes:
         return at(source)
     return at.build.broadcast(at(source), sizes, ())
-
-
-RULES: Final = (
-    broadcast_of_broadcast,
-    broadcast_nothing,
-    broadcast_unit_dimensions,
-    broadcast_of_unit_dimensions,
-    broadcast_of_transpose,
-    iota_of_one_element,
-    iota_of_one_dimension,
-    constant_of_equal_elements,
-    constant_that_counts,
-    elementwise_of_broadcasts,
-)

@@ -277,22 +277,3 @@ def compare_selected_constants(compare: Instruction, at: Rewriter) -> Made:
     if p.shape is not compare.shape:
         return None
     return p if first else ~at(p)
-
-
-RULES: Final = (
-    compare_constant_on_the_right,
-    compare_self,
-    compare_truth_value,
-    compare_truth_values,
-    compare_beyond_bounds,
-    compare_at_bound,
-    compare_sum_with_constant,
-    compare_difference_with_zero,
-    compare_negated,
-    compare_negated_with_constant,
-    compare_positive_with_zero,
-    compare_converted_with_constant,
-    compare_widened,
-    comparisons_of_the_same,
-    compare_selected_constants,
-)

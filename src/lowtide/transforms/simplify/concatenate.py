@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from lowtide.builder.values import Op
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Dimensions
@@ -37,6 +35,30 @@ def concatenate_empty(concatenate: Instruction, at: Rewriter) -> Made:
 
 
 @arrays(Opcode.CONCATENATE)
+def concatenate_of_one_array(concatenate: Instruction, at: Rewriter) -> Made:
+    """concatenate(x, x) => reshape(broadcast(x)), which need not be written down
+
+    Where only slices that begin anywhere along the last dimension are taken, elements lie side by
+    side in each part, as they do not where each one's place in x is a remainder.
+    """
+    x, *others = concatenate.operands
+    if not others or any(y is not x for y in others) or not x.shape.element_count:
+        return None
+    along, sizes = _along(concatenate), list(x.shape.dimensions)
+    if along == len(sizes) - 1 and _is_sliced_anywhere(concatenate, along):
+        return None
+    sizes.insert(along, len(concatenate.operands))
+    places = [d for d in range(len(sizes)) if d != along]
+    repeated = at.build.broadcast(at(x), sizes, places)
+    return at.build.reshape(repeated, concatenate.shape.dimensions)
+
+
+def _may_be_part(x: Instruction, of: Instruction) -> bool:
+    same = x.opcode is of.opcode and x.attributes == of.attributes
+    return same and has_one_user(x) and is_uniform(x)
+
+
+@arrays(Opcode.CONCATENATE)
 def concatenate_of_concatenate(concatenate: Instruction, at: Rewriter) -> Made:
     """concatenate(concatenate(x, y), z) => concatenate(x, y, z), along one dimension"""
     user = next(iter(concatenate.users), concatenate)
@@ -55,9 +77,19 @@ def concatenate_of_concatenate(concatenate: Instruction, at: Rewriter) -> Made:
     return at.build.concatenate(flat, _along(concatenate))
 
 
-def _may_be_part(x: Instruction, of: Instruction) -> bool:
-    same = x.opcode is of.opcode and x.attributes == of.attributes
-    return same and has_one_user(x) and is_uniform(x)
+def _joined(
+    a: tuple[Instruction, list[Range] | None], b: tuple[Instruction, list[Range]], along: int
+) -> list[Range] | None:
+    """Return the ranges of the slice that two slices are together, or None."""
+    first, second = a[1], b[1]
+    if first is None or a[0].operands[0] is not b[0].operands[0]:
+        return None
+    start, limit, stride = first[along]
+    if stride != 1 or second[along][0] != limit or second[along][2] != 1:
+        return None
+    if first[:along] != second[:along] or first[along + 1 :] != second[along + 1 :]:
+        return None
+    return [*first[:along], (start, second[along][1], 1), *first[along + 1 :]]
 
 
 @arrays(Opcode.CONCATENATE)
@@ -82,21 +114,6 @@ def concatenate_of_neighbours(concatenate: Instruction, at: Rewriter) -> Made:
     return parts[0] if len(parts) == 1 else at.build.concatenate(parts, along)
 
 
-def _joined(
-    a: tuple[Instruction, list[Range] | None], b: tuple[Instruction, list[Range]], along: int
-) -> list[Range] | None:
-    """Return the ranges of the slice that two slices are together, or None."""
-    first, second = a[1], b[1]
-    if first is None or a[0].operands[0] is not b[0].operands[0]:
-        return None
-    start, limit, stride = first[along]
-    if stride != 1 or second[along][0] != limit or second[along][2] != 1:
-        return None
-    if first[:along] != second[:along] or first[along + 1 :] != second[along + 1 :]:
-        return None
-    return [*first[:along], (start, second[along][1], 1), *first[along + 1 :]]
-
-
 @arrays(Opcode.CONCATENATE)
 def concatenate_of_broadcasts(concatenate: Instruction, at: Rewriter) -> Made:
     """concatenate(broadcast(x), broadcast(x)) => broadcast(x), along a repeated dimension"""
@@ -112,6 +129,9 @@ def concatenate_of_broadcasts(concatenate: Instruction, at: Rewriter) -> Made:
             return None
     x = at(first.operands[0])
     return at.build.broadcast(x, concatenate.shape.dimensions, dimensions(first))
+
+
+# -- reverse -----------------------------------------------------------------------------------
 
 
 @arrays(Opcode.CONCATENATE)
@@ -136,28 +156,6 @@ def concatenate_of_reshapes(concatenate: Instruction, at: Rewriter) -> Made:
     assert early is not None, "there are operands"
     joined = at.build.concatenate([at(x.operands[0]) for x in operands], early)
     return at.build.reshape(joined, concatenate.shape.dimensions)
-
-
-# -- reverse -----------------------------------------------------------------------------------
-
-
-@arrays(Opcode.CONCATENATE)
-def concatenate_of_one_array(concatenate: Instruction, at: Rewriter) -> Made:
-    """concatenate(x, x) => reshape(broadcast(x)), which need not be written down
-
-    Where only slices that begin anywhere along the last dimension are taken, elements lie side by
-    side in each part, as they do not where each one's place in x is a remainder.
-    """
-    x, *others = concatenate.operands
-    if not others or any(y is not x for y in others) or not x.shape.element_count:
-        return None
-    along, sizes = _along(concatenate), list(x.shape.dimensions)
-    if along == len(sizes) - 1 and _is_sliced_anywhere(concatenate, along):
-        return None
-    sizes.insert(along, len(concatenate.operands))
-    places = [d for d in range(len(sizes)) if d != along]
-    repeated = at.build.broadcast(at(x), sizes, places)
-    return at.build.reshape(repeated, concatenate.shape.dimensions)
 
 
 def _is_sliced_anywhere(x: Instruction, along: int) -> bool:
@@ -218,18 +216,3 @@ def reverse_of_concatenate(reverse: Instruction, at: Rewriter) -> Made:
         return None
     parts = [at(x) for x in reversed(inner.operands)]
     return at.build.emit(Opcode.CONCATENATE, parts, Dimensions((along,)))
-
-
-RULES: Final = (
-    concatenate_one,
-    concatenate_empty,
-    concatenate_of_one_array,
-    concatenate_of_concatenate,
-    concatenate_of_neighbours,
-    concatenate_of_broadcasts,
-    concatenate_of_reshapes,
-    reverse_nothing,
-    reverse_of_reverse,
-    reverse_of_broadcast,
-    reverse_of_concatenate,
-)

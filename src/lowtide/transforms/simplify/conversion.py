@@ -287,27 +287,3 @@ def _is_odd(x: Instruction) -> bool:
     if not shape.is_array or shape.is_dynamic or shape.layout is None:
         return True
     return shape.layout != Layout(shape.layout.minor_to_major)
-
-
-RULES: Final = (
-    convert_to_same,
-    convert_widened,
-    convert_wrapped,
-    convert_clamped,
-    convert_sum_with_zero,
-    convert_there_and_back,
-    convert_iota,
-    bitcast_to_same,
-    bitcast_twice,
-    bitcast_of_integers,
-    round_to_own_precision,
-    round_twice,
-    bits_of_truth_values,
-    bits_of_widened,
-    concatenate_widened,
-    copy_to_same_layout,
-    copy_of_copy,
-    bitcast_to_same_shape,
-    bitcast_of_bitcast,
-    bitcast_of_reshape,
-)

@@ -294,15 +294,3 @@ def convolution_of_patches(convolution: Instruction, at: Rewriter) -> Made:
     written[n.input_batch] = n.output_batch
     order = (*[written[d] for d in sorted(written)], n.output_feature)
     return at.build.transpose(product, inverse(order))
-
-
-RULES: Final = (
-    convolution_of_nothing,
-    convolution_of_pad,
-    convolution_of_reversed_kernel,
-    convolution_of_transpose,
-    transpose_of_convolution,
-    convolution_of_single_taps,
-    convolution_of_everything,
-    convolution_of_patches,
-)

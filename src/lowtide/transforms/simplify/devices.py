@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ir.attributes import Collective
 from lowtide.ir.replica_groups import device_count
@@ -60,11 +58,3 @@ def set_size_to_what_it_is(x: Instruction, at: Rewriter) -> Made:
     if operand.shape is not x.shape or not is_plain(x.shape):
         return None
     return operand if is_all(size, x.shape.dimensions[dimensions(x)[0]]) else None
-
-
-RULES: Final = (
-    number_of_lone_device,
-    exchange_of_lone_replicas,
-    size_of_static_dimension,
-    set_size_to_what_it_is,
-)

@@ -115,6 +115,19 @@ def divide_self(divide: Instruction, at: Rewriter) -> Made:
 
 
 @elementwise(Opcode.DIVIDE, on=_UNSIGNED)
+def divide_unsigned_twice(divide: Instruction, at: Rewriter) -> Made:
+    """(x / c) / d => x / (c * d), where the product of the constants does not wrap around"""
+    inner, outer = divide.operands
+    d = scalar_value(outer)
+    if d is None or inner.opcode is not Opcode.DIVIDE:
+        return None
+    c = scalar_value(inner.operands[1])
+    if c is None or not int(c) * int(d) or int(c) * int(d) >> divide.shape.element_type.bits:
+        return None
+    return again(at, divide, inner.operands[0], splat(at, int(c) * int(d), divide.shape))
+
+
+@elementwise(Opcode.DIVIDE, on=_UNSIGNED)
 def divide_unsigned_by_power_of_two(divide: Instruction, at: Rewriter) -> Made:
     """x / 2**k => x >> k"""
     x, k = _by_power_of_two(divide)
@@ -129,6 +142,28 @@ def divide_signed_by_power_of_two(divide: Instruction, at: Rewriter) -> Made:
         return None
     raised = at(x) + _lift(at, x, k)
     return at.build.shift_right_arithmetic(raised, splat(at, k, divide.shape))
+
+
+@elementwise(Opcode.REMAINDER, on=INTEGERS)
+def remainder_by_one(remainder: Instruction, at: Rewriter) -> Made:
+    """x % 1 => 0"""
+    return splat(at, 0, remainder.shape) if is_all(remainder.operands[1], 1) else None
+
+
+def _by_power_of_two(x: Instruction) -> tuple[Instruction, int]:
+    """Return the dividend, and the exponent of a divisor that is a power of two, else 0."""
+    dividend, divisor = x.operands
+    value = scalar_value(divisor)
+    if value is None or scalar_value(dividend) is not None:
+        return dividend, 0
+    return dividend, power_of_two(value) or 0
+
+
+def _lift(at: Rewriter, x: Instruction, k: int) -> Op:
+    """Return 2**k - 1 where x is negative, 0 elsewhere."""
+    bits = x.shape.element_type.bits
+    signs = at.build.shift_right_arithmetic(at(x), splat(at, bits - 1, x.shape))
+    return at.build.shift_right_logical(signs, splat(at, bits - k, x.shape))
 
 
 @elementwise(Opcode.REMAINDER, on=_UNSIGNED)
@@ -148,28 +183,6 @@ def remainder_of_signed_by_power_of_two(remainder: Instruction, at: Rewriter) ->
     return ((at(x) + lift) & splat(at, (1 << k) - 1, remainder.shape)) - lift
 
 
-def _by_power_of_two(x: Instruction) -> tuple[Instruction, int]:
-    """Return the dividend, and the exponent of a divisor that is a power of two, else 0."""
-    dividend, divisor = x.operands
-    value = scalar_value(divisor)
-    if value is None or scalar_value(dividend) is not None:
-        return dividend, 0
-    return dividend, power_of_two(value) or 0
-
-
-def _lift(at: Rewriter, x: Instruction, k: int) -> Op:
-    """Return 2**k - 1 where x is negative, 0 elsewhere."""
-    bits = x.shape.element_type.bits
-    signs = at.build.shift_right_arithmetic(at(x), splat(at, bits - 1, x.shape))
-    return at.build.shift_right_logical(signs, splat(at, bits - k, x.shape))
-
-
-@elementwise(Opcode.REMAINDER, on=INTEGERS)
-def remainder_by_one(remainder: Instruction, at: Rewriter) -> Made:
-    """x % 1 => 0"""
-    return splat(at, 0, remainder.shape) if is_all(remainder.operands[1], 1) else None
-
-
 @elementwise(Opcode.REMAINDER, on=INTEGERS)
 def remainder_twice(remainder: Instruction, at: Rewriter) -> Made:
     """(x % y) % y => x % y"""
@@ -182,35 +195,3 @@ def remainder_of_zero(remainder: Instruction, at: Rewriter) -> Made:
     """0 % x => 0"""
     zero = remainder.operands[0]
     return zero if is_all(zero, 0) else None
-
-
-@elementwise(Opcode.DIVIDE, on=_UNSIGNED)
-def divide_unsigned_twice(divide: Instruction, at: Rewriter) -> Made:
-    """(x / c) / d => x / (c * d), where the product of the constants does not wrap around"""
-    inner, outer = divide.operands
-    d = scalar_value(outer)
-    if d is None or inner.opcode is not Opcode.DIVIDE:
-        return None
-    c = scalar_value(inner.operands[1])
-    if c is None or not int(c) * int(d) or int(c) * int(d) >> divide.shape.element_type.bits:
-        return None
-    return again(at, divide, inner.operands[0], splat(at, int(c) * int(d), divide.shape))
-
-
-RULES: Final = (
-    divide_by_power_of_two,
-    divide_by_constant,
-    divide_by_broadcast,
-    divide_quotient,
-    divide_by_quotient,
-    times_reciprocal,
-    divide_self,
-    divide_unsigned_twice,
-    divide_unsigned_by_power_of_two,
-    divide_signed_by_power_of_two,
-    remainder_by_one,
-    remainder_by_power_of_two,
-    remainder_of_signed_by_power_of_two,
-    remainder_twice,
-    remainder_of_zero,
-)

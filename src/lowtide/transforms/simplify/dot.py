@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 from lowtide.builder.values import Op
 from lowtide.ir import Instruction, Opcode
@@ -258,16 +257,3 @@ def dot_of_concatenates(dot: Instruction, at: Rewriter) -> Made:
     for part in parts[1:]:
         result = result + part
     return result
-
-
-RULES: Final = (
-    dot_of_nothing,
-    *dot_of_zeros,
-    dot_of_single_products,
-    *dot_of_repeated_scalar,
-    dot_without_units,
-    dot_of_transpose,
-    transpose_of_dot,
-    dot_of_free_units,
-    *dot_of_concatenates,
-)

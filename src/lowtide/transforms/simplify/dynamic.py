@@ -212,6 +212,22 @@ def _places(
     return list(own)
 
 
+@arrays(Opcode.DYNAMIC_SLICE)
+def dynamic_slice_of_iota(x: Instruction, at: Rewriter) -> Made:
+    """dynamic-slice(iota, i) of one element => clamp(0, i, n - 1), of the type of i"""
+    iota, starts = x.operands[0], _starts(x)
+    if iota.opcode is not Opcode.IOTA or iota.shape.rank != 1 or not starts:
+        return None
+    start = starts[0]
+    last = iota.shape.dimensions[0] - 1
+    if x.shape.dimensions != (1,) or start.shape.element_type is not x.shape.element_type:
+        return None
+    element_type = start.shape.element_type
+    bounds = [scalar(at, value, element_type) for value in (0, last)]
+    place = at.build.clamp(bounds[0], at(start), bounds[1])
+    return at.build.broadcast(place, (1,), ())
+
+
 @arrays(Opcode.SLICE)
 def slice_of_dynamic_slice(x: Instruction, at: Rewriter) -> Made:
     """slice(dynamic-slice(x, i)) => dynamic-slice(x, i), where each dimension is cut only once"""
@@ -233,22 +249,6 @@ def slice_of_dynamic_slice(x: Instruction, at: Rewriter) -> Made:
             return None
     made = [at(p) if isinstance(p, Instruction) else _start(at, p, starts[0]) for p in places]
     return at.build.dynamic_slice(at(source), made, x.shape.dimensions)
-
-
-@arrays(Opcode.DYNAMIC_SLICE)
-def dynamic_slice_of_iota(x: Instruction, at: Rewriter) -> Made:
-    """dynamic-slice(iota, i) of one element => clamp(0, i, n - 1), of the type of i"""
-    iota, starts = x.operands[0], _starts(x)
-    if iota.opcode is not Opcode.IOTA or iota.shape.rank != 1 or not starts:
-        return None
-    start = starts[0]
-    last = iota.shape.dimensions[0] - 1
-    if x.shape.dimensions != (1,) or start.shape.element_type is not x.shape.element_type:
-        return None
-    element_type = start.shape.element_type
-    bounds = [scalar(at, value, element_type) for value in (0, last)]
-    place = at.build.clamp(bounds[0], at(start), bounds[1])
-    return at.build.broadcast(place, (1,), ())
 
 
 # -- dynamic-update-slice ----------------------------------------------------------------------
@@ -304,6 +304,15 @@ def update_twice(x: Instruction, at: Rewriter) -> Made:
 
 
 @arrays(Opcode.DYNAMIC_UPDATE_SLICE)
+def update_with_same_scalar(x: Instruction, at: Rewriter) -> Made:
+    """dynamic-update-slice(broadcast(v), broadcast(v), i) => broadcast(v)"""
+    operand, update = x.operands[:2]
+    if not is_scalar_broadcast(operand) or not is_scalar_broadcast(update):
+        return None
+    return operand if same_instructions(operand.operands, update.operands) else None
+
+
+@arrays(Opcode.DYNAMIC_UPDATE_SLICE)
 def update_of_repeated_scalar(x: Instruction, at: Rewriter) -> Made:
     """dynamic-update-slice(broadcast(v), u, c) => pad(u, v)"""
     operand, update = x.operands[:2]
@@ -318,15 +327,6 @@ def update_of_repeated_scalar(x: Instruction, at: Rewriter) -> Made:
         for start, n, size in zip(starts, x.shape.dimensions, sizes, strict=True)
     ]
     return at.build.pad(at(update), at(operand.operands[0]), padding)
-
-
-@arrays(Opcode.DYNAMIC_UPDATE_SLICE)
-def update_with_same_scalar(x: Instruction, at: Rewriter) -> Made:
-    """dynamic-update-slice(broadcast(v), broadcast(v), i) => broadcast(v)"""
-    operand, update = x.operands[:2]
-    if not is_scalar_broadcast(operand) or not is_scalar_broadcast(update):
-        return None
-    return operand if same_instructions(operand.operands, update.operands) else None
 
 
 @arrays(Opcode.DYNAMIC_SLICE, Opcode.DYNAMIC_UPDATE_SLICE)
@@ -357,26 +357,3 @@ def _is_own_clamp(clamp: Instruction, last: int) -> bool:
     if low is None or high is None:
         return False
     return int(low) <= 0 and int(high) >= last and int(low) <= int(high)
-
-
-RULES: Final = (
-    dynamic_slice_of_everything,
-    dynamic_slice_at_constant,
-    dynamic_slice_of_whole_dimension,
-    dynamic_slice_of_broadcast,
-    dynamic_slice_of_transpose,
-    dynamic_slice_of_reshape,
-    dynamic_slice_of_elementwise,
-    dynamic_slice_of_update,
-    dynamic_slice_of_part,
-    dynamic_slice_of_iota,
-    slice_of_dynamic_slice,
-    update_everything,
-    update_nothing,
-    update_with_own_elements,
-    update_of_whole_dimension,
-    update_twice,
-    update_with_same_scalar,
-    update_of_repeated_scalar,
-    start_in_range,
-)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from lowtide.ir import Instruction, Opcode
 from lowtide.ops.flooring import floor_quotient, floor_remainder
 from lowtide.passes.rewriting import Rewriter
@@ -35,9 +33,3 @@ def floor_quotient_by_constant(select: Instruction, at: Rewriter) -> Made:
         return shift(at(x), splat(at, k, select.shape))
     sign = shift(at(x), splat(at, x.shape.element_type.bits - 1, x.shape))
     return ((at(x) ^ sign) / splat(at, divisor, x.shape)) ^ sign
-
-
-RULES: Final = (
-    floor_remainder_by_power_of_two,
-    floor_quotient_by_constant,
-)

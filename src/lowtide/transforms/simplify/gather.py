@@ -298,17 +298,3 @@ def scatter_zeros(scatter: Instruction, at: Rewriter) -> Made:
     if reducer_opcode(scatter.called_computations[0]) is not Opcode.ADD:
         return None
     return x if is_all(updates, 0) and x.shape is scatter.shape else None
-
-
-RULES: Final = (
-    gather_repeated_scalar,
-    gather_everything,
-    gather_one_slice,
-    gather_of_elementwise,
-    gather_of_broadcast,
-    gather_at_widened,
-    slice_of_gather,
-    scatter_nothing,
-    scatter_at_widened,
-    scatter_zeros,
-)

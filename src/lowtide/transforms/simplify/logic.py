@@ -298,29 +298,3 @@ def count_truth_value(x: Instruction, at: Rewriter) -> Made:
     if inner.opcode is not Opcode.CONVERT or inner.operands[0].shape.element_type not in PRED:
         return None
     return inner if inner.shape is x.shape else None
-
-
-RULES: Final = (
-    same_operands,
-    extremes_of_truth_values,
-    xor_self,
-    and_constant,
-    or_constant,
-    xor_constant,
-    merge_equal_operations,
-    repeated_operand,
-    absorb,
-    with_complement,
-    complements_together,
-    xor_of_complement,
-    cancel_xor,
-    not_not,
-    not_comparison,
-    shift_by_nothing,
-    shift_of_zero,
-    shift_out,
-    shift_twice,
-    shift_there_and_back,
-    bits_of_one_shift,
-    count_truth_value,
-)

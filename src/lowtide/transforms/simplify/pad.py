@@ -172,16 +172,3 @@ def concatenate_with_repeated_scalar(concatenate: Instruction, at: Rewriter) -> 
     padding = [NO_PADDING] * concatenate.shape.rank
     padding[along] = PaddingDimension(low, high)
     return at.build.pad(at(others[0]), at(value), padding)
-
-
-RULES: Final = (
-    pad_nothing,
-    pad_empty,
-    pad_of_own_value,
-    pad_between_nothing,
-    pad_of_pad,
-    pad_that_cuts,
-    pad_of_added_units,
-    *add_of_pads,
-    concatenate_with_repeated_scalar,
-)

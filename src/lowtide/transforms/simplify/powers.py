@@ -141,6 +141,21 @@ def power_of_exponential(power: Instruction, at: Rewriter) -> Made:
 # -- roots -------------------------------------------------------------------------------------
 
 
+@elementwise(Opcode.MULTIPLY, on=INTEGERS)
+def power_times_base(multiply: Instruction, at: Rewriter) -> Made:
+    """(x ** c) * x => x ** (c + 1), where c is 1 or more"""
+    left, right = multiply.operands
+    for power, x in ((left, right), (right, left)):
+        if power.opcode is not Opcode.POWER or power.operands[0] is not x:
+            continue
+        c = scalar_value(power.operands[1])
+        if c is None or int(c) < 1:
+            return None
+        exponent = folded(Opcode.ADD, c, type(c)(1))
+        return at(x) ** splat(at, exponent, multiply.shape) if int(exponent) > 0 else None
+    return None
+
+
 @elementwise(Opcode.MULTIPLY, on=FLOATS, exact=False)
 def root_times_root(multiply: Instruction, at: Rewriter) -> Made:
     """sqrt(x) * sqrt(x) => x, rsqrt(x) * rsqrt(x) => 1 / x"""
@@ -170,6 +185,9 @@ def one_over_root(divide: Instruction, at: Rewriter) -> Made:
     return at.build.rsqrt(at(root.operands[0]))
 
 
+_INVERSE_ROOTS: Final = {Opcode.SQRT: Opcode.RSQRT, Opcode.RSQRT: Opcode.SQRT}
+
+
 @elementwise(Opcode.DIVIDE, on=FLOATS, exact=False)
 def divide_by_root(divide: Instruction, at: Rewriter) -> Made:
     """x / sqrt(y) => x * rsqrt(y), x / rsqrt(y) => x * sqrt(y)"""
@@ -179,9 +197,6 @@ def divide_by_root(divide: Instruction, at: Rewriter) -> Made:
     return at(x) * at.build.emit(_INVERSE_ROOTS[root.opcode], [at(root.operands[0])])
 
 
-_INVERSE_ROOTS: Final = {Opcode.SQRT: Opcode.RSQRT, Opcode.RSQRT: Opcode.SQRT}
-
-
 @elementwise(Opcode.SQRT, Opcode.RSQRT, on=FLOATS, exact=False)
 def root_of_reciprocal(x: Instruction, at: Rewriter) -> Made:
     """sqrt(1 / x) => rsqrt(x), rsqrt(1 / x) => sqrt(x)"""
@@ -189,6 +204,9 @@ def root_of_reciprocal(x: Instruction, at: Rewriter) -> Made:
     if inner.opcode is not Opcode.DIVIDE or not is_all(inner.operands[0], 1):
         return None
     return at.build.emit(_INVERSE_ROOTS[x.opcode], [at(inner.operands[1])])
+
+
+# -- exponentials and logarithms ---------------------------------------------------------------
 
 
 @elementwise(Opcode.MULTIPLY, on=FLOATS, exact=False)
@@ -201,9 +219,6 @@ def times_own_root(multiply: Instruction, at: Rewriter) -> Made:
     return None
 
 
-# -- exponentials and logarithms ---------------------------------------------------------------
-
-
 @elementwise(Opcode.MULTIPLY, on=FLOATS, exact=False)
 def product_of_exponentials(multiply: Instruction, at: Rewriter) -> Made:
     """exp(x) * exp(y) => exp(x + y)"""
@@ -212,15 +227,6 @@ def product_of_exponentials(multiply: Instruction, at: Rewriter) -> Made:
         if x.opcode is not Opcode.EXPONENTIAL or not has_one_user(x):
             return None
     return at.build.exponential(at(left.operands[0]) + at(right.operands[0]))
-
-
-@elementwise(Opcode.DIVIDE, on=FLOATS, exact=False)
-def divide_by_exponential(divide: Instruction, at: Rewriter) -> Made:
-    """x / exp(y) => x * exp(-y)"""
-    x, inner = divide.operands
-    if inner.opcode is not Opcode.EXPONENTIAL or not has_one_user(inner) or x is inner:
-        return None
-    return at(x) * at.build.exponential(-at(inner.operands[0]))
 
 
 _INVERSES: Final = {
@@ -233,6 +239,15 @@ _INVERSES: Final = {
     Opcode.SINH: Opcode.ASINH,
     Opcode.ASINH: Opcode.SINH,
 }
+
+
+@elementwise(Opcode.DIVIDE, on=FLOATS, exact=False)
+def divide_by_exponential(divide: Instruction, at: Rewriter) -> Made:
+    """x / exp(y) => x * exp(-y)"""
+    x, inner = divide.operands
+    if inner.opcode is not Opcode.EXPONENTIAL or not has_one_user(inner) or x is inner:
+        return None
+    return at(x) * at.build.exponential(-at(inner.operands[0]))
 
 
 @elementwise(*_INVERSES, on=FLOATS, exact=False)
@@ -280,48 +295,3 @@ def log_of_one_plus(log: Instruction, at: Rewriter) -> Made:
     if inner.opcode is not Opcode.ADD or not is_all(inner.operands[1], 1):
         return None
     return at.build.log_plus_one(at(inner.operands[0])) if has_one_user(inner) else None
-
-
-@elementwise(Opcode.MULTIPLY, on=INTEGERS)
-def power_times_base(multiply: Instruction, at: Rewriter) -> Made:
-    """(x ** c) * x => x ** (c + 1), where c is 1 or more"""
-    left, right = multiply.operands
-    for power, x in ((left, right), (right, left)):
-        if power.opcode is not Opcode.POWER or power.operands[0] is not x:
-            continue
-        c = scalar_value(power.operands[1])
-        if c is None or int(c) < 1:
-            return None
-        exponent = folded(Opcode.ADD, c, type(c)(1))
-        return at(x) ** splat(at, exponent, multiply.shape) if int(exponent) > 0 else None
-    return None
-
-
-RULES: Final = (
-    power_zero,
-    power_one,
-    power_two,
-    *power_small,
-    power_minus_one,
-    power_minus_small,
-    power_half,
-    power_three_halves,
-    power_minus_half,
-    power_of_one,
-    power_of_power,
-    power_of_exponential,
-    power_times_base,
-    root_times_root,
-    root_of_square,
-    one_over_root,
-    divide_by_root,
-    root_of_reciprocal,
-    times_own_root,
-    product_of_exponentials,
-    divide_by_exponential,
-    function_of_inverse,
-    log_of_power,
-    log_of_root,
-    exponential_minus_one,
-    log_of_one_plus,
-)

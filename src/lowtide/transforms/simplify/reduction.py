@@ -398,23 +398,3 @@ def reduce_of_iota(x: Instruction, at: Rewriter) -> Made:
     if r.opcode not in known or not n or int(number(n - 1, element_type)) != n - 1:
         return None
     return scalar(at, known[r.opcode], element_type)
-
-
-RULES: Final = (
-    reduce_empty,
-    reduce_only_units,
-    reduce_units,
-    reduce_of_reduce,
-    reduce_of_reduce_inexactly,
-    reduce_of_transpose,
-    reduce_of_reshape,
-    reduce_of_reverse,
-    reduce_of_pad,
-    reduce_of_concatenate,
-    reduce_of_broadcast,
-    *sum_of_broadcast,
-    *sum_of_negated,
-    *sum_of_scaled,
-    reduce_of_negated,
-    reduce_of_iota,
-)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from lowtide.builder.values import Op
 from lowtide.ir import Instruction, Opcode, array_shape
 from lowtide.passes.matching import are_plain, dimensions, has_one_user, is_plain
@@ -130,14 +128,3 @@ def _before_reshape(at: Rewriter, y: Instruction, sizes: tuple[int, ...]) -> Op:
     made = _as_broadcast(at, y, sizes)
     assert made is not None, "checked by _keeps_operand"
     return made
-
-
-RULES: Final = (
-    reshape_nothing,
-    reshape_of_reshape,
-    reshape_of_scalar,
-    reshape_of_broadcast,
-    reshape_of_moved_units,
-    reshape_of_dropped_units,
-    elementwise_of_reshapes,
-)

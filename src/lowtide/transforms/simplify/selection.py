@@ -221,18 +221,6 @@ def clamp_within_bounds(clamp: Instruction, at: Rewriter) -> Made:
     return clamp.operands[1] if low[1] <= x[0] and x[1] <= high[0] else None
 
 
-@arrays(Opcode.CLAMP, on=INTEGERS)
-def clamp_on_one_side(clamp: Instruction, at: Rewriter) -> Made:
-    """clamp(low, x, high) => min(x, high) or max(x, low), where the other bound does nothing"""
-    low, x, high = clamp.operands
-    within = bounds_of(x)
-    if bounds_of(low)[1] <= within[0]:
-        return at.build.minimum(at(x), at(high))
-    if bounds_of(high)[0] >= max(within[1], bounds_of(low)[1]):
-        return at.build.maximum(at(x), at(low))
-    return None
-
-
 @arrays(Opcode.CLAMP)
 def clamp_clamped(clamp: Instruction, at: Rewriter) -> Made:
     """clamp(a, clamp(a, x, b), b) => clamp(a, x, b), of equal or constant bounds"""
@@ -245,9 +233,31 @@ def clamp_clamped(clamp: Instruction, at: Rewriter) -> Made:
     return inner if inner.shape is clamp.shape else None
 
 
+@arrays(Opcode.CLAMP, on=INTEGERS)
+def clamp_to_one_value(clamp: Instruction, at: Rewriter) -> Made:
+    """clamp(c, x, d) => d, where c is not less than d"""
+    low, _, high = clamp.operands
+    c, d = scalar_value(low), scalar_value(high)
+    if c is None or d is None or c < d:
+        return None
+    return splat(at, d, clamp.shape)
+
+
 def _same_constant(a: Instruction, b: Instruction) -> bool:
     x, y = scalar_value(a), scalar_value(b)
     return x is not None and y is not None and bool(x.tobytes() == y.tobytes())
+
+
+@arrays(Opcode.CLAMP, on=INTEGERS)
+def clamp_on_one_side(clamp: Instruction, at: Rewriter) -> Made:
+    """clamp(low, x, high) => min(x, high) or max(x, low), where the other bound does nothing"""
+    low, x, high = clamp.operands
+    within = bounds_of(x)
+    if bounds_of(low)[1] <= within[0]:
+        return at.build.minimum(at(x), at(high))
+    if bounds_of(high)[0] >= max(within[1], bounds_of(low)[1]):
+        return at.build.maximum(at(x), at(low))
+    return None
 
 
 @arrays(Opcode.CLAMP, on=INTEGERS)
@@ -266,36 +276,3 @@ def merge_clamps(clamp: Instruction, at: Rewriter) -> Made:
     element_type: ElementType = clamp.shape.element_type
     low, high = scalar(at, max(a, b), element_type), scalar(at, min(c, d), element_type)
     return at.build.emit(Opcode.CLAMP, [low, at(x), high])
-
-
-@arrays(Opcode.CLAMP, on=INTEGERS)
-def clamp_to_one_value(clamp: Instruction, at: Rewriter) -> Made:
-    """clamp(c, x, d) => d, where c is not less than d"""
-    low, _, high = clamp.operands
-    c, d = scalar_value(low), scalar_value(high)
-    if c is None or d is None or c < d:
-        return None
-    return splat(at, d, clamp.shape)
-
-
-RULES: Final = (
-    select_known,
-    select_same,
-    select_by_complement,
-    select_truth_values,
-    select_one_or_zero,
-    select_by_the_same,
-    select_same_of_two,
-    select_same_of_either,
-    select_by_comparison,
-    convert_selected_constants,
-    *masked,
-    extreme_of_extreme,
-    extreme_within_bounds,
-    extreme_of_negated,
-    clamp_within_bounds,
-    clamp_clamped,
-    clamp_to_one_value,
-    clamp_on_one_side,
-    merge_clamps,
-)

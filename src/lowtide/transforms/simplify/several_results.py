@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from lowtide.builder.values import Op, SubComputation
 from lowtide.ir import Computation, Instruction, Opcode, tuple_shape
@@ -94,6 +93,18 @@ def _closed(reducer: Computation, read: set[int], count: int) -> list[int]:
 
 
 @rule(Opcode.SORT)
+def sort_one(x: Instruction, at: Rewriter) -> Made:
+    """sort(x) => x, along a dimension of size 1 or less"""
+    sizes = x.operands[0].shape.dimensions
+    if not are_plain(*x.operands) or (sizes and sizes[x.attributes_as(Sort).dimension] > 1):
+        return None
+    if len(x.operands) == 1:
+        return x.operands[0] if x.operands[0].shape is x.shape else None
+    result = tuple_shape([y.shape for y in x.operands])
+    return at.build.tuple([at(y) for y in x.operands]) if result is x.shape else None
+
+
+@rule(Opcode.SORT)
 def sort_what_is_read(x: Instruction, at: Rewriter) -> Made:
     """sort(x, y) => sort(x), where nobody reads y sorted, nor compares by it"""
     count = len(x.operands)
@@ -110,18 +121,3 @@ def sort_what_is_read(x: Instruction, at: Rewriter) -> Made:
     made = at.build.emit(Opcode.SORT, operands, x.attributes, [SubComputation(narrow)])
     dead = [i for i in range(count) if i not in kept]
     return _with_others(at, made, kept, {i: at(x.operands[i]) for i in dead})
-
-
-@rule(Opcode.SORT)
-def sort_one(x: Instruction, at: Rewriter) -> Made:
-    """sort(x) => x, along a dimension of size 1 or less"""
-    sizes = x.operands[0].shape.dimensions
-    if not are_plain(*x.operands) or (sizes and sizes[x.attributes_as(Sort).dimension] > 1):
-        return None
-    if len(x.operands) == 1:
-        return x.operands[0] if x.operands[0].shape is x.shape else None
-    result = tuple_shape([y.shape for y in x.operands])
-    return at.build.tuple([at(y) for y in x.operands]) if result is x.shape else None
-
-
-RULES: Final = (reduce_what_is_read, sort_one, sort_what_is_read)

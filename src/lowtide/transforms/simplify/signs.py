@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from lowtide.ir import Instruction, Opcode
 from lowtide.passes.matching import has_one_user, is_all
 from lowtide.passes.rewriting import Rewriter
@@ -182,24 +180,3 @@ def part_of_converted(x: Instruction, at: Rewriter) -> Made:
     if x.opcode is Opcode.IMAG:
         return splat(at, 0, x.shape)
     return at.build.convert(at(inner.operands[0]), x.shape.element_type)
-
-
-RULES: Final = (
-    abs_of_positive,
-    even_function_of_negated,
-    even_function_of_abs,
-    square_of_unsigned,
-    sign_of_sign,
-    sign_times_abs,
-    maximum_of_positive_and_zero,
-    round_whole,
-    is_finite_of_finite,
-    is_finite_of_signed,
-    part_of_complex,
-    complex_of_parts,
-    real_of_real,
-    imag_of_real,
-    part_of_negated,
-    part_of_sum,
-    part_of_converted,
-)

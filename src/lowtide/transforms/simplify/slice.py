@@ -310,19 +310,3 @@ def _sliced_bytes(operands: tuple[Instruction, ...], ranges: list[list[Range]]) 
         if sizes != x.shape.dimensions:
             total += array_shape(x.shape.element_type, sizes).nbytes
     return total
-
-
-RULES: Final = (
-    slice_everything,
-    slice_of_slice,
-    slice_of_broadcast,
-    slice_of_iota,
-    slice_of_concatenate,
-    slice_of_pad,
-    slice_of_reshape,
-    slice_of_transpose,
-    slice_of_reverse,
-    slice_of_update,
-    slice_of_elementwise,
-    slice_of_dot,
-)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from lowtide.builder.values import Op
 from lowtide.ir import Instruction, Opcode, array_shape
 from lowtide.ir.attributes import Dimensions, Pad
@@ -175,17 +173,3 @@ def _before_transpose(
         Dimensions(places),
         shape=array_shape(y.shape.element_type, sizes),
     )
-
-
-RULES: Final = (
-    transpose_nothing,
-    transpose_of_transpose,
-    transpose_of_units,
-    transpose_of_broadcast,
-    transpose_of_added_units,
-    transpose_of_widened,
-    transpose_of_pad,
-    transpose_of_reverse,
-    concatenate_of_transposes,
-    elementwise_of_transposes,
-)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import GetTupleElement
 from lowtide.passes.matching import has_one_user
@@ -67,12 +65,3 @@ def dependency_on_nothing(x: Instruction, at: Rewriter) -> Made:
     if token.opcode is not Opcode.AFTER_ALL or token.operands:
         return None
     return operand if operand.shape is x.shape else None
-
-
-RULES: Final = (
-    element_of_tuple,
-    tuple_of_elements,
-    after_one_token,
-    after_nested_tokens,
-    dependency_on_nothing,
-)

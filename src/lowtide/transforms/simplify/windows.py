@@ -122,6 +122,3 @@ def window_of_pad(x: Instruction, at: Rewriter) -> Made:
         )
     reducer = SubComputation(x.called_computations[0])
     return at.build.reduce_window(at(pad.operands[0]), at(init), reducer, Window(tuple(window)))
-
-
-RULES: Final = (window_of_one, window_of_repeats, window_of_everything, window_of_pad)

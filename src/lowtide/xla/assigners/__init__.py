@@ -20,12 +20,3 @@ They expect a flat call graph, all copies in place, and donors that are tied to 
 `transforms.flatten_call_graph`, `transforms.optimize_input_output_alias` and
 `buffers.copy_insertion`.
 """
-
-__all__ = [
-    "ASSIGNERS",
-    "AssignerOptions",
-    "BufferOrder",
-    "Preset",
-    "assign",
-    "assign_classic",
-]

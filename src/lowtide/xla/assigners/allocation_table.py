@@ -8,7 +8,7 @@ from typing import Generic, TypeVar, final
 
 from lowtide.ir import Instruction, ShapeIndex
 from lowtide.ir.buffer import Allocation, AllocationKind, BufferSlice, HeapEvent
-from lowtide.planning.heap import round_up
+from lowtide.planning.heap.steps import round_up
 from lowtide.records import dataclass
 from lowtide.xla.assigners.options import Demand
 

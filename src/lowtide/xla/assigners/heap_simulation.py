@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Mapping
 from typing import TypeVar, final
 
 from lowtide.ir.buffer import HeapEvent, HeapEventKind
-from lowtide.planning.heap import HeapStep, HeapStepKind
+from lowtide.planning.heap.steps import HeapStep, HeapStepKind
 from lowtide.records import dataclass
 from lowtide.xla.analysis.hlo_alias import HloAliasAnalysis, HloBuffer
 from lowtide.xla.analysis.hlo_value import HloValue

@@ -10,17 +10,11 @@ from typing import Final, Protocol, final
 from lowtide.ir import Instruction, LowtideError, Opcode, Shape, ShapeIndex
 from lowtide.ops.in_place import Pair
 from lowtide.ops.may_share import may_share
-from lowtide.planning.heap import (
-    HeapAlgorithm,
-    PlacingOrder,
-    best_fit_heap,
-    best_of,
-    choose_best,
-    fast_merge,
-    fast_split,
-    in_runs_of_decreasing_size,
-    lazy_best_fit,
-)
+from lowtide.planning.heap.best_fit import PlacingOrder, best_fit_heap, choose_best
+from lowtide.planning.heap.combine import best_of, in_runs_of_decreasing_size
+from lowtide.planning.heap.fast import fast_merge, fast_split
+from lowtide.planning.heap.lazy import lazy_best_fit
+from lowtide.planning.heap.steps import HeapAlgorithm
 from lowtide.records import dataclass
 from lowtide.xla.analysis.hlo_value import HloPosition
 

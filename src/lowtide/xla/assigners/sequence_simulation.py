@@ -8,7 +8,7 @@ from typing import final
 from lowtide.analysis.call_graph import executed_callees
 from lowtide.ir import Computation, Instruction
 from lowtide.ir.buffer import HeapEvent, HeapEventKind
-from lowtide.planning.heap import HeapStep, HeapStepKind
+from lowtide.planning.heap.steps import HeapStep, HeapStepKind
 from lowtide.xla.analysis.hlo_value import HloPosition
 from lowtide.xla.analysis.points_to import LogicalBuffer, PointsToAnalysis
 from lowtide.xla.analysis.value_uses import may_use

@@ -186,7 +186,7 @@ class Arithmetic:
         b: tuple[str, ...],
     ) -> tuple[str, ...]:
         """Return total + a * b for vectors of units; each is one vector for each plane."""
-        return _METHODS[self.method](self, fn, target, lanes, total, a, b)
+        return _METHODS[self.method](_MultiplyStep(self, fn, target, lanes, total, a, b))
 
 
 def rests_of(
@@ -223,82 +223,65 @@ def _zero(type_: str) -> str:
 _Vectors = tuple[str, ...]
 
 
-def _float(
-    how: Arithmetic,
-    fn: Function,
-    target: Target,
-    lanes: int,
-    total: _Vectors,
-    a: _Vectors,
-    b: _Vectors,
-) -> _Vectors:
-    type_ = vector_type(how.sum_type, lanes)
-    return (fn.intrinsic("fma", type_, a[0], b[0], total[0]),)
+@dataclass(frozen=True, slots=True)
+class _MultiplyStep:
+    """What is multiplied, units `a` and `b`, and added to `total`: a vector for each plane."""
+
+    how: Arithmetic
+    fn: Function
+    target: Target
+    lanes: int
+    total: _Vectors
+    a: _Vectors
+    b: _Vectors
+
+    @property
+    def type_(self) -> str:
+        """The LLVM type of a vector of sums."""
+        return vector_type(self.how.sum_type, self.lanes)
+
+    def fma(self, a: str, b: str, total: str) -> str:
+        """Return total + a * b, rounded once."""
+        return self.fn.intrinsic("fma", self.type_, a, b, total)
+
+    def parts(self, count: int, element: str) -> tuple[str, str, str]:
+        """Return the type of vectors of the `count` parts of units, and both operands as such."""
+        type_, given = f"<{count * self.lanes} x {element}>", f"<{self.lanes} x i32>"
+        x, y = (self.fn.op(f"bitcast {given} {v} to {type_}") for v in (self.a[0], self.b[0]))
+        return type_, x, y
+
+    def dot(self, name: str, type_: str, x: str, y: str) -> _Vectors:
+        """Return the total with sums of products of parts, which one instruction adds to it."""
+        sums = self.type_
+        called = external(f"llvm.x86.avx512{name}.{32 * self.lanes}", sums, sums, type_, type_)
+        return (self.fn.call(called, [self.total[0], x, y]),)
 
 
-def _integer(
-    how: Arithmetic,
-    fn: Function,
-    target: Target,
-    lanes: int,
-    total: _Vectors,
-    a: _Vectors,
-    b: _Vectors,
-) -> _Vectors:
-    type_ = vector_type(how.sum_type, lanes)
-    product = fn.op(f"mul {type_} {a[0]}, {b[0]}")
-    return (fn.op(f"add {type_} {total[0]}, {product}"),)
+def _float(step: _MultiplyStep) -> _Vectors:
+    return (step.fma(step.a[0], step.b[0], step.total[0]),)
 
 
-def _complex(
-    how: Arithmetic,
-    fn: Function,
-    target: Target,
-    lanes: int,
-    total: _Vectors,
-    a: _Vectors,
-    b: _Vectors,
-) -> _Vectors:
-    type_ = vector_type(how.sum_type, lanes)
-    minus = fn.op(f"fneg {type_} {a[1]}")
-    real = fn.intrinsic("fma", type_, a[0], b[0], total[0])
-    imaginary = fn.intrinsic("fma", type_, a[0], b[1], total[1])
-    return (
-        fn.intrinsic("fma", type_, minus, b[1], real),
-        fn.intrinsic("fma", type_, a[1], b[0], imaginary),
-    )
+def _integer(step: _MultiplyStep) -> _Vectors:
+    product = step.fn.op(f"mul {step.type_} {step.a[0]}, {step.b[0]}")
+    return (step.fn.op(f"add {step.type_} {step.total[0]}, {product}"),)
 
 
-def _bf16_pairs(
-    how: Arithmetic,
-    fn: Function,
-    target: Target,
-    lanes: int,
-    total: _Vectors,
-    a: _Vectors,
-    b: _Vectors,
-) -> _Vectors:
-    pairs, sums = f"<{2 * lanes} x bfloat>", f"<{lanes} x float>"
-    x, y = (fn.op(f"bitcast <{lanes} x i32> {v} to {pairs}") for v in (a[0], b[0]))
-    dot = external(f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}", sums, sums, pairs, pairs)
-    return (fn.call(dot, [total[0], x, y]),)
+def _complex(step: _MultiplyStep) -> _Vectors:
+    (a, ai), (b, bi) = step.a, step.b
+    minus = step.fn.op(f"fneg {step.type_} {ai}")
+    real, imaginary = step.fma(a, b, step.total[0]), step.fma(a, bi, step.total[1])
+    return step.fma(minus, bi, real), step.fma(ai, b, imaginary)
 
 
-def _s16_pairs(
-    how: Arithmetic,
-    fn: Function,
-    target: Target,
-    lanes: int,
-    total: _Vectors,
-    a: _Vectors,
-    b: _Vectors,
-) -> _Vectors:
-    sums, pairs = f"<{lanes} x i32>", f"<{2 * lanes} x i16>"
-    x, y = (fn.op(f"bitcast {sums} {v} to {pairs}") for v in (a[0], b[0]))
-    if has_vnni(target):
-        dot = external(f"llvm.x86.avx512.vpdpwssd.{32 * lanes}", sums, sums, pairs, pairs)
-        return (fn.call(dot, [total[0], x, y]),)
-    return (_pairs_added(fn, lanes, total[0], x, y),)
+def _bf16_pairs(step: _MultiplyStep) -> _Vectors:
+    return step.dot("bf16.dpbf16ps", *step.parts(2, "bfloat"))
+
+
+def _s16_pairs(step: _MultiplyStep) -> _Vectors:
+    pairs, x, y = step.parts(2, "i16")
+    if has_vnni(step.target):
+        return step.dot(".vpdpwssd", pairs, x, y)
+    return (_pairs_added(step.fn, step.lanes, step.total[0], x, y),)
 
 
 def _pairs_added(fn: Function, lanes: int, total: str, x: str, y: str) -> str:
@@ -316,33 +299,17 @@ _PAIRS: Final = {
 """By the bytes of a vector what adds two products of 16-bit integers, which is exact."""
 
 
-def _byte_quads(
-    how: Arithmetic,
-    fn: Function,
-    target: Target,
-    lanes: int,
-    total: _Vectors,
-    a: _Vectors,
-    b: _Vectors,
-) -> _Vectors:
-    sums, quads = f"<{lanes} x i32>", f"<{4 * lanes} x i8>"
-    x, y = (fn.op(f"bitcast {sums} {v} to {quads}") for v in (a[0], b[0]))
-    dot = external(f"llvm.x86.avx512.vpdpbusd.{32 * lanes}", sums, sums, quads, quads)
-    return (fn.call(dot, [total[0], *((y, x) if how.columns_unsigned else (x, y))]),)
+def _byte_quads(step: _MultiplyStep) -> _Vectors:
+    quads, x, y = step.parts(4, "i8")
+    return step.dot(".vpdpbusd", quads, *((y, x) if step.how.columns_unsigned else (x, y)))
 
 
-def _byte_pairs(
-    how: Arithmetic,
-    fn: Function,
-    target: Target,
-    lanes: int,
-    total: _Vectors,
-    a: _Vectors,
-    b: _Vectors,
-) -> _Vectors:
-    sums, quads = f"<{lanes} x i32>", f"<{4 * lanes} x i8>"
-    x, y = (fn.op(f"bitcast {sums} {v} to {quads}") for v in (a[0], b[0]))
-    return (_pairs_added(fn, lanes, total[0], sums_of_pairs(fn, lanes, x, y), "splat (i16 1)"),)
+def _byte_pairs(step: _MultiplyStep) -> _Vectors:
+    fn, lanes = step.fn, step.lanes
+    _, x, y = step.parts(4, "i8")
+    return (
+        _pairs_added(fn, lanes, step.total[0], sums_of_pairs(fn, lanes, x, y), "splat (i16 1)"),
+    )
 
 
 def sums_of_pairs(fn: Function, lanes: int, a: str, b: str) -> str:

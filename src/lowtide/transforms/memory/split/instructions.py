@@ -13,7 +13,7 @@ from typing import Final
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.clone import clone_module
 from lowtide.ir.traversal import post_order
-from lowtide.passes.interface import Pass, PassError, example
+from lowtide.passes.interface import Pass, PassError
 from lowtide.transforms.memory.peak_values import PeakValues, Planner, peak_values
 from lowtide.transforms.memory.split.alignments import KnownAlignments, sizes_of
 from lowtide.transforms.memory.split.barriers import take_barriers_apart
@@ -156,8 +156,7 @@ PASSES: Final = (
         "split-large-instructions",
         split_large_instructions,
         "Runs what makes the largest values at the peak in parts, one after the other.",
-        *example(
-            """
+        before="""
 HloModule m
 
 add {
@@ -166,50 +165,15 @@ add {
   ROOT c = f32[] add(a, b)
 }
 
-+part {
-+ p = (s32[], f32[8,4], f32[4,64], f32[8]) parameter(0)
-+ i = s32[] get-tuple-element(p), index=0
-+ x.1 = f32[8,4] get-tuple-element(p), index=1
-+ w.1 = f32[4,64] get-tuple-element(p), index=2
-+ sums = f32[8] get-tuple-element(p), index=3
-+ one = s32[] constant(1)
-+ next = s32[] add(i, one)
-+ two = s32[] constant(2)
-+ start = s32[] multiply(i, two)
-+ none = s32[] constant(0)
-+ rows = f32[2,4] dynamic-slice(x.1, start, none), dynamic_slice_sizes={2,4}
-+ h.1 = f32[2,64] dot(rows, w.1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-+ e.1 = f32[2,64] exponential(h.1)
-+ zero.1 = f32[] constant(0)
-+ sum.1 = f32[2] reduce(e.1, zero.1), dimensions={1}, to_apply=add
-+ sums.1 = f32[8] dynamic-update-slice(sums, sum.1, start)
-+ ROOT r = (s32[], f32[8,4], f32[4,64], f32[8]) tuple(next, x.1, w.1, sums.1)
-+}
-+
-+more_parts {
-+ p.1 = (s32[], f32[8,4], f32[4,64], f32[8]) parameter(0)
-+ i.1 = s32[] get-tuple-element(p.1), index=0
-+ four = s32[] constant(4)
-+ ROOT more = pred[] compare(i.1, four), direction=LT
-+}
-+
 ENTRY main {
   x = f32[8,4] parameter(0)
   w = f32[4,64] parameter(1)
   zero = f32[] constant(0)
-- h = f32[8,64] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-- e = f32[8,64] exponential(h)
-- ROOT sum = f32[8] reduce(e, zero), dimensions={1}, to_apply=add
-+ first = s32[] constant(0)
-+ zero.2 = f32[] constant(0)
-+ zeros = f32[8] broadcast(zero.2), dimensions={}
-+ state = (s32[], f32[8,4], f32[4,64], f32[8]) tuple(first, x, w, zeros)
-+ loop = (s32[], f32[8,4], f32[4,64], f32[8]) while(state), condition=more_parts, body=part,
-+   frontend_attributes={unroll="false"}
-+ ROOT sum = f32[8] get-tuple-element(loop), index=3
+  h = f32[8,64] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  e = f32[8,64] exponential(h)
+  ROOT sum = f32[8] reduce(e, zero), dimensions={1}, to_apply=add
 }
-"""
-        ),
+""",
         meanings=(
             ("parts", "in how many parts, which divide the dimension that is split"),
             ("rounds", "how many loops are made at most"),
