@@ -39,6 +39,36 @@ def pytest_configure(config: pytest.Config) -> None:
         target.pretend_host(target.restricted(target.host_target(), name))
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what a processor without AVX-512 would be asked twice, but where all tests run.
+
+    There "avx2" names the features that "native" has: of two tests that differ in it one is run.
+    """
+    if "slow" in (config.option.markexpr or "").replace("not slow", ""):
+        return
+    from lowtide.llvm.target import host_target, restricted
+
+    try:
+        host, older = host_target(), restricted(host_target(), "avx2")
+    except ValueError:
+        return
+    if (host.features, host.vector_bytes) != (older.features, older.vector_bytes):
+        return
+    known = {x.nodeid for x in items}
+    left_out = [x for x in items if _has_twin(x, known)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [x for x in items if not _has_twin(x, known)]
+
+
+def _has_twin(item: pytest.Item, known: set[str]) -> bool:
+    """Whether a test for "avx2" is known for "native", too."""
+    name, _, values = item.nodeid.removesuffix("]").partition("[")
+    own = values.split("-")
+    twin = "-".join(["native" if x == "avx2" else x for x in own])
+    return "avx2" in own and f"{name}[{twin}]" in known
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--fuzz-seconds",
