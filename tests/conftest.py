@@ -7,7 +7,7 @@ from pkgutil import resolve_name
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.support import HANG_SECONDS
+from tests.support import HANG_SECONDS, asked_twice
 
 from lowtide import options
 
@@ -41,9 +41,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what a processor without AVX-512 would be asked twice, but where all tests run.
+    """Leave out what a processor without AVX-512 would be asked twice; not from slow tests.
 
-    There "avx2" names the features that "native" has: of two tests that differ in it one is run.
+    There "avx2" names the features that "native" has.
     """
     if "slow" in (config.option.markexpr or "").replace("not slow", ""):
         return
@@ -55,18 +55,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     if (host.features, host.vector_bytes) != (older.features, older.vector_bytes):
         return
-    known = {x.nodeid for x in items}
-    left_out = [x for x in items if _has_twin(x, known)]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [x for x in items if not _has_twin(x, known)]
-
-
-def _has_twin(item: pytest.Item, known: set[str]) -> bool:
-    """Whether a test for "avx2" is known for "native", too."""
-    name, _, values = item.nodeid.removesuffix("]").partition("[")
-    own = values.split("-")
-    twin = "-".join(["native" if x == "avx2" else x for x in own])
-    return "avx2" in own and f"{name}[{twin}]" in known
+    cases = {x.nodeid: getattr(x, "callspec", None) for x in items}
+    twins = asked_twice({x: y.params for x, y in cases.items() if y is not None})
+    config.hook.pytest_deselected(items=[x for x in items if x.nodeid in twins])
+    items[:] = [x for x in items if x.nodeid not in twins]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
