@@ -11,7 +11,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -24,9 +24,10 @@ EVERYWHERE: Final = ("records", "suggestions")
 """Rooms that stand for a part of the language: all others may import them."""
 
 Node = TypeVar("Node", bound=Hashable)
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Source:
     """A file of the package: its path below it, its text and its syntax."""
 
@@ -34,18 +35,24 @@ class Source:
     text: str
     tree: ast.Module
 
-    @property
+    @cached_property
+    def spoken_of(self) -> tuple[ast.AST, ...]:
+        """The nodes that rules speak of: imports, calls, classes and functions."""
+        kinds = ast.Import | ast.ImportFrom | ast.Call | ast.ClassDef | Function
+        return tuple([x for x in ast.walk(self.tree) if isinstance(x, kinds)])
+
+    @cached_property
     def name(self) -> str:
         """The path below the package."""
         return self.path.relative_to(PACKAGE).as_posix()
 
-    @property
+    @cached_property
     def module(self) -> str:
         """The dotted name."""
         parts = self.path.relative_to(PACKAGE.parent).with_suffix("").parts
         return ".".join(parts).removesuffix(".__init__")
 
-    @property
+    @cached_property
     def room(self) -> str:
         """The folder at the root of the package, or the file there."""
         return self.path.relative_to(PACKAGE).parts[0].removesuffix(".py")
@@ -68,7 +75,7 @@ def sources() -> tuple[Source, ...]:
 
 def imported(source: Source) -> set[str]:
     """Return the dotted names that a file imports, wherever the statement stands."""
-    return {name for node in ast.walk(source.tree) for name in _names(node)}
+    return {name for node in source.spoken_of for name in _names(node)}
 
 
 def _names(node: ast.AST) -> Iterator[str]:
@@ -89,7 +96,7 @@ def _names(node: ast.AST) -> Iterator[str]:
 def odd_imports(source: Source) -> list[str]:
     """Return imports that do not say from which file: relative ones, and of `lowtide` itself."""
     found = sorted({x for x in imported(source) if x.startswith(".")})
-    for node in ast.walk(source.tree):
+    for node in source.spoken_of:
         if isinstance(node, ast.Import):
             found += [x.name for x in node.names if x.name == "lowtide"]
         elif isinstance(node, ast.ImportFrom) and node.module == "lowtide":
@@ -103,9 +110,18 @@ def _is_file(name: str) -> bool:
 
 def imported_rooms(source: Source) -> set[str]:
     """Return the rooms that a file imports, its own left out."""
-    rooms = {x.room for x in sources()}
     found = {name.split(".")[1] for name in imported(source) if name.startswith("lowtide.")}
-    return (found & rooms) - {source.room, *EVERYWHERE}
+    return (found & _known_rooms()) - {source.room, *EVERYWHERE}
+
+
+@cache
+def _known_rooms() -> frozenset[str]:
+    return frozenset([x.room for x in sources()])
+
+
+@cache
+def _known_modules() -> frozenset[str]:
+    return frozenset([x.module for x in sources()])
 
 
 def rooms() -> dict[str, set[str]]:
@@ -118,7 +134,7 @@ def rooms() -> dict[str, set[str]]:
 
 def loaded(source: Source) -> set[str]:
     """Return the modules that loading a file loads: no imports in functions or for types only."""
-    modules = {x.module for x in sources()}
+    modules = _known_modules()
     found: set[str] = set()
     waiting: list[ast.AST] = [source.tree]
     while waiting:
@@ -127,7 +143,7 @@ def loaded(source: Source) -> set[str]:
         found |= {x for x in names if not any(y.startswith(f"{x}.") for y in names)}
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             waiting += node.orelse
-        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        elif not isinstance(node, Function):
             waiting += ast.iter_child_nodes(node)
     return found - {source.module}
 
@@ -171,7 +187,7 @@ def classes_defined_twice() -> dict[str, list[str]]:
     """Return the names of public classes that several files define, with these."""
     places: dict[str, list[str]] = defaultdict(list)
     for source in sources():
-        for node in ast.walk(source.tree):
+        for node in source.spoken_of:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(source.name)
     return {name: files for name, files in sorted(places.items()) if len(files) > 1}
@@ -180,8 +196,8 @@ def classes_defined_twice() -> dict[str, list[str]]:
 def parameter_counts(source: Source) -> dict[str, int]:
     """Return the most parameters of functions by name, `self` and `cls` left out."""
     found: dict[str, int] = {}
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+    for node in source.spoken_of:
+        if isinstance(node, Function):
             given = node.args
             names = [x.arg for x in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
             count = len(names) - (names[:1] in (["self"], ["cls"]))
@@ -192,8 +208,8 @@ def parameter_counts(source: Source) -> dict[str, int]:
 def function_lines(source: Source) -> dict[str, int]:
     """Return the most lines of functions by name, docstrings and all."""
     found: dict[str, int] = {}
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+    for node in source.spoken_of:
+        if isinstance(node, Function):
             assert node.end_lineno is not None
             lines = node.end_lineno - node.lineno + 1
             found[node.name] = max(lines, found.get(node.name, 0))

@@ -7,7 +7,7 @@ from pkgutil import resolve_name
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.support import HANG_SECONDS
+from tests.support import HANG_SECONDS, asked_twice
 
 from lowtide import options
 
@@ -37,6 +37,28 @@ def pytest_configure(config: pytest.Config) -> None:
         from lowtide.llvm import target
 
         target.pretend_host(target.restricted(target.host_target(), name))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what a processor without AVX-512 would be asked twice; not from slow tests.
+
+    There "avx2" names the features that "native" has.
+    """
+    if "slow" in (config.option.markexpr or "").replace("not slow", ""):
+        return
+    from lowtide.llvm.target import host_target, restricted
+
+    try:
+        host, older = host_target(), restricted(host_target(), "avx2")
+    except ValueError:
+        return
+    if (host.features, host.vector_bytes) != (older.features, older.vector_bytes):
+        return
+    cases = {x.nodeid: getattr(x, "callspec", None) for x in items}
+    twins = asked_twice({x: y.params for x, y in cases.items() if y is not None})
+    config.hook.pytest_deselected(items=[x for x in items if x.nodeid in twins])
+    items[:] = [x for x in items if x.nodeid not in twins]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

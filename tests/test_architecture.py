@@ -3,8 +3,8 @@
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 
-import pytest
 from tests.architecture import (
     PACKAGE,
     ROOT,
@@ -334,19 +334,20 @@ def test_every_folder_is_a_room() -> None:
     assert set(rooms()) == set(ROOMS)
 
 
-@pytest.mark.parametrize("source", sources(), ids=lambda x: x.name)
-def test_rooms_import_only_what_they_may(source: Source) -> None:
-    wrong = imported_rooms(source) - set(ROOMS[source.room])
-    assert not wrong, f"{source.room} must not import {sorted(wrong)}"
+def broken(rule: Callable[[Source], object]) -> dict[str, object]:
+    """Return what a rule has against files, by their names: all of them at once."""
+    return {x.name: wrong for x in sources() if (wrong := rule(x))}
 
 
-@pytest.mark.parametrize("source", sources(), ids=lambda x: x.name)
-def test_imports_say_from_which_file(source: Source) -> None:
-    allowed = {
+def test_rooms_import_only_what_they_may() -> None:
+    assert broken(lambda x: imported_rooms(x) - set(ROOMS[x.room])) == {}
+
+
+def test_imports_say_from_which_file() -> None:
+    assert broken(odd_imports) == {
         "client/executable/code_version.py": ["lowtide"],
         "cli/main.py": ["lowtide.__version__"],
     }
-    assert odd_imports(source) == allowed.get(source.name, [])
 
 
 def test_no_import_runs_upward() -> None:
@@ -374,21 +375,22 @@ def test_a_cycle_is_found() -> None:
     assert cycles({1: {2, 3}, 2: {4}, 3: {4}, 4: set()}) == []
 
 
-@pytest.mark.parametrize("source", sources(), ids=lambda x: x.name)
-def test_files_hold_one_idea(source: Source) -> None:
-    assert source.lines <= LONGEST_FILE, f"{source.lines} lines: split it by idea"
+def test_files_hold_one_idea() -> None:
+    """A longer file is split by idea."""
+    assert broken(lambda x: x.lines if x.lines > LONGEST_FILE else None) == {}
 
 
-@pytest.mark.parametrize("source", sources(), ids=lambda x: x.name)
-def test_parameter_lists_are_short(source: Source) -> None:
-    for name, count in parameter_counts(source).items():
-        assert count <= MOST_PARAMETERS, f"{name} takes {count}"
+def above(counts: Mapping[str, int], most: int) -> dict[str, int]:
+    """Return the counts that are too high."""
+    return {name: count for name, count in counts.items() if count > most}
 
 
-@pytest.mark.parametrize("source", sources(), ids=lambda x: x.name)
-def test_functions_fit_on_a_screen(source: Source) -> None:
-    for name, lines in function_lines(source).items():
-        assert lines <= MOST_LINES, f"{name} has {lines} lines"
+def test_parameter_lists_are_short() -> None:
+    assert broken(lambda x: above(parameter_counts(x), MOST_PARAMETERS)) == {}
+
+
+def test_functions_fit_on_a_screen() -> None:
+    assert broken(lambda x: above(function_lines(x), MOST_LINES)) == {}
 
 
 def test_fragments_do_not_grow_in_number() -> None:

@@ -17,8 +17,10 @@ def _without(target: Target, *names: str) -> Target:
 TARGETS = {
     "native": _without(HOST, "amx-tile"),
     "avx2": AVX2,
-    "pairs": _without(HOST, "amx-tile", "avx512vnni", "avxvnni"),
 }
+_PAIRS = _without(HOST, "amx-tile", "avx512vnni", "avxvnni")
+if TARGETS["native"] != _PAIRS:
+    TARGETS["pairs"] = _PAIRS
 if HOST.has("avxvnni"):
     features = tuple(sorted([*AVX2.features, "avxvnni"]))
     TARGETS["avx-vnni"] = replace(AVX2, features=features)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -30,6 +31,12 @@ def guarded(array: Array) -> tuple[Array, Array]:
     return found, room
 
 
+@lru_cache(maxsize=64)
+def object_code(text: str, target: Target) -> bytes:
+    """Machine code, which tests of other values have from the same text."""
+    return KernelCompiler(target).object_code(text)
+
+
 class Kernel:
     """A plan as machine code of this process."""
 
@@ -39,7 +46,7 @@ class Kernel:
         self.text = module_text(code.functions, code.globals)
         self.phases = code.phases
         names = [x.function for x in code.phases]
-        self.library = Library([KernelCompiler(target).object_code(self.text)], names, target)
+        self.library = Library([object_code(self.text, target)], names, target)
 
     def __call__(self, arrays: Sequence[Array], step: int = 3) -> None:
         """Run on operands, then results; `step` pieces at once, last to first, by two threads."""

@@ -17,6 +17,7 @@ from lowtide.report.diff import ChangeKind, diff_of
 from lowtide.report.diff_text import diff_markdown, diff_text, headline
 from lowtide.report.matching import match_buffers
 from lowtide.report.side import side_of_json, side_of_report
+from lowtide.search.effort import Effort, SearchOptions
 from lowtide.xla.dumps.buffer_assignment import buffer_assignment_text
 
 LAYERS = """HloModule net
@@ -58,7 +59,7 @@ def check_parts(diff) -> None:
 
 
 def reported(module):
-    return explain(module, PlanOptions("input"))
+    return explain(module, PlanOptions("input", search=SearchOptions(effort=Effort.FAST)))
 
 
 @settings(max_examples=40, deadline=None)

@@ -31,14 +31,14 @@ def check(seed: int) -> None:
     assert_same_values(original, module, seeds=1)
 
 
-@pytest.mark.parametrize("first", range(0, 800, 50))
+@pytest.mark.parametrize("first", range(0, 400, 50))
 def test_random_modules(first: int) -> None:
     for seed in range(first, first + 50):
         check(seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(800, 20_000, 200))
+@pytest.mark.parametrize("first", range(400, 20_000, 200))
 def test_many_random_modules(first: int) -> None:
     for seed in range(first, first + 200):
         check(seed)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +87,28 @@ def run(script: str, cache: Path, **more: str) -> dict[str, Any]:
     return found
 
 
+Kept = Callable[..., tuple[Path, dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    """A function that copies into a folder what a process that ran `PROGRAM` keeps.
+
+    It returns the copy, and what the process told. One process runs for each text of options.
+    """
+
+    @cache
+    def made(options: str) -> tuple[Path, dict[str, Any]]:
+        folder = tmp_path_factory.mktemp("kept")
+        return folder, run(PROGRAM, folder, LOWTIDE_OPTIONS=options)
+
+    def copied(folder: Path, options: str = "") -> tuple[Path, dict[str, Any]]:
+        source, told = made(options)
+        return Path(shutil.copytree(source, folder / "kept")), told
+
+    return copied
+
+
 @pytest.mark.parametrize("script", [PROGRAM, ORDERED], ids=["donated", "ordered"])
 def test_the_second_process_needs_no_module(tmp_path: Path, script: str) -> None:
     first, second = (run(script, tmp_path) for _ in range(2))
@@ -96,8 +121,9 @@ def test_the_second_process_needs_no_module(tmp_path: Path, script: str) -> None
 
 
 @pytest.mark.parametrize("before", ["# a line\n", "\n" * 7, "if True:\n    pass\n"])
-def test_a_program_from_other_lines_is_the_same(tmp_path: Path, before: str) -> None:
-    first, second = run(PROGRAM, tmp_path), run(before + PROGRAM, tmp_path)
+def test_a_program_from_other_lines_is_the_same(tmp_path: Path, kept: Kept, before: str) -> None:
+    folder, first = kept(tmp_path)
+    second = run(before + PROGRAM, folder)
     assert not any(first["met"])
     assert all(second["met"])
     assert second["results"] == first["results"]
@@ -113,11 +139,13 @@ def test_a_program_from_other_lines_is_the_same(tmp_path: Path, before: str) -> 
         ("donate_argnums=1", ""),
     ],
 )
-def test_a_program_that_was_edited_is_another(tmp_path: Path, old: str, new: str) -> None:
+def test_a_program_that_was_edited_is_another(
+    tmp_path: Path, kept: Kept, old: str, new: str
+) -> None:
     assert old in PROGRAM
-    run(PROGRAM, tmp_path)
+    folder, _ = kept(tmp_path)
     edited = PROGRAM.replace(old, new)
-    found = run(edited, tmp_path)
+    found = run(edited, folder)
     assert found["results"] == run(edited, tmp_path / "other")["results"]
     assert all(found["met"]) == ("arange" in old)  # Values of arguments are none of a program.
 
@@ -125,9 +153,9 @@ def test_a_program_that_was_edited_is_another(tmp_path: Path, old: str, new: str
 @pytest.mark.parametrize(
     "options", ["effort=fast", "threads=1", "memory=1GiB", "check=first", "target=avx2"]
 )
-def test_other_options_are_another_program(tmp_path: Path, options: str) -> None:
-    run(PROGRAM, tmp_path, LOWTIDE_OPTIONS="threads=2")
-    found = run(PROGRAM, tmp_path, LOWTIDE_OPTIONS=options)
+def test_other_options_are_another_program(tmp_path: Path, kept: Kept, options: str) -> None:
+    folder, _ = kept(tmp_path, "threads=2")
+    found = run(PROGRAM, folder, LOWTIDE_OPTIONS=options)
     assert not any(found["met"])
 
 
@@ -145,15 +173,15 @@ def test_calls_are_looked_at_in_each_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["programs", "plugin"])
-def test_what_is_lost_or_damaged_is_made_again(tmp_path: Path, kind: str) -> None:
-    first = run(PROGRAM, tmp_path)
-    for number, path in enumerate(sorted((tmp_path / kind).glob("*/*"))):
+def test_what_is_lost_or_damaged_is_made_again(tmp_path: Path, kept: Kept, kind: str) -> None:
+    folder, first = kept(tmp_path)
+    for number, path in enumerate(sorted((folder / kind).glob("*/*"))):
         if number % 2:
             path.unlink()
         else:
             path.write_bytes(path.read_bytes()[:-3] + b"abc")
-    second = run(PROGRAM, tmp_path)
+    second = run(PROGRAM, folder)
     assert not any(second["met"])
-    third = run(PROGRAM, tmp_path)
+    third = run(PROGRAM, folder)
     assert all(third["met"])
     assert first["results"] == second["results"] == third["results"]

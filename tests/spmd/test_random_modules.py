@@ -186,7 +186,7 @@ def random_module(seed: int) -> Module:
     return module
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32))
 def test_random_modules(seed: int) -> None:
     check_equal(random_module(seed))

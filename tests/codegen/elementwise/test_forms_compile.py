@@ -37,7 +37,7 @@ PARTS = [
 @pytest.mark.parametrize("pipeline", PIPELINES)
 @pytest.mark.parametrize("target", TARGETS)
 def test_forms_compile_for_each_family_of_processors(target: str, pipeline: str) -> None:
-    assert refused([*PARTS, *drawn_forms(100, seed=len(target))], target, pipeline) == []
+    assert refused([*PARTS, *drawn_forms(40, seed=len(target))], target, pipeline) == []
 
 
 @pytest.mark.slow

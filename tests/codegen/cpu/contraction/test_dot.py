@@ -103,6 +103,8 @@ def _typed() -> list[tuple[tuple[str, str, str], str]]:
     """Types with targets; without squares only those change that squares are for."""
     short = ("bf16", "s8", "u8")
     found = [(x, name) for x in TYPES for name in ("native", "avx2")]
+    if TARGETS["vectors"] == TARGETS["native"]:
+        return found
     return found + [(x, "vectors") for x in TYPES if x[0] in short and x[1] in short]
 
 

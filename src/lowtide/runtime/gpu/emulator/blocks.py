@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
 
 from lowtide.ir.thunk import GridLaunch
 from lowtide.native import view
+from lowtide.runtime.gpu.emulator.native_fibers import CONTEXT_BYTES, RUNNABLE, STACK_BYTES
 from lowtide.runtime.gpu.emulator.products import PRODUCT_WAITS
 from lowtide.runtime.gpu.emulator.shadow import EmulationError
 from lowtide.runtime.gpu.emulator.shared_log import LOGGED, SharedLog
@@ -26,42 +25,33 @@ from lowtide.runtime.gpu.emulator.state import (
 from lowtide.runtime.gpu.emulator.warp import WARP, WARP_WAITS
 from lowtide.runtime.gpu.emulator.warpgroup import WARPGROUP, Warpgroup
 
-_STACK_BYTES: Final = 1 << 16
-_CONTEXT_BYTES: Final = 8192
-"""Bytes of a `ucontext_t`, with room to spare."""
-
-_LINK, _STACK, _SIZE = 1, 2, 4
-"""Where it has the context that follows, the stack, and its size, in words of 8 bytes."""
-
 _LIST_WORDS: Final = ctypes.sizeof(CopyList) // 8
 
 _TOGETHER: Final = WARP_WAITS | PRODUCT_WAITS
 """What a warp does all of whose threads wait for it."""
 
 
-@cache
-def _libc() -> Any:
-    library = ctypes.CDLL(None)
-    for name, count in (("getcontext", 1), ("swapcontext", 2)):
-        getattr(library, name).argtypes = [ctypes.c_void_p] * count
-    library.makecontext.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int]
-    return library
+_BEGIN: Final = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
+)
+_RESUME: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
 
 
 class Fibers:
     """Contexts and stacks for the threads of a block, and what they share with the scheduler.
 
     `state` is the address of the state of the kernels' module, `shared` that of the shared memory
-    that launches ask for.
+    that launches ask for; `begin` and `resume` are those of `gpu_begin` and `gpu_resume`.
     """
 
-    def __init__(self, state: int, shared: int) -> None:
+    def __init__(self, state: int, shared: int, begin: int, resume: int) -> None:
+        self._begin_all, self._resume = _BEGIN(begin), _RESUME(resume)
         self.state = view(EmulatedState, state)
         self._log = SharedLog(shared)
         self._warpgroups: list[Warpgroup] = []
-        self._main = np.zeros(_CONTEXT_BYTES // 8, np.uint64)
-        self._contexts = np.zeros((0, _CONTEXT_BYTES // 8), np.uint64)
-        self._stacks = np.zeros((0, _STACK_BYTES), np.uint8)
+        self._main = np.zeros(CONTEXT_BYTES // 8, np.uint64)
+        self._contexts = np.zeros((0, CONTEXT_BYTES // 8), np.uint64)
+        self._stacks = np.zeros((0, STACK_BYTES), np.uint8)
         self._lanes = np.zeros((0, SLOTS), np.int32)
         self._copies = np.zeros((0, _LIST_WORDS), np.int64)
         self._sums = np.zeros((0, MOST_SUMS), np.float32)
@@ -74,21 +64,19 @@ class Fibers:
         name, threads = launch.function, launch.threads
         self._begin(entry, launch)
         self.state.block = block
-        waits = np.full(threads, -1)
-        runnable: Sequence[int] = range(threads)
-        while len(runnable):
-            for thread in runnable:
-                waits[thread] = self._resumed(thread)
-            runnable = self._released(name, waits)
+        waits = np.full(threads, RUNNABLE, np.int64)
+        while (waits == RUNNABLE).any():
+            self._resume(self._contexts.ctypes.data, threads, waits.ctypes.data)
+            waits[self._released(name, waits)] = RUNNABLE
         self._check_log(name)
         if any(x.going_on for x in self._warpgroups):
             raise EmulationError(f"{name}: a block ends without a wait for its last products")
 
     def _begin(self, entry: int, launch: GridLaunch) -> None:
-        libc, threads = _libc(), launch.threads
+        threads = launch.threads
         if threads > len(self._contexts):
-            self._contexts = np.zeros((threads, _CONTEXT_BYTES // 8), np.uint64)
-            self._stacks = np.zeros((threads, _STACK_BYTES), np.uint8)
+            self._contexts = np.zeros((threads, CONTEXT_BYTES // 8), np.uint64)
+            self._stacks = np.zeros((threads, STACK_BYTES), np.uint8)
             self._lanes = np.zeros((threads, SLOTS), np.int32)
             self._copies = np.zeros((threads, _LIST_WORDS), np.int64)
             self._sums = np.zeros((threads, MOST_SUMS), np.float32)
@@ -99,25 +87,10 @@ class Fibers:
         self._copies[:, :2] = 0
         self._log.begin(launch.shared_bytes)
         self._warpgroups = [Warpgroup(i, self._log) for i in range(threads // WARPGROUP)]
-        for thread in range(threads):
-            context = self._contexts[thread]
-            libc.getcontext(context.ctypes.data)
-            context[_LINK] = self._main.ctypes.data
-            context[_STACK] = self._stacks[thread].ctypes.data
-            context[_SIZE] = _STACK_BYTES
-            libc.makecontext(context.ctypes.data, entry, 0)
+        contexts, stacks = self._contexts.ctypes.data, self._stacks.ctypes.data
+        self._begin_all(contexts, stacks, entry, threads)
 
-    def _resumed(self, thread: int) -> int:
-        """Run a thread until it waits or ends; return what it waits for."""
-        self.state.thread = thread
-        self.state.waits_for = Wait.ENDED
-        place = self._contexts[thread].ctypes.data
-        self.state.fiber = place
-        _libc().swapcontext(self._main.ctypes.data, place)
-        found: int = self.state.waits_for
-        return found
-
-    def _released(self, name: str, waits: Any) -> Sequence[int]:
+    def _released(self, name: str, waits: Any) -> list[int]:
         """The threads that can go on; none where all have ended."""
         found: list[int] = []
         for first in range(0, len(waits), WARP):
@@ -141,7 +114,7 @@ class Fibers:
         if (waits == Wait.BARRIER).all():
             self._check_log(name)
             self.state.passed += 1
-            return range(len(waits))
+            return list(range(len(waits)))
         text = ", ".join([f"{int((waits == x).sum())} {x.name.lower()}" for x in Wait])
         raise EmulationError(f"{name}: threads of a block wait for different things: {text}")
 

@@ -23,6 +23,7 @@ from lowtide.runtime.gpu.emulator.native_copies import (
     gpu_copy,
     gpu_copy_part,
 )
+from lowtide.runtime.gpu.emulator.native_fibers import gpu_begin, gpu_resume
 from lowtide.runtime.gpu.emulator.native_threads import (
     gpu_arguments,
     gpu_barrier,
@@ -63,6 +64,7 @@ WAITING: Final = (
 
 _EXPORTED: Final = (
     *(gpu_state_address, gpu_arguments, gpu_thread, gpu_block, gpu_run),
+    *(gpu_begin, gpu_resume),
     *(gpu_wait, gpu_barrier, gpu_lane, gpu_exchange, gpu_warp_barrier, gpu_note),
     *(gpu_sums, gpu_warpgroup, gpu_proxy_fence),
     *(gpu_copy, gpu_copy_part, gpu_copies_commit, gpu_copies_wait, gpu_global, gpu_lanes),

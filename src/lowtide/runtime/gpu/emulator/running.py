@@ -43,11 +43,12 @@ class HostKernels:
         self._waiting = waiting_kernels(text)
         names = dict.fromkeys([f"enter_{x.function}" for x in launches])
         found = ["gpu_state_address", "gpu_shared_address", "gpu_constants_address"]
-        exported = [*found, "gpu_run", *names]
+        exported = [*found, "gpu_run", "gpu_begin", "gpu_resume", *names]
         self._library = Library([_host_code(program)], exported, host_target())
         asked = ctypes.CFUNCTYPE(ctypes.c_void_p)
         state, shared, constants = (asked(self._library[x])() for x in found)
-        self._fibers = Fibers(state, shared)
+        begin, resume = self._library["gpu_begin"], self._library["gpu_resume"]
+        self._fibers = Fibers(state, shared, begin, resume)
         self._fibers.state.constants = constants
         self._run_all = _RUN(self._library["gpu_run"])
 
