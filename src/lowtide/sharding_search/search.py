@@ -34,6 +34,7 @@ from lowtide.sharding_search.moves import neighbours
 from lowtide.sharding_search.program import ShardableProgram, shardable_program
 from lowtide.sharding_search.strategies import Arrays, strategies
 from lowtide.sharding_search.travel import Travel
+from lowtide.spmd.memo import SplitMemo
 
 USUAL_DEVICE: Final = next(iter(DEVICES.values()))
 
@@ -133,8 +134,10 @@ def prepared(
             f"{module.name}: no dimension of an argument divides by {_either(unused)}: "
             "give another mesh"
         )
-    planner = DivisionPlanner(program, device, options, keeps=keeps)
-    return PreparedSearch(program, Estimator(program, device), planner, tuple(unused))
+    splits = SplitMemo()
+    planner = DivisionPlanner(program, device, options, keeps=keeps, splits=splits)
+    estimator = Estimator(program, device, splits)
+    return PreparedSearch(program, estimator, planner, tuple(unused))
 
 
 def search_prepared(
