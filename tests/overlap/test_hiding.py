@@ -168,3 +168,19 @@ def test_the_state_of_a_loop_is_not_in_the_way_of_hiding_inside() -> None:
     assert not found.is_given
     assert found.step.hidden > 0.2
     assert found.fits
+
+
+def test_nothing_is_proved_of_orders_that_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of its plans the peaks are read, and no bound: cuts and searches for it would be in vain."""
+    planned = compiler.plan(parse_hlo(LOOP))
+    proved: list[object] = []
+
+    def cuts(*given: Any) -> Any:
+        proved.append(given)
+        return given[3]
+
+    monkeypatch.setattr("lowtide.scheduling.module_search._highest_cuts", cuts)
+    assert not hide_communication(planned, None, DEVICE).is_given
+    assert not proved
+    compiler.plan(planned.module)
+    assert proved

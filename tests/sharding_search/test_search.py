@@ -24,6 +24,7 @@ from lowtide.sharding_search.search import (
 )
 from lowtide.sharding_search.strategies import Arrays, strategies
 from lowtide.sharding_search.travel import Travel
+from lowtide.spmd.choice import choose
 from lowtide.spmd.partitioner import partition
 from lowtide.spmd.wire import wire_traffic
 
@@ -198,6 +199,66 @@ def test_an_interrupted_search_keeps_the_best_so_far():
     assert report.planned == 2
     assert report.choices
     assert report.remarks == ("Ctrl-C ended the search: another run may give another plan",)
+
+
+def test_there_is_an_answer_before_most_is_estimated():
+    """After the classes that may be the data comes a plan, which is told with its figures."""
+    told = []
+    search_shardings(parse_hlo(TRAINED), mesh_of_devices(4), progress=told.append)
+    first = next(text for text in told if text.startswith("1 planned"))
+    _, estimates, best = first.split(", ", 2)
+    assert int(estimates.split()[0]) <= 5
+    assert best.startswith("best ") and best.endswith(" MB")
+    assert len(told) > 10
+
+
+def test_no_plan_is_begun_that_would_end_behind_the_deadline(monkeypatch):
+    """By a clock that goes on by ten seconds with each plan, and with nothing else."""
+    now = [0.0]
+    monkeypatch.setattr("lowtide.search.deadline.monotonic", lambda: now[0])
+    found = prepared(parse_hlo(TWO_WEIGHTS), mesh_of_devices(4))
+    plan = found.planner.plan
+
+    def slow(division, cap):
+        now[0] += 10.0
+        return plan(division, cap)
+
+    found.planner.plan = slow
+    report = search_prepared(found, deadline=Deadline(29.0))
+    assert report.planned == 2 and now == [20.0]
+    assert report.remarks == ("a deadline ended the search: another run may give another plan",)
+    assert search_prepared(prepared(parse_hlo(TWO_WEIGHTS), mesh_of_devices(4))).planned > 2
+
+
+def test_operations_that_are_alike_are_split_once(monkeypatch):
+    """Of layers that are written out, in estimates and in plans."""
+    asked = []
+
+    def counting(question):
+        asked.append(question.instruction.name)
+        return choose(question)
+
+    monkeypatch.setattr("lowtide.spmd.memo.choose", counting)
+    counts = []
+    for layers in (4, 8):
+        asked.clear()
+        found = prepared(parse_hlo(_layers(layers)), mesh_of_devices(2))
+        found.estimator.estimate(found.program.whole)
+        found.planner.plan(found.program.whole, None)
+        counts.append(len(asked))
+    assert counts[0] == counts[1]
+
+
+def _layers(count):
+    lines = ["HloModule layers", "ENTRY main {", "  h0 = f32[16,64] parameter(0)"]
+    for i in range(count):
+        lines += [
+            f"  w{i} = f32[64,64] parameter({i + 1})",
+            f"  d{i} = f32[16,64] dot(h{i}, w{i}), lhs_contracting_dims={{1}}, "
+            "rhs_contracting_dims={0}",
+            f"  h{i + 1} = f32[16,64] tanh(d{i})",
+        ]
+    return "\n".join([*lines, f"  ROOT r = f32[16,64] negate(h{count})", "}"])
 
 
 def test_a_deadline_is_told_where_nothing_was_found_in_time():

@@ -27,7 +27,9 @@ class PlanOptions:
     once the deadline has passed, all that is left to do is what a plan cannot do without. Kernels
     may take longer by the part `memory_priority` of their time where the peak is lower then. What
     instructions need while they run is in the plan where `scratch_bytes` tells how much that is.
-    `target` tells what fusion can make, what time is worth, and how buffers are aligned.
+    `target` tells what fusion can make, what time is worth, and how buffers are aligned. Without
+    `proves`, what no order beats is known by single steps alone: for who reads no bound, and has an
+    order.
     """
 
     stage: str = DEFAULT_STAGE
@@ -36,6 +38,7 @@ class PlanOptions:
     memory_priority: float = DEFAULT_MEMORY_PRIORITY
     scratch_bytes: ScratchBytes | None = None
     target: TargetRecord = CPU_TARGET
+    proves: bool = True
 
     @classmethod
     def of(cls, options: Options) -> PlanOptions:

@@ -32,7 +32,8 @@ def order(optimized: OptimizedModule) -> OrderedModule:
     A module that is scheduled keeps its own. Raises LowtideError for a program that is too long.
     """
     clock = optimized.clock
-    searches = Searches(optimized.options.search.effort, optimized.options.deadline)
+    options = optimized.options
+    searches = Searches(options.search.effort, options.deadline, proves=options.proves)
     with clock.stage("dataflow"):
         _check_size(optimized.module)
     found = _chosen(optimized, searches)

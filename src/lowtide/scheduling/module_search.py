@@ -52,10 +52,16 @@ class OrderBound:
 
 
 class Searches:
-    """Searches at one effort; a deadline ends them earlier."""
+    """Searches at one effort; a deadline ends them earlier. Without `proves` bounds are plain."""
 
-    def __init__(self, effort: Effort = Effort.DEFAULT, deadline: Deadline | None = None) -> None:
-        self.effort, self.deadline = effort, deadline or Deadline()
+    def __init__(
+        self,
+        effort: Effort = Effort.DEFAULT,
+        deadline: Deadline | None = None,
+        *,
+        proves: bool = True,
+    ) -> None:
+        self.effort, self.deadline, self.proves = effort, deadline or Deadline(), proves
         self._found: dict[bytes, SearchResult] = {}
 
     def search(self, graph: MemoryGraph) -> SearchResult:
@@ -85,7 +91,7 @@ class Searches:
         """
         peak = peak_bytes(graph, order)
         proof: Proof = plain_proof(graph)
-        if proof.bytes >= peak or self.deadline.passed:
+        if proof.bytes >= peak or not self.proves or self.deadline.passed:
             return OrderBound(peak, proof)
         tables = tables_of(graph)
         if tables.key() not in self._found:

@@ -24,7 +24,7 @@ from lowtide.spmd.annotations import AnnotationReader, ModuleShardings, TilingWi
 from lowtide.spmd.combining import combine_collectives
 from lowtide.spmd.drafts import Task, first_draft
 from lowtide.spmd.flattening import flattened
-from lowtide.spmd.memo import OperationMemo
+from lowtide.spmd.memo import OperationMemo, SplitMemo
 from lowtide.spmd.partitioner import remove_dead
 from lowtide.spmd.wire import KINDS, sent_bytes
 
@@ -53,11 +53,13 @@ class DivisionEstimate:
 class Estimator:
     """Makes estimates of the divisions of one program, each once."""
 
-    def __init__(self, program: ShardableProgram, device: DeviceRecord) -> None:
+    def __init__(
+        self, program: ShardableProgram, device: DeviceRecord, splits: SplitMemo | None = None
+    ) -> None:
         self.program = program
         self.device = device
         self.count = 0
-        self._memo = OperationMemo()
+        self._memo = OperationMemo(splits)
         self._source = flattened(program.module)
         self._source.num_partitions = program.mesh.count
         self.known: dict[Division, DivisionEstimate] = {}

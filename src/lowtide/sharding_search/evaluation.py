@@ -17,6 +17,7 @@ from lowtide.records import dataclass
 from lowtide.report.shardings import DimensionNames, ShardingChoice
 from lowtide.sharding_search.division import Division, NamedAxes
 from lowtide.sharding_search.program import ShardableProgram
+from lowtide.spmd.memo import SplitMemo
 from lowtide.spmd.partitioner import Partitioned, partition
 from lowtide.spmd.wire import wire_traffic
 
@@ -47,6 +48,7 @@ class DivisionPlanner:
         options: PlanOptions = DEFAULT_PLAN,
         *,
         keeps: bool = False,
+        splits: SplitMemo | None = None,
     ) -> None:
         self.program = program
         self.device = device
@@ -56,13 +58,14 @@ class DivisionPlanner:
             options = replace(options, scratch_bytes=self._known_scratch)
         self._options = options
         self._keeps = keeps
+        self._splits = splits or SplitMemo()
         self._kept: dict[Division, tuple[Partitioned, compiler.ModulePlan]] = {}
 
     def plan(self, division: Division, memory: int | None) -> PlannedDivision:
         """Return a division with its peak, its traffic and its step within a cap on memory."""
         found = self._kept.get(division)
         if found is None:
-            parts = partition(self.program.annotated(division))
+            parts = partition(self.program.annotated(division), self._splits)
             found = parts, compiler.plan(parts.module, self._options)
             if self._keeps:
                 self._kept[division] = found

@@ -1,6 +1,7 @@
 """The search for the quickest division of a program that fits on each device.
 
-    strategies -> estimates -> plans of the usual ones -> of the smallest, until one fits
+    a plan by data, for an answer soon
+        -> strategies -> estimates -> plans of the usual ones -> of the smallest, until one fits
         -> plans of the most promising -> changes of the best -> estimates -> ..
 
 An estimate costs a part of a plan. Of what was planned it is known how far the estimates are off,
@@ -34,6 +35,7 @@ from lowtide.sharding_search.moves import neighbours
 from lowtide.sharding_search.program import ShardableProgram, shardable_program
 from lowtide.sharding_search.strategies import Arrays, strategies
 from lowtide.sharding_search.travel import Travel
+from lowtide.spmd.memo import SplitMemo
 
 USUAL_DEVICE: Final = next(iter(DEVICES.values()))
 
@@ -69,6 +71,9 @@ class SearchEffort:
 
 
 DEFAULT_EFFORT: Final = SearchEffort()
+
+_DATA: Final = 3
+"""Of so many classes the one that makes the quickest step is first taken for the data."""
 
 Key = tuple[float, float]
 """How good a division is, the least first: the part by which it is above the cap, then its time.
@@ -133,8 +138,10 @@ def prepared(
             f"{module.name}: no dimension of an argument divides by {_either(unused)}: "
             "give another mesh"
         )
-    planner = DivisionPlanner(program, device, options, keeps=keeps)
-    return PreparedSearch(program, Estimator(program, device), planner, tuple(unused))
+    splits = SplitMemo()
+    planner = DivisionPlanner(program, device, options, keeps=keeps, splits=splits)
+    estimator = Estimator(program, device, splits)
+    return PreparedSearch(program, estimator, planner, tuple(unused))
 
 
 def search_prepared(
@@ -178,14 +185,16 @@ class _Search:
         self._estimator = prepared.estimator
         self._planner = prepared.planner
         self._work_is_needed = False
+        self._slowest = 0.0
         self._first = self._estimator.count
 
     def run(self) -> None:
-        """Plan strategies, then changes of the best while that helps, then smaller ones."""
+        """Plan an answer soon, strategies, changes of the best while that helps, smaller ones."""
         travel = Travel(self.program)
         states = frozenset(range(len(self.program.leaves))) - travel.multiplied()
         updated = {number for number, x in enumerate(self.program.leaves) if x.is_updated}
         arrays = Arrays(self.program, travel.classes(), states & updated)
+        self._plan_first(arrays)
         seeds = list(strategies(arrays, self.estimate))
         self._plan_usual(dict.fromkeys([x.division for x in seeds if x.is_usual]))
         self._plan_until_one_fits(arrays)
@@ -226,6 +235,22 @@ class _Search:
 
     # -- what is tried --------------------------------------------------------------------------
 
+    def _plan_first(self, arrays: Arrays) -> None:
+        """Plan a division by data, then fully sharded, until one fits: there is an answer soon."""
+        axes = tuple(range(len(self.program.mesh.sizes)))
+        uncut = sorted([x for x in arrays.classes if not x.is_cut], key=arrays.is_updated)
+        divided = [arrays.with_class(self.program.whole, x, axes) for x in uncut[:_DATA]]
+        guesses = [(x, guess) for x in divided if (guess := self.estimate(x)) is not None]
+        if not guesses:
+            return
+        by_data, _ = min(guesses, key=lambda pair: pair[1].seconds)
+        for division in (by_data, arrays.spread(by_data, range(len(self.program.leaves)), axes)):
+            guess = self.estimate(division)
+            if guess is not None and guess.peak_bytes <= self._most_bytes:
+                self._plan(division)
+            if self.planned and self._fits:
+                break
+
     def _plan_usual(self, divisions: Iterable[Division]) -> None:
         """Plan what people write by hand, where it may fit and is not expected to be slow.
 
@@ -234,8 +259,7 @@ class _Search:
         """
         guesses = [(division, self.estimate(division)) for division in divisions]
         known = [(division, guess) for division, guess in guesses if guess is not None]
-        most = math.inf if self.memory is None else self.memory * _HOPELESS / _HOPEFUL
-        fitting = [pair for pair in known if pair[1].peak_bytes <= most]
+        fitting = [pair for pair in known if pair[1].peak_bytes <= self._most_bytes]
         quickest = min([guess.seconds for _, guess in fitting], default=0.0)
         for division, guess in fitting:
             if guess.seconds <= quickest * _HOPELESS and self._plan(division) is None:
@@ -259,7 +283,7 @@ class _Search:
                 break
             division = left[min(left, key=lambda x: (x.peak_bytes, x.seconds))]
             least = min([x.peak_bytes for x in chain.values()], default=math.inf)
-            found = self.planned.get(division) or self._plan(division)
+            found = self._plan(division)
             if found is None:
                 break
             chain[division] = found
@@ -340,7 +364,7 @@ class _Search:
     def estimate(self, division: Division) -> DivisionEstimate | None:
         """Return the estimate of a division, None where the effort or the time is spent."""
         if division not in self._estimator:
-            self.tell(f"{len(self.planned)} planned, {self._estimates} estimated")
+            self._say()
             most = self.effort.estimates
             is_spent = self._estimates >= most and not self._work_is_needed
             if is_spent or not self._may_work(1):
@@ -352,19 +376,30 @@ class _Search:
         return self._estimator.estimate(division)
 
     def _plan(self, division: Division) -> PlannedDivision | None:
-        if len(self.planned) >= self.effort.plans:
-            return None
-        self.tell(f"{len(self.planned)} planned, {self._estimates} estimated")
+        """The plan of a division; None where the effort is spent, or the time as others took."""
+        if division in self.planned or len(self.planned) >= self.effort.plans:
+            return self.planned.get(division)
+        self._say()
         is_first = not self.planned and not self.deadline.was_interrupted
-        if not is_first and not self._may_work(_PLAN_WORK):
+        is_late = self.deadline.part(less=self._slowest).passed
+        if not is_first and (is_late or not self._may_work(_PLAN_WORK)):
             return None
         self._work += _PLAN_WORK * self._size
-        found = None
+        found, begun = None, self.deadline.elapsed
         with self.deadline.until_interrupted():
             found = self._planner.plan(division, self.memory)
+        self._slowest = max(self._slowest, self.deadline.elapsed - begun)
         if found is not None:
             self.planned[division] = found
         return found
+
+    def _say(self) -> None:
+        """Tell how far the search is, with the best that fits so far."""
+        text = f"{len(self.planned)} planned, {self._estimates} estimated"
+        if self.planned and self._fits:
+            best = min(self.planned.values(), key=self._key)
+            text += f", best {best.seconds * 1e3:.3f} ms in {best.peak_bytes / 1e6:,.1f} MB"
+        self.tell(text)
 
     @property
     def _estimates(self) -> int:
@@ -384,6 +419,11 @@ class _Search:
             return peak, seconds
         excess = 0.0 if self.memory is None else max(0.0, peak / max(self.memory, 1) - 1)
         return excess, seconds
+
+    @property
+    def _most_bytes(self) -> float:
+        """The most that is estimated of what may fit."""
+        return math.inf if self.memory is None else self.memory * _HOPELESS / _HOPEFUL
 
     @property
     def _fits(self) -> bool:

@@ -84,7 +84,7 @@ def choose(question: Question) -> OperationSplit:
     best: tuple[float, OperationSplit] | None = None
     seen: set[tuple[tuple[int, tuple[int, ...]], ...]] = set()
     memory = _memory_work(question)
-    products = _products(question.instruction) * _BYTES_PER_PRODUCT
+    products = product_count(question.instruction) * _BYTES_PER_PRODUCT
     weighed = products + memory * (1.0 if question.weighs_memory else _SLIGHTLY)
     for axes in _candidates(question):
         key = tuple(sorted(axes.items()))
@@ -242,7 +242,7 @@ def _memory_work(q: Question) -> float:
     return moved * _BYTES_PER_BYTE
 
 
-def _products(x: Instruction) -> float:
+def product_count(x: Instruction) -> float:
     """Return how many products a dot or convolution sums; none of other operations."""
     if not isinstance(x.attributes, Dot | Convolution):
         return 0.0

@@ -19,6 +19,7 @@ from lowtide.spmd.annotations import TilingWish, read_annotations
 from lowtide.spmd.combining import combine_collectives
 from lowtide.spmd.drafts import Task, cheapest
 from lowtide.spmd.flattening import flattened
+from lowtide.spmd.memo import OperationMemo, SplitMemo
 from lowtide.spmd.walk import SplitReason
 
 
@@ -47,10 +48,11 @@ class Partitioned:
     inspections: tuple[Inspection, ...] = ()
 
 
-def partition(module: Module) -> Partitioned:
+def partition(module: Module, splits: SplitMemo | None = None) -> Partitioned:
     """Return the program of one device of a module for several partitions.
 
-    Several ways are written out in full, and the one of the least cost is taken. Raises InputError
+    Several ways are written out in full, and the one of the least cost is taken. `splits` are those
+    of other modules like this one. Raises InputError
     for shardings that contradict each other or the devices, and UnsupportedOpError for what cannot
     be partitioned.
     """
@@ -63,7 +65,7 @@ def partition(module: Module) -> Partitioned:
     source = flattened(module)
     shardings = read_annotations(source)
     grid = shardings.grid
-    best = cheapest(Task(source, shardings))
+    best = cheapest(Task(source, shardings, OperationMemo(splits)))
     remove_dead(best.module)
     combined = combine_collectives(best.module)
     _finish(module, best.module)

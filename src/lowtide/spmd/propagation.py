@@ -57,19 +57,25 @@ def _relate(cells: ArrayCells, relation: Relation, step: int) -> list[int]:
         axes_of(rule, grid, one, cells.cells[number].tiling)
         for number, one in zip(numbers, factors, strict=True)
     ]
+    if not any(found):
+        return []
     best = _agreed(cells, relation, found, step)
     changed = []
     is_backward = relation.opcode in _SPREADING and step < _ROUNDS - 1
     for place, number in enumerate(numbers):
         if is_backward and place >= len(relation.operands):
             continue
-        cell = cells.cells[number]
-        own = dict(found[place])
-        for factor, axes in best.items():
-            if own.get(factor, ()) == axes[: len(own.get(factor, ()))]:
-                own[factor] = axes
-        wanted = tiling_of(rule, grid, factors[place], own)
-        if _extend(cells, cell, wanted, relation.where):
+        own = found[place]
+        longer = {
+            factor: axes
+            for factor in {f for dimension in factors[place] for f in dimension}
+            if (axes := best.get(factor, ())) != (have := own.get(factor, ()))
+            and axes[: len(have)] == have
+        }
+        if not longer:
+            continue
+        wanted = tiling_of(rule, grid, factors[place], {**own, **longer})
+        if _extend(cells, cells.cells[number], wanted, relation.where):
             changed.append(number)
     return changed
 
