@@ -13,6 +13,8 @@ from math import prod
 from typing import Final
 
 from lowtide.codegen.arrays import Array
+from lowtide.codegen.cpu.cost import conversion
+from lowtide.codegen.cpu.pairing import PAIR, are_pairs
 from lowtide.codegen.cpu.strided import FARTHEST
 from lowtide.codegen.cpu.tiles import LINE, side_of
 from lowtide.codegen.domain import Trial
@@ -43,8 +45,8 @@ class LoopOrder:
     """The loop of the lanes, and the one that is unrolled or tiled, if any.
 
     Tiles have `rows` steps; `in_registers` says that their loop is unrolled. `lanes` are those of
-    `abreast` vectors. `cost` is that of an element, in moves of vectors; `nbytes` are those that
-    all elements read and write.
+    `abreast` vectors, pairs of elements of bf16 where it `is_paired`. `cost` is that of an element,
+    in moves of vectors; `nbytes` are those that all elements read and write.
     """
 
     lane: int
@@ -54,6 +56,7 @@ class LoopOrder:
     rows: int = 0
     in_registers: bool = False
     abreast: int = 1
+    is_paired: bool = False
     cost: float = 0.0
     nbytes: int = 0
 
@@ -77,11 +80,12 @@ def order_of(
     sizes: Sequence[int],
     most: int,
     abreast: int = 1,
+    may_pair: bool = False,
 ) -> LoopOrder:
     """Return the order of least cost.
 
     `groups` are those of `space.groups_of`, with their `sizes`; `most` is the length of a vector,
-    of which `abreast` may be computed side by side.
+    of which `abreast` may be computed side by side, or two if these are pairs of elements.
     """
     accesses = _accesses(trial, groups)
     last = len(groups) - 1
@@ -95,7 +99,10 @@ def order_of(
     assert best is not None
     best = replace(best, nbytes=sum([_touched(x, sizes) for x in accesses]))
     if best.tiled is None:
-        fits = abreast * trial.lines <= _MOST_UNROLLED and best.lanes == most
+        paired = max(abreast, PAIR)
+        fits = paired * trial.lines <= _MOST_UNROLLED and best.lanes == most
+        if fits and may_pair and _is_paired(best, accesses, sizes, paired):
+            return replace(best, lanes=paired * most, abreast=paired, is_paired=True)
         return _abreast(best, accesses, sizes, abreast) if abreast > 1 and fits else best
     return _tiled(best, best.tiled, accesses, sizes, trial.lines)
 
@@ -110,6 +117,17 @@ def _abreast(
     if order.unrolled is not None or not (is_long and is_smooth):
         return order
     return replace(order, lanes=lanes, abreast=abreast)
+
+
+def _is_paired(
+    order: LoopOrder, accesses: Sequence[_Access], sizes: Sequence[int], abreast: int
+) -> bool:
+    """Whether whole vectors side by side can be pairs of elements."""
+    if order.unrolled is not None or sizes[order.lane] % (abreast * order.lanes):
+        return False
+    if any(x.depth > order.lane for x in accesses):
+        return False
+    return are_pairs([(x.array, x.steps[order.lane]) for x in accesses])
 
 
 def _tiled(
@@ -175,18 +193,11 @@ def _cost(order: LoopOrder, accesses: Sequence[_Access], sizes: Sequence[int]) -
     repeated = 1 if order.unrolled is None else sizes[order.unrolled]
     total = _LOOP / repeated
     for access in accesses:
-        cost = _access_cost(order, access, sizes) + _converting(access)
+        cost = _access_cost(order, access, sizes)
+        cost += conversion(access.array.shape.element_type, is_rounding=access.is_store)
         is_shared = order.unrolled is not None and not access.steps[order.unrolled]
         total += cost / repeated if is_shared else cost
     return total * -(-size // lanes) / size
-
-
-def _converting(access: _Access) -> float:
-    """What it takes to widen or to round elements."""
-    type_ = access.array.shape.element_type
-    if not type_.is_floating or type_.bits >= 32:
-        return 0.0
-    return 6.0 if access.is_store else 2.0
 
 
 def _access_cost(order: LoopOrder, access: _Access, sizes: Sequence[int]) -> float:
