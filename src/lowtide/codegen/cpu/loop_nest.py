@@ -8,8 +8,7 @@ from math import prod
 from typing import Final
 
 from lowtide.codegen.cpu.cost import vectors_abreast, widest
-from lowtide.codegen.cpu.order import LoopOrder, order_of
-from lowtide.codegen.cpu.pairing import may_pair
+from lowtide.codegen.cpu.order import LoopOrder, may_pair, order_of
 from lowtide.codegen.domain import LoopDomain, Trial
 from lowtide.codegen.elements.moves import Raw
 from lowtide.codegen.elements.operands import members

@@ -3,21 +3,27 @@
 Elements that lie apart along the lanes are costly, except where they lie side by side along another
 loop. A short loop of this kind is unrolled within the vectors, a longer one is run through in
 tiles.
+
+Kernels of bf16 whose lanes need no order read and write elements in pairs. That is faster where
+vectors have 32 bytes: what spreads 8 elements of 16 bits over such a vector, and what packs them
+again, takes as long as much of the arithmetic between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Final
 
 from lowtide.codegen.arrays import Array
 from lowtide.codegen.cpu.cost import conversion
-from lowtide.codegen.cpu.pairing import PAIR, are_pairs
 from lowtide.codegen.cpu.strided import FARTHEST
 from lowtide.codegen.cpu.tiles import LINE, side_of
 from lowtide.codegen.domain import Trial
+from lowtide.ir import ElementType, Instruction, Opcode
+from lowtide.llvm.target import Target
+from lowtide.ops.table import TABLE
 from lowtide.records import dataclass
 
 LONGEST_UNROLLED: Final = 8
@@ -38,6 +44,24 @@ _UNIFORM: Final = 0.1
 
 _LOOP: Final = 0.5
 """The same of what a loop takes for itself."""
+
+PAIR: Final = 2
+"""Vectors of floats, at least, of which one has the even elements and one the odd ones."""
+
+_VECTOR_BYTES: Final = 32
+
+_ANYWHERE: Final = frozenset(
+    {
+        Opcode.BITCAST,
+        Opcode.BROADCAST,
+        Opcode.CONSTANT,
+        Opcode.PARAMETER,
+        Opcode.REDUCE,
+        Opcode.RESHAPE,
+        Opcode.TUPLE,
+    }
+)
+"""Operations besides elementwise ones whose value in a lane does not tell which lane it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +104,7 @@ def order_of(
     sizes: Sequence[int],
     most: int,
     abreast: int = 1,
-    may_pair: bool = False,
+    can_pair: bool = False,
 ) -> LoopOrder:
     """Return the order of least cost.
 
@@ -101,7 +125,7 @@ def order_of(
     if best.tiled is None:
         paired = max(abreast, PAIR)
         fits = paired * trial.lines <= _MOST_UNROLLED and best.lanes == most
-        if fits and may_pair and _is_paired(best, accesses, sizes, paired):
+        if fits and can_pair and _is_paired(best, accesses, sizes, paired):
             return replace(best, lanes=paired * most, abreast=paired, is_paired=True)
         return _abreast(best, accesses, sizes, abreast) if abreast > 1 and fits else best
     return _tiled(best, best.tiled, accesses, sizes, trial.lines)
@@ -238,3 +262,22 @@ def _is_transposed(order: LoopOrder, access: _Access, sizes: Sequence[int]) -> b
     if access.steps[order.tiled] != 1 or access.steps[order.lane] in (0, 1):
         return False
     return side_of(access.array.shape.element_type, order.lanes, sizes[order.tiled]) > 1
+
+
+# -- pairs -------------------------------------------------------------------------------------
+
+
+def may_pair(target: Target, members: Iterable[Instruction]) -> bool:
+    """Return whether what a kernel computes is the same in whichever lane it does so."""
+    if target.vector_bytes != _VECTOR_BYTES:
+        return False
+    return all(x.opcode in _ANYWHERE or TABLE[x.opcode].elementwise for x in members)
+
+
+def are_pairs(accesses: Iterable[tuple[Array, int]]) -> bool:
+    """Return whether arrays that vectors run along are of bf16, and some are.
+
+    Each comes with how far its elements of two lanes lie apart.
+    """
+    along = [(array.shape.element_type, step) for array, step in accesses if step]
+    return bool(along) and all(x == (ElementType.BF16, 1) for x in along)

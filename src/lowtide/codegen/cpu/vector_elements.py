@@ -15,7 +15,6 @@ from lowtide.codegen.elements.scalar import ScalarMemory
 from lowtide.codegen.elements.table import rule_of
 from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.elementwise import memory
-from lowtide.codegen.elementwise.pairs import load_pairs, store_pairs
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.value import Value, vector_type
 from lowtide.ir import ElementType, Instruction, Opcode
@@ -83,6 +82,8 @@ class VectorMemory:
         """Return the elements of all lanes from an address on, which no mask leaves out."""
         fn, target, lanes = elements.function, elements.target, elements.lanes
         if self.is_paired and type_ is ElementType.BF16:
+            from lowtide.codegen.elementwise.pairs import load_pairs  # Few programs are of bf16.
+
             return load_pairs(fn, target, pointer, lanes)
         return memory.load(fn, target, type_, pointer, lanes)
 
@@ -92,6 +93,8 @@ class VectorMemory:
         """Store all lanes from an address on, as `whole` finds them."""
         fn, target = elements.function, elements.target
         if self.is_paired and vector.type is ElementType.BF16:
+            from lowtide.codegen.elementwise.pairs import store_pairs
+
             store_pairs(fn, target, vector, pointer, streamed=streamed)
         else:
             memory.store(fn, target, vector, pointer, streamed=streamed)

@@ -10,7 +10,7 @@ from typing import Final
 
 from lowtide.codegen.arrays import Array
 from lowtide.codegen.cpu.cost import vectors_abreast, widest
-from lowtide.codegen.cpu.pairing import PAIR, are_pairs, may_pair
+from lowtide.codegen.cpu.order import PAIR, are_pairs, may_pair
 from lowtide.codegen.cpu.reduction.form import ReductionForm, visit
 from lowtide.codegen.domain import trial_of, whole
 from lowtide.codegen.elements.elements import Elements
