@@ -2,7 +2,7 @@
 
 from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.objects import environment
-from lowtide.llvm.target import host_target
+from lowtide.llvm.target import Target, host_target
 
 ADDING = """define void @add(ptr noalias %x, ptr noalias %y, i64 %n) {
 entry:
@@ -51,3 +51,12 @@ def test_the_passes_are_part_of_the_key(monkeypatch):
     after = environment(target)
     environment.cache_clear()
     assert before != after
+
+
+def test_bits_of_vectors_are_not_taken_out_by_instructions_of_amd():
+    lanes = ", ".join(["i32 4", *["i32 16"] * 3, *["i32 poison"] * 12])
+    code = "define <16 x i8> @five(<16 x i8> %x) {\n"
+    code += f"  %y = shufflevector <16 x i8> %x, <16 x i8> zeroinitializer, <16 x i32> <{lanes}>\n"
+    code += "  ret <16 x i8> %y\n}\n"
+    target = Target("x86_64-unknown-linux-gnu", "znver3", ("avx2", "fma"), 32)
+    assert "extrq" not in KernelCompiler(target).whole_assembly(code, 2)

@@ -22,6 +22,26 @@ ENTRY main {
     assert merge_common_subexpressions(module) == 0
 
 
+def test_copies_of_a_constant_that_is_left_out_of_the_text_are_equal() -> None:
+    module = lowtide.parse_hlo("""
+HloModule m
+first { x = f32[] parameter(0)  a = f32[64] constant({...})
+  w = f32[64] broadcast(x), dimensions={}  ROOT r = f32[64] add(a, w) }
+other { x = f32[] parameter(0)  a = f32[64] constant({...})
+  w = f32[64] broadcast(x), dimensions={}  ROOT r = f32[64] add(a, w) }
+ENTRY main {
+  x = f32[] parameter(0)
+  here = f32[64] call(x), to_apply=first
+  there = f32[64] call(x), to_apply=other
+  ROOT difference = f32[64] subtract(here, there)
+}
+""")
+    first, other = (module.computations[name] for name in ("first", "other"))
+    assert merge_common_subexpressions(module) == 0
+    other.instructions["a.1"].set_attributes(first.instructions["a"].attributes)
+    assert merge_common_subexpressions(module) == 1
+
+
 def test_operands_of_sums_may_stand_in_any_order_those_of_differences_not() -> None:
     text = """
 HloModule m

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Final, TypeAlias, final
 
 from lowtide.ir import Computation, Instruction, Opcode
-from lowtide.ir.attributes import NO_ATTRIBUTES, Constant, CustomCall, GetTupleElement
+from lowtide.ir.attributes import NO_ATTRIBUTES, CustomCall, GetTupleElement
 from lowtide.ir.traversal import callees, post_order
 from lowtide.ops.effects import has_side_effect
 from lowtide.ops.table import TABLE
@@ -23,11 +23,9 @@ _COMMUTATIVE: Final = frozenset({opcode for opcode, row in TABLE.items() if row.
 def stands_alone(x: Instruction) -> bool:
     """Whether a value is equal to no other, whatever computes that.
 
-    So are side effects, control edges, random results, constants whose value is not in the text,
-    and optimization barriers, which stand for a wish to compute twice.
+    So are side effects, control edges, random results, and optimization barriers, which stand for
+    a wish to compute twice.
     """
-    if x.opcode is Opcode.CONSTANT and x.attributes_as(Constant).literal.elided:
-        return True
     if x.opcode in _UNIQUE or x.has_control_edges:
         return True
     return has_side_effect(x)
@@ -48,14 +46,12 @@ def text_key(x: Instruction, numbers: Mapping[Instruction, int]) -> Hashable:
     """Return all that is said of an instruction, with the numbers of its operands.
 
     Unlike value numbers that leaves nothing out: a computation whose instructions have the same
-    keys can take the place of another. What is not all in its text is its own key.
+    keys can take the place of another. What has control edges is its own key.
     """
-    attributes = x.attributes
-    elided = isinstance(attributes, Constant) and attributes.literal.elided
-    if elided or x.has_control_edges:
+    if x.has_control_edges:
         return x
     operands = tuple([numbers[y] for y in x.operands])
-    return (x.opcode, x.shape, operands, attributes, x.called_computations, x.annotations)
+    return (x.opcode, x.shape, operands, x.attributes, x.called_computations, x.annotations)
 
 
 Alone: TypeAlias = Callable[[Instruction], bool]

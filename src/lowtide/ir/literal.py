@@ -63,7 +63,8 @@ class Literal:
 
     `value` is an array of the logical dimensions (never written to), a tuple of literals for a
     tuple shape, or None for a token. `elided` marks a constant whose text was `{...}`: `value`
-    holds the numbers that XLA's parser puts there, and zeros where it is very large.
+    holds the numbers that XLA's parser puts there, and zeros where it is very large. Nobody knows
+    whether two of these had the same numbers, so each equals only itself.
     """
 
     __slots__ = ("elided", "shape", "value")
@@ -95,8 +96,8 @@ class Literal:
         """Whether shape and bits are the same: NaN equals NaN, and -0 differs from 0."""
         if not isinstance(other, Literal):
             return NotImplemented
-        if self.shape is not other.shape or self.elided is not other.elided:
-            return False
+        if self is other or self.elided or other.elided or self.shape is not other.shape:
+            return self is other
         if isinstance(self.value, np.ndarray) and isinstance(other.value, np.ndarray):
             return self.value.tobytes() == other.value.tobytes()
         return self.value == other.value

@@ -19,8 +19,8 @@ def merge_common_subexpressions(module: Module) -> int:
     Instructions are equal that have the same opcode, attributes, shape with layout, annotations and
     operands, these in any order where the operation commutes. What they call is the same too, or
     computes the same. What draws random numbers, has side effects or control edges is not merged,
-    nor are constants whose value is not in the text, nor optimization barriers: they stand for a
-    wish to compute twice. A call of what has such instructions is not merged either.
+    nor are optimization barriers: they stand for a wish to compute twice. A call of what has such
+    instructions is not merged either. Two constants whose values are not in the text differ.
     """
     numbers = ValueNumbers(form=_form, inside=False)
     merged = 0

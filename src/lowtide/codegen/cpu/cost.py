@@ -70,6 +70,13 @@ def vector_cycles(members: Iterable[Instruction]) -> float:
     return sum([_CYCLES.get(x.opcode, 1.0) for x in members if x.opcode not in _FREE])
 
 
+def conversion(type_: ElementType, *, is_rounding: bool) -> float:
+    """Return about how many cycles it takes to round a vector to a type, or to widen one of it."""
+    if not type_.is_floating or type_.bits >= 32:
+        return 0.0
+    return 6.0 if is_rounding else 2.0
+
+
 def vectors_abreast(target: Target, members: Iterable[Instruction]) -> int:
     """Return how many vectors are to be computed side by side.
 

@@ -8,7 +8,7 @@ from math import prod
 from typing import Final
 
 from lowtide.codegen.cpu.cost import vectors_abreast, widest
-from lowtide.codegen.cpu.order import LoopOrder, order_of
+from lowtide.codegen.cpu.order import LoopOrder, may_pair, order_of
 from lowtide.codegen.domain import LoopDomain, Trial
 from lowtide.codegen.elements.moves import Raw
 from lowtide.codegen.elements.operands import members
@@ -94,7 +94,8 @@ def nest_of(job: Job, domain: LoopDomain, trial: Trial) -> LoopNest:
     space = LoopSpace(domain.sizes, groups_of(trial, domain.sizes))
     sizes = space.sizes
     most = max(job.target.vector_bytes // widest(inner, job.raw), 2)
-    order = order_of(trial, space.groups, sizes, most, vectors_abreast(job.target, inner))
+    abreast = vectors_abreast(job.target, inner)
+    order = order_of(trial, space.groups, sizes, most, abreast, may_pair(job.target, inner))
     taken = (order.lane, order.unrolled, order.tiled)
     loops = [GroupLoop(group, size, 1) for group, size in enumerate(sizes) if group not in taken]
     if order.tiled is not None:

@@ -35,7 +35,7 @@ class LoopWriter:
         self.nest = nest
         self.sizes = nest.space.sizes
         self.function = Function(name, ARGUMENTS)
-        self.memory = VectorMemory(is_streaming)
+        self.memory = VectorMemory(is_streaming, nest.order.is_paired)
         target, lanes = nest.job.target, nest.order.lanes
         self.elements = vector_elements(self.function, target, lanes, self.memory)
         self.elements.raw = nest.job.raw

@@ -3,19 +3,27 @@
 Elements that lie apart along the lanes are costly, except where they lie side by side along another
 loop. A short loop of this kind is unrolled within the vectors, a longer one is run through in
 tiles.
+
+Kernels of bf16 whose lanes need no order read and write elements in pairs. That is faster where
+vectors have 32 bytes: what spreads 8 elements of 16 bits over such a vector, and what packs them
+again, takes as long as much of the arithmetic between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Final
 
 from lowtide.codegen.arrays import Array
+from lowtide.codegen.cpu.cost import conversion
 from lowtide.codegen.cpu.strided import FARTHEST
 from lowtide.codegen.cpu.tiles import LINE, side_of
 from lowtide.codegen.domain import Trial
+from lowtide.ir import ElementType, Instruction, Opcode
+from lowtide.llvm.target import Target
+from lowtide.ops.table import TABLE
 from lowtide.records import dataclass
 
 LONGEST_UNROLLED: Final = 8
@@ -37,14 +45,32 @@ _UNIFORM: Final = 0.1
 _LOOP: Final = 0.5
 """The same of what a loop takes for itself."""
 
+PAIR: Final = 2
+"""Vectors of floats, at least, of which one has the even elements and one the odd ones."""
+
+_VECTOR_BYTES: Final = 32
+
+_ANYWHERE: Final = frozenset(
+    {
+        Opcode.BITCAST,
+        Opcode.BROADCAST,
+        Opcode.CONSTANT,
+        Opcode.PARAMETER,
+        Opcode.REDUCE,
+        Opcode.RESHAPE,
+        Opcode.TUPLE,
+    }
+)
+"""Operations besides elementwise ones whose value in a lane does not tell which lane it is."""
+
 
 @dataclass(frozen=True, slots=True)
 class LoopOrder:
     """The loop of the lanes, and the one that is unrolled or tiled, if any.
 
     Tiles have `rows` steps; `in_registers` says that their loop is unrolled. `lanes` are those of
-    `abreast` vectors. `cost` is that of an element, in moves of vectors; `nbytes` are those that
-    all elements read and write.
+    `abreast` vectors, pairs of elements of bf16 where it `is_paired`. `cost` is that of an element,
+    in moves of vectors; `nbytes` are those that all elements read and write.
     """
 
     lane: int
@@ -54,6 +80,7 @@ class LoopOrder:
     rows: int = 0
     in_registers: bool = False
     abreast: int = 1
+    is_paired: bool = False
     cost: float = 0.0
     nbytes: int = 0
 
@@ -77,11 +104,12 @@ def order_of(
     sizes: Sequence[int],
     most: int,
     abreast: int = 1,
+    can_pair: bool = False,
 ) -> LoopOrder:
     """Return the order of least cost.
 
     `groups` are those of `space.groups_of`, with their `sizes`; `most` is the length of a vector,
-    of which `abreast` may be computed side by side.
+    of which `abreast` may be computed side by side, or two if these are pairs of elements.
     """
     accesses = _accesses(trial, groups)
     last = len(groups) - 1
@@ -95,7 +123,10 @@ def order_of(
     assert best is not None
     best = replace(best, nbytes=sum([_touched(x, sizes) for x in accesses]))
     if best.tiled is None:
-        fits = abreast * trial.lines <= _MOST_UNROLLED and best.lanes == most
+        paired = max(abreast, PAIR)
+        fits = paired * trial.lines <= _MOST_UNROLLED and best.lanes == most
+        if fits and can_pair and _is_paired(best, accesses, sizes, paired):
+            return replace(best, lanes=paired * most, abreast=paired, is_paired=True)
         return _abreast(best, accesses, sizes, abreast) if abreast > 1 and fits else best
     return _tiled(best, best.tiled, accesses, sizes, trial.lines)
 
@@ -110,6 +141,17 @@ def _abreast(
     if order.unrolled is not None or not (is_long and is_smooth):
         return order
     return replace(order, lanes=lanes, abreast=abreast)
+
+
+def _is_paired(
+    order: LoopOrder, accesses: Sequence[_Access], sizes: Sequence[int], abreast: int
+) -> bool:
+    """Whether whole vectors side by side can be pairs of elements."""
+    if order.unrolled is not None or sizes[order.lane] % (abreast * order.lanes):
+        return False
+    if any(x.depth > order.lane for x in accesses):
+        return False
+    return are_pairs([(x.array, x.steps[order.lane]) for x in accesses])
 
 
 def _tiled(
@@ -175,18 +217,11 @@ def _cost(order: LoopOrder, accesses: Sequence[_Access], sizes: Sequence[int]) -
     repeated = 1 if order.unrolled is None else sizes[order.unrolled]
     total = _LOOP / repeated
     for access in accesses:
-        cost = _access_cost(order, access, sizes) + _converting(access)
+        cost = _access_cost(order, access, sizes)
+        cost += conversion(access.array.shape.element_type, is_rounding=access.is_store)
         is_shared = order.unrolled is not None and not access.steps[order.unrolled]
         total += cost / repeated if is_shared else cost
     return total * -(-size // lanes) / size
-
-
-def _converting(access: _Access) -> float:
-    """What it takes to widen or to round elements."""
-    type_ = access.array.shape.element_type
-    if not type_.is_floating or type_.bits >= 32:
-        return 0.0
-    return 6.0 if access.is_store else 2.0
 
 
 def _access_cost(order: LoopOrder, access: _Access, sizes: Sequence[int]) -> float:
@@ -227,3 +262,22 @@ def _is_transposed(order: LoopOrder, access: _Access, sizes: Sequence[int]) -> b
     if access.steps[order.tiled] != 1 or access.steps[order.lane] in (0, 1):
         return False
     return side_of(access.array.shape.element_type, order.lanes, sizes[order.tiled]) > 1
+
+
+# -- pairs -------------------------------------------------------------------------------------
+
+
+def may_pair(target: Target, members: Iterable[Instruction]) -> bool:
+    """Return whether what a kernel computes is the same in whichever lane it does so."""
+    if target.vector_bytes != _VECTOR_BYTES:
+        return False
+    return all(x.opcode in _ANYWHERE or TABLE[x.opcode].elementwise for x in members)
+
+
+def are_pairs(accesses: Iterable[tuple[Array, int]]) -> bool:
+    """Return whether arrays that vectors run along are of bf16, and some are.
+
+    Each comes with how far its elements of two lanes lie apart.
+    """
+    along = [(array.shape.element_type, step) for array, step in accesses if step]
+    return bool(along) and all(x == (ElementType.BF16, 1) for x in along)

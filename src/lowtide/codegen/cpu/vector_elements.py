@@ -17,7 +17,7 @@ from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.value import Value, vector_type
-from lowtide.ir import Instruction, Opcode
+from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
@@ -30,11 +30,13 @@ _WORD: Final = 4
 class VectorMemory:
     """Loads and stores of vectors: consecutive, some apart, in tiles, or anywhere.
 
-    With `is_streaming` vectors are stored past the caches where addresses allow it. `tile` is how
-    elements are read that do not lie side by side along the lanes.
+    With `is_streaming` vectors are stored past the caches where addresses allow it. With
+    `is_paired` those of bf16 have their even elements first, and no masks. `tile` is how elements
+    are read that do not lie side by side along the lanes.
     """
 
     is_streaming: bool = False
+    is_paired: bool = False
     tile: TransposedTile | None = None
     single: ScalarMemory = field(default_factory=ScalarMemory)
 
@@ -43,6 +45,10 @@ class VectorMemory:
         if not place.varies:
             return self.single.load(elements, array, place, mask)
         if place.lane_step == 1:
+            if self.is_paired:
+                return self.whole(
+                    elements, array.shape.element_type, elements.address(array, place)
+                )
             return consecutive(elements, array, place, mask)
         if self.tile is not None:
             found = self.tile.read(elements, array, place, mask)
@@ -64,10 +70,34 @@ class VectorMemory:
         if place.lane_step == 1:
             streamed = self.is_streaming and name is None and is_aligned(vector, place)
             pointer = elements.address(array, place)
-            memory.store(fn, target, vector, pointer, name, streamed=streamed)
+            if self.is_paired:
+                self.keep(elements, vector, pointer, streamed=streamed)
+            else:
+                memory.store(fn, target, vector, pointer, name, streamed=streamed)
             return
         indices, narrow = _places(elements, place)
         memory.scatter_store(fn, target, vector, array.pointer, indices, name, narrow=narrow)
+
+    def whole(self, elements: Elements, type_: ElementType, pointer: str) -> Value:
+        """Return the elements of all lanes from an address on, which no mask leaves out."""
+        fn, target, lanes = elements.function, elements.target, elements.lanes
+        if self.is_paired and type_ is ElementType.BF16:
+            from lowtide.codegen.elementwise.pairs import load_pairs  # Few programs are of bf16.
+
+            return load_pairs(fn, target, pointer, lanes)
+        return memory.load(fn, target, type_, pointer, lanes)
+
+    def keep(
+        self, elements: Elements, vector: Value, pointer: str, *, streamed: bool = False
+    ) -> None:
+        """Store all lanes from an address on, as `whole` finds them."""
+        fn, target = elements.function, elements.target
+        if self.is_paired and vector.type is ElementType.BF16:
+            from lowtide.codegen.elementwise.pairs import store_pairs
+
+            store_pairs(fn, target, vector, pointer, streamed=streamed)
+        else:
+            memory.store(fn, target, vector, pointer, streamed=streamed)
 
     def store_in_turn(
         self,

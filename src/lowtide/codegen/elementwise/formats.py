@@ -107,7 +107,8 @@ _SIGN: Final = 0x80000000
 _MAGNITUDE: Final = 0x7FFFFFFF
 _INFINITY: Final = 0x7F800000
 _QUIET: Final = 0x00400000
-_UPPER: Final = 0xFFFF0000
+UPPER: Final = 0xFFFF0000
+"""The bits of a float that are one of bf16."""
 
 
 def rounded(type_: ElementType, x: Number) -> Number:
@@ -151,7 +152,7 @@ def _to_bfloat(x: Number) -> Number:
         return rounded_to_bfloat(x)
     bits = x.bits()
     up = _next_bfloat(bits)
-    return (up.where(x.is_nan(), bits | _QUIET) & _UPPER).from_bits()
+    return (up.where(x.is_nan(), bits | _QUIET) & UPPER).from_bits()
 
 
 def arithmetic_to_bfloat(x: Number) -> Number:
@@ -162,7 +163,7 @@ def arithmetic_to_bfloat(x: Number) -> Number:
     """
     if is_gpu(x.target):
         return rounded_to_bfloat(x)
-    return (_next_bfloat(x.bits()) & _UPPER).from_bits()
+    return (_next_bfloat(x.bits()) & UPPER).from_bits()
 
 
 def _next_bfloat(bits: Number) -> Number:

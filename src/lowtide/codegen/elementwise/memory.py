@@ -150,7 +150,7 @@ def store(
         whole = vector_type(element, lanes)
         name = _in_memory(fn, target, value)
         if streamed:
-            _stream(fn, whole, name, pointer, element_bytes(value.type) * lanes)
+            stream(fn, whole, name, pointer, element_bytes(value.type) * lanes)
         else:
             _store(fn, whole, name, pointer, mask, value, align)
         return
@@ -163,13 +163,14 @@ def store(
     mixed = fn.shuffle(value.llvm_type, real, imaginary, picks)
     whole = vector_type(element, 2 * lanes)
     if streamed:
-        _stream(fn, whole, mixed, pointer, element_bytes(value.type) * 2 * lanes)
+        stream(fn, whole, mixed, pointer, element_bytes(value.type) * 2 * lanes)
         return
     mask = None if mask is None else _doubled(fn, mask, lanes)
     _store(fn, whole, mixed, pointer, mask, value)
 
 
-def _stream(fn: Function, whole: str, name: str, pointer: str, nbytes: int) -> None:
+def stream(fn: Function, whole: str, name: str, pointer: str, nbytes: int) -> None:
+    """Store a vector of so many bytes past the caches, as `store` says of `streamed`."""
     fn.do(f"store {whole} {name}, ptr {pointer}, align {min(nbytes, 64)}, !nontemporal !0")
 
 

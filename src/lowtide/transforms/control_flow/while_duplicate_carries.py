@@ -7,7 +7,6 @@ from typing import Final
 
 from lowtide.analysis.value_numbers import ValueNumbers
 from lowtide.ir import Instruction, Module, Opcode
-from lowtide.ir.attributes import Constant
 from lowtide.passes.editing import TupleElements, element_index, settle, substitute
 from lowtide.passes.interface import Pass, example
 from lowtide.transforms.control_flow.loops import WhileLoop, loops_of
@@ -94,7 +93,7 @@ def _leaders(loop: WhileLoop) -> list[int] | None:
 def _start_key(x: Instruction | None, index: int) -> Hashable:
     if x is None:
         return index
-    if x.opcode is Opcode.CONSTANT and not x.attributes_as(Constant).literal.elided:
+    if x.opcode is Opcode.CONSTANT:
         return (x.attributes, x.shape)
     return x
 

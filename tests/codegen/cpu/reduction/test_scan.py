@@ -73,3 +73,13 @@ def test_one_long_row_is_split():
     assert plan is not None
     assert len(plan.emit().phases) == 2
     assert plan.shared_bytes <= 1 << 12
+
+
+@pytest.mark.parametrize(("sizes", "dimension"), [((5,), 0), ((3, 5), 1), ((5, 3), 0)])
+def test_few_short_chains_are_known_to_take_little(sizes, dimension):
+    """By that time programs decide what is one function, and what other threads are asked for."""
+    body, type_, carry = BODIES["wide"]
+    root = parse_hlo(text(body, type_, carry, sizes, dimension, reverse=False)).entry.root
+    plan = plan_scan(root, host_target())
+    assert plan is not None
+    assert sum(x.units * x.unit_seconds for x in plan.emit().phases) < 1e-7

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from lowtide.codegen.cpu.cost import vector_cycles
+from lowtide.codegen.cpu.cost import conversion, vector_cycles
 from lowtide.codegen.cpu.reduction.form import ReductionForm
 from lowtide.codegen.elements.operands import members
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ops.table import TABLE
 from lowtide.records import dataclass
 
-_DEAR: Final = 8.0
+_DEAR: Final = 6.0
 """Cycles of a vector from which on a value is kept: a store and a load are less."""
 
 _MOVING: Final[Mapping[Opcode, float]] = {
@@ -163,6 +163,7 @@ def _cost(
         total += _MOVING.get(y.opcode, 0.0) + vector_cycles([y])
         if not TABLE[y.opcode].elementwise:
             continue
+        total += conversion(y.shape.element_type, is_rounding=True)
         fresh = [
             z
             for z in y.operands

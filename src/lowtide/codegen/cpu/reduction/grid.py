@@ -10,6 +10,7 @@ from typing import Final
 
 from lowtide.codegen.arrays import Array
 from lowtide.codegen.cpu.cost import vectors_abreast, widest
+from lowtide.codegen.cpu.order import PAIR, are_pairs, may_pair
 from lowtide.codegen.cpu.reduction.form import ReductionForm, visit
 from lowtide.codegen.domain import trial_of, whole
 from lowtide.codegen.elements.elements import Elements
@@ -46,7 +47,7 @@ class ReductionGrid:
 
     `space` has the groups of dimensions, those of rows first; `rows` and `inner` are their numbers
     in the order of the loops, the one along which vectors run (`lane`) at the end of either.
-    `lanes` are those of `abreast` vectors.
+    `lanes` are those of `abreast` vectors, pairs of elements of bf16 where it `is_paired`.
     """
 
     form: ReductionForm
@@ -56,6 +57,7 @@ class ReductionGrid:
     lane: int
     lanes: int
     abreast: int = 1
+    is_paired: bool = False
 
     @property
     def row_sizes(self) -> tuple[int, ...]:
@@ -125,8 +127,9 @@ def grid_of(form: ReductionForm, target: Target) -> ReductionGrid | None:
     lane = _best_lane(form, space, rows, trials[0], target)
     lanes = _lanes(form, space.sizes[lane], target, across=lane in rows)
     found = ReductionGrid(form, space, _last(rows, lane), _last(inner, lane), lane, lanes)
-    abreast = 1 if found.is_across or not form.last_pass else _abreast(found, trials[0], target)
-    return replace(found, lanes=abreast * lanes, abreast=abreast)
+    if found.is_across or not form.last_pass:
+        return found
+    return _abreast(found, trials[0], target)
 
 
 def total_count(grid: ReductionGrid) -> int:
@@ -138,15 +141,20 @@ def total_count(grid: ReductionGrid) -> int:
     return max(1, min(TOTALS // grid.abreast, whole))
 
 
-def _abreast(grid: ReductionGrid, trial: tuple[Elements, Index], target: Target) -> int:
-    """How many of the vectors that take turns are computed side by side: those that lie so."""
+def _abreast(grid: ReductionGrid, trial: tuple[Elements, Index], target: Target) -> ReductionGrid:
+    """The grid with vectors that take turns computed side by side: those that lie so."""
     elements, index = trial
     (variable, _) = index[grid.space.groups[grid.lane][1] - 1].terms[0]
-    steps = [dict(place.terms).get(variable, 0) for _, place in elements.reads]
-    is_smooth = all(x in (0, 1) for x in steps) and all_monoids(grid.form)
+    steps = [(array, dict(place.terms).get(variable, 0)) for array, place in elements.reads]
+    is_smooth = all(x in (0, 1) for _, x in steps) and all_monoids(grid.form)
     if not is_smooth or grid.inner_sizes[-1] % (TOTALS * grid.lanes):
-        return 1
-    return vectors_abreast(target, members(grid.form.instruction))
+        return grid
+    inner = members(grid.form.instruction)
+    abreast = vectors_abreast(target, inner)
+    is_paired = may_pair(target, inner) and are_pairs(steps)
+    if is_paired:
+        abreast = max(abreast, PAIR)
+    return replace(grid, lanes=abreast * grid.lanes, abreast=abreast, is_paired=is_paired)
 
 
 def _last(groups: tuple[int, ...], lane: int) -> tuple[int, ...]:

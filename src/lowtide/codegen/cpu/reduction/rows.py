@@ -22,7 +22,6 @@ from lowtide.codegen.cpu.reduction.totals import Totals
 from lowtide.codegen.cpu.vector_elements import VectorMemory, vector_elements
 from lowtide.codegen.elements.operands import bind, members
 from lowtide.codegen.elements.values import Element, Mask
-from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine, Index
 from lowtide.codegen.kernel import ARGUMENTS
 from lowtide.codegen.library.scratch import ScratchArray, ThreadScratch
@@ -60,7 +59,7 @@ class RowsKernel:
         self.target = target
         self.partials = partials
         self.function = Function(name, ARGUMENTS)
-        self.memory = VectorMemory(is_streaming)
+        self.memory = VectorMemory(is_streaming, grid.is_paired)
         lanes = grid.lanes if grid.lanes > 1 else 0
         self.elements = vector_elements(self.function, target, lanes, self.memory)
         self.cache = cache_for(target, self.form.instruction, grid.row_count * grid.row_length)
@@ -287,7 +286,7 @@ class RowsKernel:
             elements = self.elements
             type_ = kept.value.shape.element_type
             pointer = self._address(kept, step)
-            value = memory.load(self.function, self.target, type_, pointer, elements.lanes)
+            value = self.memory.whole(elements, type_, pointer)
             return Element((value,), elements.scopes.level)
 
         return given
@@ -296,7 +295,7 @@ class RowsKernel:
         whole = value
         if not value.lanes and self.elements.lanes:
             whole = self.elements.vectors.splat(value)
-        memory.store(self.function, self.target, whole, self._address(kept, step))
+        self.memory.keep(self.elements, whole, self._address(kept, step))
 
 
 def row_bytes(grid: ReductionGrid) -> int:

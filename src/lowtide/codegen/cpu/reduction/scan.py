@@ -113,7 +113,7 @@ class _Across:
             if whole < size:
                 with elements.scopes.when(fn.compare("sge", start, whole)):
                     self._chains(lead, self._rest(whole, size))
-        each = _step_seconds(self.scan, self.lanes) * self.steps.length * self.block
+        each = _step_seconds(self.scan, self.lanes) * self.steps.length * min(self.block, size)
         text = "\n".join(elements.globals.values())
         return KernelCode((fn,), (Phase(fn.name, units, each),), text)
 
@@ -189,7 +189,7 @@ class _Along:
         second = self._steps(chains, many)
         functions.append(second.function)
         text += second.globals.values()
-        phases.append(Phase(second.function.name, -(-chains // many), each * many))
+        phases.append(Phase(second.function.name, -(-chains // many), each * min(many, chains)))
         return KernelCode(tuple(functions), tuple(phases), "\n".join(text))
 
     # -- sums ----------------------------------------------------------------------------------
