@@ -60,6 +60,20 @@ def test_instruction_of_four_bytes(types: tuple[str, str]) -> None:
         assert "vpdpbusds" not in text
 
 
+@pytest.mark.parametrize("lhs", EXTREMES)
+def test_few_rows_meet_columns_where_these_lie(lhs: str) -> None:
+    """Up to 16 rows it would take longer to sift columns for pairs that are too large."""
+    for m in (9, 16, 17):
+
+        def change(arrays: list[Array]) -> None:
+            for array, type_ in zip(arrays, (lhs, "s8"), strict=True):
+                array[...] = EXTREMES[type_][1]
+
+        text = _text((lhs, "s8"), m, 48, 528, along_k=True)
+        code = check(text, target=TARGETS["avx2"], change=change).text
+        assert ("pmadd.ub" in code) == (m > 16)
+
+
 def test_bytes_with_signs_are_turned_as_vectors() -> None:
     """A load spreads four bytes for nothing: turned before that, they would have to be spread."""
     for target in TARGETS.values():

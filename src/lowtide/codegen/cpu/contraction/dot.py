@@ -133,7 +133,7 @@ def _ways(
     `packed` is the arithmetic where columns are packed.
     """
     given = (target, rows, columns, finish)
-    inner = inner_scheme(shape, how, rows, columns, target)
+    inner = inner_scheme(shape, how, packed, rows, columns, target)
     if inner is not None:
         yield _plan(inner, target, lambda scheme: Inner(scheme, *given).code())
     strips = strip_scheme(shape, how, rows, columns, target)

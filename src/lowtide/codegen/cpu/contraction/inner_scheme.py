@@ -18,6 +18,9 @@ SWAPPED_ROWS: Final = 8
 """Columns that may be taken for rows: so few fill no vector. As many rows are multiplied so
 whatever columns have to be converted to."""
 
+SIFTED_ROWS: Final = 16
+"""The same where packed columns of bytes would be sifted for pairs that are too large."""
+
 MOST_ROWS: Final = {32: 64, 16: 32}
 """Rows for which columns need not be packed, by the registers of a target."""
 
@@ -93,15 +96,24 @@ class InnerScheme:
 
 
 def inner_scheme(
-    shape: Geometry, how: Arithmetic, rows: OperandSide, columns: OperandSide, target: Target
+    shape: Geometry,
+    how: Arithmetic,
+    packed: Arithmetic,
+    rows: OperandSide,
+    columns: OperandSide,
+    target: Target,
 ) -> InnerScheme | None:
-    """Return how to compute a product along k, None where another way is better."""
+    """Return how to compute a product along k, None where another way is better.
+
+    `packed` is the arithmetic where columns are packed.
+    """
     if not columns.lies_along_k or shape.k < STEPS_PER_ROW * (shape.m - 1):
         return None
     if how.method is MultiplyMethod.COMPLEX or not 0 < shape.m <= _most_rows(target) or not shape.k:
         return None
     is_plain = columns.is_plain(how) and how.method in _PLAIN
-    if shape.m > SWAPPED_ROWS and not is_plain:
+    is_sifted = packed.method is MultiplyMethod.BYTE_PAIRS
+    if not is_plain and shape.m > (SIFTED_ROWS if is_sifted else SWAPPED_ROWS):
         return None
     lanes = _lanes(shape, how, target)
     vectors = -(-shape.k // (how.group * lanes))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lowtide.codegen.arrays import strides
+from lowtide.codegen.cpu.convolution.asking import ask_for_later
 from lowtide.codegen.cpu.convolution.axes import BATCH, FEATURE
 from lowtide.codegen.cpu.convolution.pieces import Piece
 from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
@@ -61,6 +62,7 @@ def _tile(
         places[dim] = fn.add(piece.spans[dim].origin, x)
     sums = _sums(work, piece, panel, places, number)
     if block is not None:
+        ask_for_later(work, block, panel, number)
         _products(work, piece, block, panel, _TilePlace(at, places), sums)
     if work.convolver.is_direct or (scheme.is_shared and not work.is_last):
         return
