@@ -230,15 +230,15 @@ def join(producer: Cluster, reader: Cluster, joint: Joint, times: float) -> None
     read = reader.inputs[root]
     pieces = reader.pieces_with(producer, read.pieces)
     del reader.inputs[root]
-    outer = joint.consumer
+    inputs, outer = reader.inputs.copy(), joint.consumer
     if outer is None or any(d != i for i, d in enumerate(outer)):
-        reader.inputs = {x: _through(outer, own) for x, own in reader.inputs.items()}
+        inputs = {x: _through(outer, own) for x, own in inputs.items()}
     for operand, own in producer.inputs.items():
         access = composed(joint.producer, own.access)
         nbytes = scaled(own.nbytes, read, root)
         inner = own.inner or joint.inner
         add_read(
-            reader.inputs,
+            inputs,
             operand,
             ClusterRead(
                 access,
@@ -249,6 +249,7 @@ def join(producer: Cluster, reader: Cluster, joint: Joint, times: float) -> None
                 own.times * read.times,
             ),
         )
+    reader.inputs = inputs
     reader.most_pieces = pieces
     reader.members |= producer.members
     reader.seconds += producer.seconds * max(1.0, times)
