@@ -10,6 +10,7 @@ from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Final, overload
 
 from lowtide.ir import Module
+from lowtide.ir.garbage_collection import without_collection
 from lowtide.ir.gpu_names import is_gpu_target
 from lowtide.ir.traversal import told_left_out, values_left_out
 from lowtide.options import Options, options_with
@@ -49,6 +50,7 @@ def compile(
 ) -> Executable: ...
 
 
+@without_collection()
 def compile(
     source: Module | str | os.PathLike[str],
     memory: int | str | None = None,
@@ -83,7 +85,7 @@ def compile(
     module = _module_in(source)
     verify(module)
     if left_out := values_left_out(module):
-        warnings.warn(told_left_out(left_out), RuntimeWarning, stacklevel=2)
+        warnings.warn(told_left_out(left_out), RuntimeWarning, stacklevel=3)
     if is_gpu_target(chosen.target):
         from lowtide.client.gpu import compile_for_device
 

@@ -1,5 +1,6 @@
 """Executables: serialized, capped, kept in the cache, by several processes at once."""
 
+import gc
 import hashlib
 import os
 import subprocess
@@ -347,5 +348,39 @@ def test_programs_without_work_are_stored_twice_in_equal_bytes() -> None:
 def test_values_that_a_text_leaves_out_are_told():
     text = """HloModule m
 ENTRY e { x = f32[20] parameter(0)  k = f32[20] constant({...})  ROOT y = f32[20] add(x, k) }"""
-    with pytest.warns(RuntimeWarning, match=r"leaves out the values of a constant, \{\.\.\.\}"):
+    with pytest.warns(
+        RuntimeWarning, match=r"leaves out the values of a constant, \{\.\.\.\}"
+    ) as told:
         lowtide.compile(lowtide.parse_hlo(text))
+    assert [x.filename for x in told] == [__file__]
+
+
+LONG = "\n".join(
+    [
+        "HloModule m",
+        "ENTRY e {",
+        "  n0 = f32[20] parameter(0)",
+        *[f"  n{i} = f32[20] sine(n{i - 1})" for i in range(1, 200)],
+        "  ROOT y = f32[20] negate(n199)",
+        "}",
+    ]
+)
+
+
+def test_the_collector_of_garbage_rests_while_a_module_is_compiled():
+    module = lowtide.parse_hlo(LONG)
+    collected: list[int] = []
+
+    def note(phase: str, found: dict[str, int]) -> None:
+        if phase == "start":
+            collected.append(found["generation"])
+
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(note)
+    gc.set_threshold(1)
+    try:
+        lowtide.compile(module, cache=False)
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(note)
+    assert len(collected) <= 20  # Some around the call, and one at its end.

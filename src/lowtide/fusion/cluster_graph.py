@@ -230,7 +230,9 @@ def join(producer: Cluster, reader: Cluster, joint: Joint, times: float) -> None
     read = reader.inputs[root]
     pieces = reader.pieces_with(producer, read.pieces)
     del reader.inputs[root]
-    inputs = {x: _through(joint.consumer, own) for x, own in reader.inputs.items()}
+    inputs, outer = reader.inputs.copy(), joint.consumer
+    if outer is None or any(d != i for i, d in enumerate(outer)):
+        inputs = {x: _through(outer, own) for x, own in inputs.items()}
     for operand, own in producer.inputs.items():
         access = composed(joint.producer, own.access)
         nbytes = scaled(own.nbytes, read, root)

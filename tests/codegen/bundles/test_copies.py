@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from lowtide.codegen.bundles.cells import OutsideReads
+from lowtide.codegen.bundles.choice import ThunkCosts
 from lowtide.codegen.bundles.function import BundleMemory, bundle_text
 from lowtide.codegen.bundles.locals import Local, locals_of
 from lowtide.ir.buffer import BufferSlice
@@ -124,7 +125,7 @@ class Compiled:
     def __init__(self, bundle: BundleThunk, locals_: Sequence[Local]) -> None:
         target = host_target()
         memory = BundleMemory(locals_, {CONSTANTS: TABLE})
-        text = bundle_text(bundle, [], memory, {}, lambda _: 1e-6)
+        text = bundle_text(bundle, [], memory, {}, ThunkCosts((), ()))
         self.library = Library([KernelCompiler(target).object_code(text)], ["bundle"], target)
         kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
         self.function = kind(self.library["bundle"])

@@ -54,7 +54,7 @@ def bundled(
         memory = BundleMemory(local, constants)
         inner = [inner_text(x, _INLINED_LINES) for x in _texts_of(bundle, kernel_texts)]
         direct = {name: count for _, counts in inner for name, count in counts.items()}
-        text = bundle_text(bundle, kernels, memory, direct, costs.of)
+        text = bundle_text(bundle, kernels, memory, direct, costs)
         texts.append(merged(text, inlined_once([x for x, _ in inner], text)))
     return Bundled(found, tuple(texts))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from lowtide.codegen.bundles.cells import slices_touched
+from lowtide.codegen.bundles.choice import ThunkCosts
 from lowtide.codegen.bundles.locals import Local
 from lowtide.ir.buffer import NO_BYTES, BufferSlice
 from lowtide.ir.thunk import (
@@ -34,6 +35,13 @@ _BEHIND_BUFFERS: Final = ("ptr", "i64", "i64", "i64")
 _LEAST_TRIP: Final = 20
 """The least nanoseconds that a trip of a loop is taken to last."""
 
+_LONG_LOOP: Final = 200
+"""Lines of kernels from which on LLVM does not see the counter of a loop: its strength reduction,
+which gains nothing there, takes up to four fifths of its time for arithmetic on a counter."""
+
+_COUNTER_BYTES: Final = (4, 8)
+"""The bytes of what a counter is hidden in: a register for integers."""
+
 
 @dataclass(frozen=True, slots=True)
 class BundleMemory:
@@ -48,12 +56,12 @@ def bundle_text(
     kernels: Sequence[KernelEntry],
     memory: BundleMemory,
     direct: Mapping[str, int],
-    seconds: Callable[[Thunk], float],
+    costs: ThunkCosts,
 ) -> str:
     """Return a module with the function of a bundle, which calls those of kernels.
 
     These are not in the module yet. `direct` names those that take so many addresses one by one,
-    where others take a table; `seconds` says how long a thunk takes.
+    where others take a table.
     """
     slices = slices_touched(bundle.parts)
     used = dict.fromkeys([x.allocation for x in slices])
@@ -61,7 +69,7 @@ def bundle_text(
     names = [FunctionParameter("ptr", f"base{x}", "noalias") for x in bases]
     given = (*names, *parameters(bases="ptr", state="ptr"))
     body = Function(f"body.{bundle.function}", given, "i64", linkage="internal")
-    writer = ThunkWriter(body, kernels, direct, seconds)
+    writer = ThunkWriter(body, kernels, direct, costs)
     writer.begin(slices, memory)
     writer.sequence(bundle.parts)
     writer.end(bundle)
@@ -79,13 +87,14 @@ class ThunkWriter:
         f: Function,
         kernels: Sequence[KernelEntry],
         direct: Mapping[str, int],
-        seconds: Callable[[Thunk], float],
+        costs: ThunkCosts,
     ) -> None:
         self.f = f
         self.kernels = kernels
         self.direct = direct
-        self.seconds = seconds
+        self.costs = costs
         self.addresses: dict[BufferSlice, str] = {}
+        self.on_stack: set[BufferSlice] = set()
         self.kept: list[tuple[str, str, int]] = []
         self.worked = ""
         self.status = ""
@@ -110,6 +119,7 @@ class ThunkWriter:
                 f.call(SET, [address, 0, place.nbytes, "false"])
             if local.copied_out:
                 self.kept.append((there, address, place.nbytes))
+            self.on_stack.update(local.slices)
             for x in local.slices:
                 self.addresses[x] = f.gep(address, x.offset - place.offset)
         for allocation, found in memory.constants.items():
@@ -182,6 +192,8 @@ class ThunkWriter:
         head, body, done = (f.fresh_label(x) for x in ("while", "do", "done"))
         f.do(f"br label %{head}")
         f.label(head)
+        if self.costs.lines_of(thunk) >= _LONG_LOOP:
+            self.hide_counters(thunk)
         self.sequence(thunk.condition)
         predicate = f.load("i8", self.address(thunk.predicate), 1)
         f.do(f"br i1 {f.op(f'icmp ne i8 {predicate}, 0')}, label %{body}, label %{done}")
@@ -191,10 +203,21 @@ class ThunkWriter:
         f.do(f"br label %{head}")
         f.label(done)
 
+    def hide_counters(self, thunk: WhileThunk) -> None:
+        """Pass what the condition reads and the body writes through an empty piece of assembly."""
+        f = self.f
+        written = {y for x in all_thunks(thunk.body) for y in x.writes} & self.on_stack
+        for place in dict.fromkeys([y for x in all_thunks(thunk.condition) for y in x.reads]):
+            if place in written and place.nbytes in _COUNTER_BYTES:
+                type_, address = f"i{8 * place.nbytes}", self.address(place)
+                value = f.load(type_, address, place.nbytes)
+                hidden = f.op(f'call {type_} asm "", "=r,0"({type_} {value})')
+                f.store(type_, hidden, address, place.nbytes)
+
     def after_trip(self, thunk: WhileThunk) -> None:
         """Ask the walker now and then whether to go on."""
         f = self.f
-        trip = sum([self.seconds(x) for x in (*thunk.condition, *thunk.body)])
+        trip = sum([self.costs.of(x) for x in (*thunk.condition, *thunk.body)])
         work = f.add(f.load("i64", self.worked, 8), max(int(1e9 * trip), _LEAST_TRIP))
         f.store("i64", work, self.worked, 8)
         with f.when(f.compare("sgt", work, _LOOK_WORK)):

@@ -7,8 +7,9 @@ what is written is what is computed, and `fma` is written where it is meant.
 
 from __future__ import annotations
 
+import operator
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from lowtide.codegen.value import vector_type
@@ -23,6 +24,13 @@ FLOATS: Final = ("float", "double")
 
 INTEGER_OF: Final = {"float": "i32", "double": "i64", "half": "i16", "bfloat": "i16"}
 FLOAT_OF: Final = {"i32": "float", "i64": "double"}
+
+_TRUTHS: Final = {"true": 1, "false": 0}
+
+_HOLDS: Final[Mapping[str, Callable[[int, int], bool]]] = {
+    x: getattr(operator, x) for x in ("eq", "ne", "lt", "le", "gt", "ge")
+}
+"""Comparisons of integers by the end of their names."""
 
 
 class Number:
@@ -58,6 +66,15 @@ class Number:
     def is_constant(self) -> bool:
         """Whether it is known while compiling."""
         return not self.name.startswith("%")
+
+    @property
+    def known(self) -> int | None:
+        """The integer, with its sign, that a constant has in each lane; None of all else."""
+        text = self.name.removeprefix(f"splat ({self.element} ").removesuffix(")")
+        if text in _TRUTHS:
+            return _TRUTHS[text]
+        is_known = self.element.startswith("i") and text.removeprefix("-").isdecimal()
+        return _wrapped(int(text), self.width) if is_known else None
 
     @property
     def width(self) -> int:
@@ -123,6 +140,8 @@ class Number:
         return self.op("and", other)
 
     def __or__(self, other: Operand) -> Number:
+        if (bits := self.known) is not None and (others := self.like(other).known) is not None:
+            return self.constant(bits | others)
         return self.op("or", other)
 
     def __xor__(self, other: Operand) -> Number:
@@ -145,9 +164,14 @@ class Number:
     # -- comparison and choice -----------------------------------------------------------------
 
     def compare(self, predicate: str, other: Operand) -> Number:
-        """Return an i1 by a predicate of fcmp or icmp."""
+        """Return an i1 by a predicate of fcmp or icmp; a constant, of integers that are."""
+        given = self.like(other)
+        if (a := self.known) is not None and (b := given.known) is not None:
+            if predicate.startswith("u"):
+                a, b = (x & ((1 << self.width) - 1) for x in (a, b))
+            return self.constant(_HOLDS[predicate[-2:]](a, b), "i1")
         name = "fcmp" if self.is_float else "icmp"
-        text = f"{name} {predicate} {self.type} {self.name}, {self.like(other).name}"
+        text = f"{name} {predicate} {self.type} {self.name}, {given.name}"
         return self.named("i1", self.fn.op(text))
 
     def __lt__(self, other: Operand) -> Number:
@@ -177,6 +201,8 @@ class Number:
     def select(self, yes: Number, no: Operand) -> Number:
         """Return `yes` where this i1 holds, else `no`."""
         other = yes.like(no)
+        if (holds := self.known) is not None:
+            return yes if holds else other
         text = f"select {self.type} {self.name}, {yes.type} {yes.name}, {yes.type} {other.name}"
         return yes.named(yes.element, self.fn.op(text))
 
