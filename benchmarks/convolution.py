@@ -248,11 +248,7 @@ def row(name: str, case: Case, threads: int, rounds: int) -> str:
     expected = np.asarray(theirs(*given), np.float32)
     error = np.abs(np.asarray(ours(*arguments), np.float32) - expected).max()
     loop, products = peak_loop()
-    calls = [
-        lambda: ours(*arguments),
-        lambda: jax.block_until_ready(theirs(*given)),
-        loop,
-    ]
+    calls = [lambda: ours(*arguments), lambda: jax.block_until_ready(theirs(*given)), loop]
     best = [1e9] * 3
     for _ in range(rounds):
         best = [min(t, seconds(call)) for t, call in zip(best, calls, strict=True)]

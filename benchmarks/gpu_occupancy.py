@@ -37,10 +37,7 @@ def resident_warps(target: str, registers: int, shared: int, threads: int) -> in
     of_a_warp = -(-registers * WARP // 256) * 256
     of_a_block = -(-(shared + BLOCK_BYTES) // 128) * 128
     blocks = min(
-        MOST_BLOCKS,
-        room.warps // warps,
-        REGISTERS // of_a_warp // warps,
-        room.shared // of_a_block,
+        MOST_BLOCKS, room.warps // warps, REGISTERS // of_a_warp // warps, room.shared // of_a_block
     )
     return blocks * warps
 

@@ -71,9 +71,7 @@ class JaxProgram:
         memory = made.memory_analysis()
         (module,) = made.runtime_executable().hlo_modules()
         return CompiledProgram(
-            module.to_string(),
-            memory.temp_size_in_bytes,
-            memory.serialized_buffer_assignment_proto,
+            module.to_string(), memory.temp_size_in_bytes, memory.serialized_buffer_assignment_proto
         )
 
     def expected(self, arguments: Sequence[Array] | None = None) -> list[Array]:

@@ -51,13 +51,7 @@ def measured(name: str, module: Module) -> Row | None:
     if least is None:
         raise RuntimeError(f"{name}: no bound")
     report.ladder.check()
-    return Row(
-        name,
-        report.instructions,
-        report.argument_bytes,
-        report.ladder.arena_bytes,
-        least,
-    )
+    return Row(name, report.instructions, report.argument_bytes, report.ladder.arena_bytes, least)
 
 
 def table(rows: Sequence[Row], title: str, given: str) -> str:

@@ -156,10 +156,7 @@ def is_language_model_inference(row: Row) -> bool:
 def summary(rows: Sequence[Row]) -> list[str]:
     """Return geometric means and how many modules need at most what XLA takes."""
     lines = []
-    kinds = {
-        "prefill and generate of language models": True,
-        "all other modules": False,
-    }
+    kinds = {"prefill and generate of language models": True, "all other modules": False}
     for title, wanted in kinds.items():
         chosen = [x for x in rows if x.is_averaged and is_language_model_inference(x) is wanted]
         if not chosen:

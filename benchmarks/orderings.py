@@ -25,11 +25,7 @@ from lowtide.scheduling.module_scheduler import schedule_module
 from lowtide.transforms.flatten_call_graph import flatten_call_graph
 from lowtide.transforms.optimize_input_output_alias import optimize_input_output_alias
 from lowtide.xla.analysis.gpu_ordering import gpu_ordering
-from lowtide.xla.analysis.ordering import (
-    DependencyOrdering,
-    Ordering,
-    SequentialOrdering,
-)
+from lowtide.xla.analysis.ordering import DependencyOrdering, Ordering, SequentialOrdering
 from lowtide.xla.assigners import ASSIGNERS
 from lowtide.xla.streams.streams import assign_streams
 

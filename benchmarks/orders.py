@@ -104,13 +104,7 @@ def measured(file: GraphFile, effort: Effort, known: Known) -> Row:
     xla = int(before["xla3_peak"]) if before else None
     misses = _misses(found, seconds, before) if before else ()
     return Row(
-        file.name,
-        file.graph.node_count,
-        xla,
-        found.peak_bytes,
-        found.bound_bytes,
-        seconds,
-        misses,
+        file.name, file.graph.node_count, xla, found.peak_bytes, found.bound_bytes, seconds, misses
     )
 
 

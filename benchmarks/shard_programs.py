@@ -145,10 +145,7 @@ def transformer(s: Sizes) -> Program:
         "layers": [block_params(s) for _ in range(s.layers)],
         "head": array(s.width, s.words),
     }
-    data = {
-        "tokens": whole_numbers(s.batch, s.length),
-        "labels": whole_numbers(s.batch, s.length),
-    }
+    data = {"tokens": whole_numbers(s.batch, s.length), "labels": whole_numbers(s.batch, s.length)}
 
     def forward(params: Tree, data: Tree) -> Any:
         x = params["embedding"][data["tokens"]]

@@ -41,12 +41,7 @@ def conv(x: Any, kernel: Any, stride: int = 1, groups: int = 1) -> Any:
     """Return the convolution of images NHWC with a kernel HWIO."""
     numbers = ("NHWC", "HWIO", "NHWC")
     return lax.conv_general_dilated(
-        x,
-        kernel,
-        (stride, stride),
-        "SAME",
-        dimension_numbers=numbers,
-        feature_group_count=groups,
+        x, kernel, (stride, stride), "SAME", dimension_numbers=numbers, feature_group_count=groups
     )
 
 

@@ -76,13 +76,7 @@ def measure(name: str, threads: int, seconds: float) -> Row:
     memory = reference.memory_analysis()
     best = alternating([ours, theirs], seconds, 0.005)
     return Row(
-        name,
-        *best,
-        ours_took,
-        theirs_took,
-        executable.arena_bytes,
-        needed_bytes(memory),
-        apart,
+        name, *best, ours_took, theirs_took, executable.arena_bytes, needed_bytes(memory), apart
     )
 
 

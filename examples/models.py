@@ -54,10 +54,7 @@ class Weights:
 
     def dense(self, inputs: int, outputs: int, scale: float | None = None) -> Tree:
         """Draws the kernel and bias of a dense layer."""
-        return {
-            "kernel": self.normal(inputs, outputs, scale=scale),
-            "bias": self.zeros(outputs),
-        }
+        return {"kernel": self.normal(inputs, outputs, scale=scale), "bias": self.zeros(outputs)}
 
     def conv(self, size: int, inputs: int, outputs: int) -> Tree:
         """Draws the kernel and bias of a square convolution."""

@@ -94,8 +94,7 @@ def test_arithmetic_means_what_it_means_in_numpy(operate, kind):
 
 
 @pytest.mark.parametrize(
-    "operate",
-    [operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift],
+    "operate", [operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift]
 )
 @pytest.mark.parametrize("dtype", [np.int32, np.uint32])
 def test_bit_operators_mean_what_they_mean_in_numpy(operate, dtype):

@@ -15,8 +15,7 @@ def model(y):
     means = numpyro.sample(
         "means",
         dist.TransformedDistribution(
-            dist.Normal(0.0, 3.0).expand([GROUPS]).to_event(1),
-            dist.transforms.OrderedTransform(),
+            dist.Normal(0.0, 3.0).expand([GROUPS]).to_event(1), dist.transforms.OrderedTransform()
         ),
     )
     spreads = numpyro.sample("spreads", dist.LogNormal(0.0, 0.5).expand([GROUPS]).to_event(1))

@@ -304,11 +304,7 @@ _NO_CHANGES: Final = _Changes()
 
 
 def _explain_module(
-    module: Module,
-    options: Options | None,
-    changes: _Changes = _NO_CHANGES,
-    *,
-    whole: bool = False,
+    module: Module, options: Options | None, changes: _Changes = _NO_CHANGES, *, whole: bool = False
 ) -> MemoryReport:
     from lowtide import compiler
     from lowtide.ir.partitioning import is_divided

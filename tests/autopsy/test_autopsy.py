@@ -112,9 +112,7 @@ def test_in_place_is_named_where_results_get_places_of_their_own():
         for x in plan.assignment.allocations
     ]
     worse = replace(
-        plan.assignment,
-        allocations=tuple(allocations),
-        call_sites=(replace(site, slices=slices),),
+        plan.assignment, allocations=tuple(allocations), call_sites=(replace(site, slices=slices),)
     )
     report = examined(plan, worse)
     assert report.autopsy.cause == "in-place"

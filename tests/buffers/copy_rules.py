@@ -72,13 +72,7 @@ def rule(
     def enter(program: Program) -> Program:
         name = program.__name__.replace("_", " ")
         assert name not in RULES
-        RULES[name] = Rule(
-            program,
-            free,
-            free if given is None else given,
-            xla,
-            frozenset(edges),
-        )
+        RULES[name] = Rule(program, free, free if given is None else given, xla, frozenset(edges))
         return program
 
     return enter

@@ -150,9 +150,7 @@ def a_fusion_overwrites_its_operand_under_another_shape(b, p, u, k):
     value = b.sine(p)
     square = array_shape(ElementType.F32, (2, 2))
     fused = b.sub_computation(
-        "fused",
-        [VECTOR, PART, NUMBER],
-        lambda x, y, i: x.builder.bitcast(update(x, y, i), square),
+        "fused", [VECTOR, PART, NUMBER], lambda x, y, i: x.builder.bitcast(update(x, y, i), square)
     )
     return b.tuple([b.fusion([value, u, k], fused), b.cosine(value)])
 

@@ -16,11 +16,7 @@ from lowtide.compiler import PlanOptions, plan
 from lowtide.report.timeline import TimelineBuffer, lanes, timeline_csv
 
 MODULE = EXAMPLES / "mlp.hlo.xz"
-PHASES = {
-    "M": {"name", "args"},
-    "C": {"name", "ts", "args"},
-    "X": {"name", "ts", "dur", "args"},
-}
+PHASES = {"M": {"name", "args"}, "C": {"name", "ts", "args"}, "X": {"name", "ts", "dur", "args"}}
 """Of Chrome's trace event format: the fields that an event of each phase must have."""
 
 MESSAGES = {

@@ -265,8 +265,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(
-    ("environment", "color"),
-    [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
+    ("environment", "color"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
 )
 def test_colour_on_a_terminal_only(monkeypatch, small, environment, color):
     for name in ("NO_COLOR", "TERM"):

@@ -166,8 +166,7 @@ def test_a_forked_process_has_a_compiler_of_its_own_and_leaves_the_other():
 
 
 @pytest.mark.parametrize(
-    ("options", "frozen"),
-    [(Options(cache=False, check="first"), False), (NEW, True)],
+    ("options", "frozen"), [(Options(cache=False, check="first"), False), (NEW, True)]
 )
 def test_what_this_process_has_to_do_it_does(options, frozen, monkeypatch):
     monkeypatch.setattr(sys, "frozen", frozen, raising=False)

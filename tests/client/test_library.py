@@ -54,10 +54,7 @@ def test_consume_is_passed_on():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            [3, X],
-            r"expected 3 .*, found 2; the first one missing is parameter 2 .*f32\[2,3\]",
-        ),
+        ([3, X], r"expected 3 .*, found 2; the first one missing is parameter 2 .*f32\[2,3\]"),
         ([3, X, Y, Y], "expected 3 arguments, found 4$"),
         ([3, X.T, Y], r"argument 1, parameter 1 .*expected f32\[2,3\] .*found float32\[3, 2\]"),
         ([3, X, Y.astype(np.float64)], r"argument 2, .*\(dtype float32\), found float64\[2, 3\]"),

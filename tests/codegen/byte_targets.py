@@ -14,10 +14,7 @@ def _without(target: Target, *names: str) -> Target:
     return replace(target, features=tuple([x for x in target.features if x not in names]))
 
 
-TARGETS = {
-    "native": _without(HOST, "amx-tile"),
-    "avx2": AVX2,
-}
+TARGETS = {"native": _without(HOST, "amx-tile"), "avx2": AVX2}
 _PAIRS = _without(HOST, "amx-tile", "avx512vnni", "avxvnni")
 if TARGETS["native"] != _PAIRS:
     TARGETS["pairs"] = _PAIRS

@@ -34,12 +34,7 @@ def longest(text: str, target: str) -> int:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
     ("opcode", "size", "is_wide"),
-    [
-        ("tanh", 256, True),
-        ("log", 1001, True),
-        ("tanh", 40, False),
-        ("negate", 256, False),
-    ],
+    [("tanh", 256, True), ("log", 1001, True), ("tanh", 40, False), ("negate", 256, False)],
 )
 def test_long_chains_in_long_lines_are_side_by_side(opcode, size, is_wide, target):
     expected = LANES[target] * (ABREAST[target] if is_wide else 1)

@@ -112,11 +112,7 @@ BODIES = {
             c = f32[{rows},{size}] broadcast(w), dimensions={{0}}
             d = f32[{rows},{size}] multiply(x, b)
             z = f32[{rows},{size}] subtract(d, c)""",
-            {
-                "x": f"f32[{rows},{size}]",
-                "y": f"f32[{size}]",
-                "w": f"f32[{rows}]",
-            },
+            {"x": f"f32[{rows},{size}]", "y": f"f32[{size}]", "w": f"f32[{rows}]"},
         )
         for rows, size, what in (
             (24, 12, "a vector"),
@@ -203,10 +199,7 @@ BODIES = {
         "z = f32[9,40] pad(x, v), padding=2_-1x-3_4",
         {"x": "f32[8,39]", "v": "f32[]"},
     ),
-    "pad within": (
-        "z = f32[3,44] pad(x, v), padding=0_0x1_2_1",
-        {"x": "f32[3,21]", "v": "f32[]"},
-    ),
+    "pad within": ("z = f32[3,44] pad(x, v), padding=0_0x1_2_1", {"x": "f32[3,21]", "v": "f32[]"}),
     "pad within, by two, and cut": (
         "z = f32[30] pad(x, v), padding=-2_-2_2",
         {"x": "f32[12]", "v": "f32[]"},
@@ -259,10 +252,7 @@ BODIES = {
         z = f32[4,4] pad(e, v), padding=1_2x2_2""",
         {"x": "f32[3,0,5]", "v": "f32[]"},
     ),
-    "rank 8 of ones": (
-        "z = f32[1,1,3,1,1,20,1,1] reshape(x)",
-        {"x": "f32[60]"},
-    ),
+    "rank 8 of ones": ("z = f32[1,1,3,1,1,20,1,1] reshape(x)", {"x": "f32[60]"}),
     "other layouts": (
         "z = f32[18,35]{0,1} add(x, y)",
         {"x": "f32[18,35]{0,1}", "y": "f32[18,35]{1,0}"},

@@ -112,10 +112,7 @@ CHOICES = {
   z = s32[] constant(0)
   ROOT r = (f32[{kept}], s32[{kept}]) reduce(x, i, c, z), dimensions={{{along}}}, to_apply=argmax
 """
-    for name, sizes, kept, along in (
-        ("along", "31,203", "31", 1),
-        ("across", "203,131", "131", 0),
-    )
+    for name, sizes, kept, along in (("along", "31,203", "31", 1), ("across", "203,131", "131", 0))
 }
 
 

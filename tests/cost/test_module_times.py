@@ -130,9 +130,7 @@ def test_a_conditional_takes_the_time_of_its_longest_branch() -> None:
 def test_what_has_an_effect_or_partners_runs_once() -> None:
     module = parse_hlo(ONE_OF_EACH)
     once = {x.name for x in module.entry.instructions.values() if runs_once(x, {})}
-    assert once == {
-        *("x", "low", "high", "first", "outfeed", "sum", "called", "random", "effect"),
-    }
+    assert once == {*("x", "low", "high", "first", "outfeed", "sum", "called", "random", "effect")}
 
 
 def test_times_are_the_same_each_time() -> None:

@@ -113,10 +113,7 @@ WRONG = {
         lambda x: [np.zeros(2, np.int16), *x[1:]],
         r"parameter 0 \(%a\) needs bf16\[2\] \(dtype bfloat16\), found int16\[2\]",
     ),
-    "number": (
-        lambda x: [x[0], 2**80, *x[2:]],
-        r"parameter 1 \(%t\) at index \{0\} cannot be",
-    ),
+    "number": (lambda x: [x[0], 2**80, *x[2:]], r"parameter 1 \(%t\) at index \{0\} cannot be"),
     "complex": (lambda x: [x[0], 1j, *x[2:]], r"cannot be 1j: it is no complex number"),
     "infinity": (lambda x: [x[0], float("inf"), *x[2:]], r"cannot be inf: it is an integer"),
 }

@@ -506,10 +506,7 @@ def test_whole_loops_run_within_a_partial_order() -> None:
     order = module.schedule.sequence(module.entry)
     after = {x: (order[i - 1],) if i else () for i, x in enumerate(order)}
     same_as_the_evaluator(
-        module,
-        assignment,
-        seeded_arguments(module, 3),
-        order=PartialOrder(module.entry, after),
+        module, assignment, seeded_arguments(module, 3), order=PartialOrder(module.entry, after)
     )
 
 

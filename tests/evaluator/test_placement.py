@@ -70,10 +70,7 @@ CASES = {
         "",
         "x = c64[33,70] parameter(0)\nROOT r = c64[33,70] fft(x), fft_type=FFT, fft_length={70}",
     ),
-    Opcode.MAP: (
-        ODD,
-        X + Y + "ROOT r = T[33,70] map(x, y), dimensions={0,1}, to_apply=odd",
-    ),
+    Opcode.MAP: (ODD, X + Y + "ROOT r = T[33,70] map(x, y), dimensions={0,1}, to_apply=odd"),
     Opcode.RAGGED_DOT: (
         "",
         "x = T[11,70] parameter(0)\ny = T[3,70,5] parameter(1)\ng = s32[3] constant({4,5,2})\n"

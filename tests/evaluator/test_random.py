@@ -70,13 +70,7 @@ VECTORS = [
         "db2c142d 327740ee 7f0fe360 a0c46ff0 c56b7b3e 8bc48ab8 200cbac2 c3e88768",
         [7],
     ),
-    (
-        "rng_philox",
-        [LAST],
-        "u32[6]",
-        "41eb59f3 307385e0 5b8b3389 a262f67c 7006d264 d71fd4de",
-        [1],
-    ),
+    ("rng_philox", [LAST], "u32[6]", "41eb59f3 307385e0 5b8b3389 a262f67c 7006d264 d71fd4de", [1]),
     ("rng_default", [5, 7], "u32[5]", "414da380 b7702af1 cd642c43 43dc5e58 0dbe9975", [7, 7]),
     ("rng_philox", [5, 7], "u32[0]", "", [5, 7]),
 ]

@@ -21,13 +21,7 @@ from lowtide.frontend.hlo_proto.schema import MESSAGES
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.frontend.hlo_text.syntax import SYNTAX, syntax_of
 from lowtide.ir import HloProtoError, HloTextError
-from lowtide.ir.attribute_fields import (
-    Form,
-    Shown,
-    attribute,
-    attribute_fields,
-    attribute_record,
-)
+from lowtide.ir.attribute_fields import Form, Shown, attribute, attribute_fields, attribute_record
 from lowtide.ir.module import Module
 from lowtide.ir.opcode import Opcode
 

@@ -70,10 +70,7 @@ def test_damaged_modules() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "write"),
-    [
-        ("HloProto", write_hlo_proto),
-        ("HloModuleProtoWithConfig", write_hlo_module_with_config),
-    ],
+    [("HloProto", write_hlo_proto), ("HloModuleProtoWithConfig", write_hlo_module_with_config)],
 )
 def test_damaged_files_of_other_kinds(kind: str, write: Callable[[Module], bytes]) -> None:
     rng = random.Random(2)

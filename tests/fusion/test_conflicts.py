@@ -18,8 +18,7 @@ ENTRY e { x = f32[4] parameter(0)
 
 
 @pytest.mark.parametrize(
-    ("other", "has_conflict"),
-    [("exponential(p)", False), ("reverse(p), dimensions={0}", True)],
+    ("other", "has_conflict"), [("exponential(p)", False), ("reverse(p), dimensions={0}", True)]
 )
 def test_another_result_reads_what_the_first_overwrites(other, has_conflict) -> None:
     fusion = parse_hlo(TEXT.replace("@", other)).entry.root

@@ -8,12 +8,7 @@ from typing import Any, Final, final
 
 import numpy as np
 from tests.hunting.arguments import case_arguments, has_ends
-from tests.hunting.certainty import (
-    Doubt,
-    doubts,
-    with_roundings,
-    without_nan_bits,
-)
+from tests.hunting.certainty import Doubt, doubts, with_roundings, without_nan_bits
 from tests.hunting.findings import Court, Judgement, Tell
 from tests.hunting.order_machine import is_simulated
 from tests.hunting.orders import BoundAttack

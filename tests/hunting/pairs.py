@@ -58,10 +58,7 @@ def _signatures(opcode: str) -> tuple[_Signature, ...]:
             reads: set[tuple[str, int]] = set()
 
             def asked(
-                wanted: str,
-                sizes: tuple[int, ...],
-                noise: int,
-                reads: set[tuple[str, int]] = reads,
+                wanted: str, sizes: tuple[int, ...], noise: int, reads: set[tuple[str, int]] = reads
             ) -> None:
                 reads.add((wanted, noise))
 

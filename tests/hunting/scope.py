@@ -8,14 +8,7 @@ from math import prod
 from random import Random
 from typing import Final
 
-from tests.hunting.arrays import (
-    COMPLEX,
-    TYPES,
-    DrawnArray,
-    row_major,
-    shape_text,
-    zero,
-)
+from tests.hunting.arrays import COMPLEX, TYPES, DrawnArray, row_major, shape_text, zero
 
 from lowtide.records import dataclass
 

@@ -68,10 +68,7 @@ def _coverage(name: str, state: HuntState) -> list[str]:
         lines.append(f"| {title} | {reached:,} | {len(cells):,} | {min(counts):,} |")
         never = [x for x, n in zip(cells, counts, strict=True) if not n]
         if never:
-            missing += [
-                "",
-                f"Never reached of {title}: {_named(state, never)}.",
-            ]
+            missing += ["", f"Never reached of {title}: {_named(state, never)}."]
     if "layout" in family(name).tables:
         named = ", ".join([f"{x[1]} / {x[2]}" for x in never_lie()])
         why = "an operation has one array that can lie otherwise, or no meaning without elements"

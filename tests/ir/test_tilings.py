@@ -11,11 +11,7 @@ from lowtide.ir.mesh import Mesh
 from lowtide.ir.sharding import Sharding
 from lowtide.ir.tilings.grid import DeviceGrid, grid_of, prime_factors
 from lowtide.ir.tilings.sharding_forms import check_sharding, sharding_of, tiling_of
-from lowtide.ir.tilings.shardy import (
-    meshes_text,
-    per_value_text,
-    sharding_text,
-)
+from lowtide.ir.tilings.shardy import meshes_text, per_value_text, sharding_text
 from lowtide.ir.tilings.shardy_reader import read_manual_axes, read_meshes, read_shardings
 from lowtide.ir.tilings.tiling import Tiling, dividing
 

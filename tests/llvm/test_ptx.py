@@ -9,13 +9,7 @@ import pytest
 
 from lowtide.ir.gpu_names import GPU_ARCHITECTURES, is_gpu_target
 from lowtide.llvm.named_targets import gpu_target
-from lowtide.llvm.ptx import (
-    NotForGpuError,
-    check_for_gpu,
-    joined,
-    ptx_of,
-    without_prefetches,
-)
+from lowtide.llvm.ptx import NotForGpuError, check_for_gpu, joined, ptx_of, without_prefetches
 
 FLOATS = {"f32": "float", "f64": "double", "v4f32": "<4 x float>", "v2f64": "<2 x double>"}
 INTEGERS = {"i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "v4i32": "<4 x i32>"}

@@ -161,9 +161,7 @@ CASES: Final[dict[str, Case]] = {
         "dynamic-slice(0, 1, 2, 3), dynamic_slice_sizes={2,4,3}",
     ),
     "dynamic-update-slice": Case(
-        "T[6,7,3] T[2,4,3] s32[] s32[] s32[]",
-        "T[6,7,3]",
-        "dynamic-update-slice(0, 1, 2, 3, 4)",
+        "T[6,7,3] T[2,4,3] s32[] s32[] s32[]", "T[6,7,3]", "dynamic-update-slice(0, 1, 2, 3, 4)"
     ),
     "gather": Case(
         "T[6,7,3] s32[4,5,2]",

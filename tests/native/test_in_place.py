@@ -98,10 +98,7 @@ CASES = {
         for name, (conflict, body) in BODIES.items()
     },
     **{
-        name: (
-            conflict,
-            text(body, "(f32[4096], f32[4096]) fusion(c, i), kind=kLoop, calls=f"),
-        )
+        name: (conflict, text(body, "(f32[4096], f32[4096]) fusion(c, i), kind=kLoop, calls=f"))
         for name, (conflict, body) in TWO_RESULTS.items()
     },
     **{

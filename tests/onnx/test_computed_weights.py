@@ -42,10 +42,7 @@ def transform(*more):
     nodes = [*transform_nodes(), helper.make_node("MatMul", ["x", "cosines"], ["y"]), *more]
     outputs = ["y", *[name for node in more for name in node.output if name.startswith("out")]]
     return model(
-        nodes,
-        [tensor("x", FLOAT, [3, 2, 24])],
-        [tensor(x, FLOAT, None) for x in outputs],
-        WEIGHTS,
+        nodes, [tensor("x", FLOAT, [3, 2, 24])], [tensor(x, FLOAT, None) for x in outputs], WEIGHTS
     )
 
 

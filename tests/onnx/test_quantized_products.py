@@ -92,12 +92,7 @@ def test_matrices_of_dequantized_factors_lie_by_columns():
 
 
 @pytest.mark.parametrize(
-    "given",
-    [
-        {"op": "Gemm", "said": {"alpha": 0.5}},
-        {"fed": ("xs",)},
-        {"fed": ("ws",)},
-    ],
+    "given", [{"op": "Gemm", "said": {"alpha": 0.5}}, {"fed": ("xs",)}, {"fed": ("ws",)}]
 )
 def test_what_is_not_known_stays(given):
     assert "MatMulInteger" not in operators(quantized(**given))

@@ -20,12 +20,7 @@ from tests.onnx.models import (
 
 import lowtide.onnx
 from lowtide.ir import InputError, LowtideError
-from lowtide.onnx import (
-    GraphOptimizationLevel,
-    InferenceSession,
-    RunOptions,
-    SessionOptions,
-)
+from lowtide.onnx import GraphOptimizationLevel, InferenceSession, RunOptions, SessionOptions
 from lowtide.onnx.progress import shown_on_terminal
 
 QUICK = {"effort": "fast", "cache": False, "threads": 1}

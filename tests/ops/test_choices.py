@@ -52,8 +52,7 @@ def test_instructions_that_were_made_late_are_found_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "is_alike"),
-    [("argmin", True), ("anymax", False), ("first", False), ("largest", True)],
+    ("name", "is_alike"), [("argmin", True), ("anymax", False), ("first", False), ("largest", True)]
 )
 def test_equal_numbers_choose_by_their_side(name: str, is_alike: bool) -> None:
     """Of equal ones two of these take the left; a maximum is one number, as the least place is."""

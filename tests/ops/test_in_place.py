@@ -166,21 +166,13 @@ MUST = [
         "output_to_operand_aliasing={{1}: (0, {})}",
         [((0, ()), (1,))],
     ),
-    (
-        [V, "f32[2]", "s32[]"],
-        f"{V} fusion(p0, p1, p2), kind=kLoop, calls=update",
-        [((0, ()), ())],
-    ),
+    ([V, "f32[2]", "s32[]"], f"{V} fusion(p0, p1, p2), kind=kLoop, calls=update", [((0, ()), ())]),
     (
         [f"(f32[2,4],{V})", "f32[2]", "s32[]"],
         f"({V},{V}) fusion(p0, p1, p2), kind=kLoop, calls=update_of_bitcast",
         [((0, (0,)), (1,))],
     ),
-    (
-        ["f32[2]", V, "s32[]"],
-        f"{V} fusion(p0, p1, p2), kind=kLoop, calls=nested",
-        [((1, ()), ())],
-    ),
+    (["f32[2]", V, "s32[]"], f"{V} fusion(p0, p1, p2), kind=kLoop, calls=nested", [((1, ()), ())]),
     ([V, "f32[2]", "s32[]"], f"{V} fusion(p0, p1, p2), kind=kLoop, calls=computed", []),
     ([V, "f32[2]", "s32[]"], f"{V} fusion(p0, p1, p2), kind=kLoop, calls=mirrored", []),
     ([V, "f32[2]", "s32[]"], f"{V} fusion(p0, p1, p2), kind=kLoop, calls=nested_read_before", []),
@@ -298,11 +290,7 @@ MAY = [
         f"f32[8,4] fusion(p0, p1, p2), kind=kOutput, calls=affine_read_again, {WITH_EPILOGUE}",
         [((2, ()), ())],
     ),
-    (
-        [V, "f32[2]", "s32[]"],
-        f"{V} fusion(p0, p1, p2), kind=kLoop, calls=update",
-        [((0, ()), ())],
-    ),
+    ([V, "f32[2]", "s32[]"], f"{V} fusion(p0, p1, p2), kind=kLoop, calls=update", [((0, ()), ())]),
 ]
 
 

@@ -101,10 +101,7 @@ INFERRED = [
     (["s8[2,3]", "u8[3,4]"], f"dot(p0, p1), {MATRICES}"),
     (["f32[<=7,2,3]", "f32[7,3,4]"], f"dot(p0, p1), {BATCHED}"),
     (["f32[11,5]", "f32[3,5,7]", "s32[3]"], f"ragged-dot(p0, p1, p2), {RAGGED}"),
-    (
-        ["f32[2,3]", "f32[3,4]", "f32[3,2]", "f32[2,1]"],
-        f"scaled-dot(p0, p1, p2, p3), {MATRICES}",
-    ),
+    (["f32[2,3]", "f32[3,4]", "f32[3,2]", "f32[2,1]"], f"scaled-dot(p0, p1, p2, p3), {MATRICES}"),
     (
         ["f32[1,8,8,3]", "f32[3,3,3,5]"],
         "convolution(p0, p1), window={size=3x3 stride=2x1 pad=1_1x0_0}, dim_labels=b01f_01io->bf01",

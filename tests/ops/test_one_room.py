@@ -78,7 +78,7 @@ READERS = {
     "fitting/made_sizes.py": set(),
     "spmd/factor_axes.py": {"ADD", "AND", "MAXIMUM", "MINIMUM", "MULTIPLY", "OR"},
     "transforms/memory/split/alignments.py": {
-        *("CUSTOM_CALL", "GET_TUPLE_ELEMENT", "IOTA", "OPTIMIZATION_BARRIER"),
+        *("CUSTOM_CALL", "GET_TUPLE_ELEMENT", "IOTA", "OPTIMIZATION_BARRIER")
     },
 }
 """Files that take dimensions from the table, with the opcodes that they name: reductions that

@@ -5,13 +5,7 @@ import pytest
 import lowtide
 from lowtide.ir import Module
 from lowtide.passes import Fixpoint, Pass, PassError, run_pipeline
-from lowtide.passes.instrumentation import (
-    BrokenPassError,
-    Checking,
-    Dumping,
-    PassesUntil,
-    Timing,
-)
+from lowtide.passes.instrumentation import BrokenPassError, Checking, Dumping, PassesUntil, Timing
 from lowtide.passes.registry import passes
 
 TEXT = """

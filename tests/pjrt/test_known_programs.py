@@ -74,12 +74,7 @@ print(told(f(np.ones(3, np.float32))))
 
 
 def run(script: str, cache: Path, **more: str) -> dict[str, Any]:
-    environment = {
-        **os.environ,
-        "JAX_PLATFORMS": "lowtide",
-        "LOWTIDE_CACHE": str(cache),
-        **more,
-    }
+    environment = {**os.environ, "JAX_PLATFORMS": "lowtide", "LOWTIDE_CACHE": str(cache), **more}
     command = [sys.executable, "-c", SCRIPT + script]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

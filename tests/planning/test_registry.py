@@ -4,12 +4,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from lowtide.planning import (
-    assign_objects,
-    assign_offsets,
-    object_strategies,
-    offset_strategies,
-)
+from lowtide.planning import assign_objects, assign_offsets, object_strategies, offset_strategies
 
 RECORDS = [(5, 0, 1), (7, 1, 2)]
 FIRST_FIT = "lowtide.planning.offsets.greedy_by_size:STRATEGIES"

@@ -10,12 +10,7 @@ import numpy as np
 from tests.random_modules.drawing import Drawing
 
 from lowtide.builder import Op
-from lowtide.ir.attributes import (
-    ConvolutionDimensions,
-    DotDimensions,
-    Window,
-    WindowDimension,
-)
+from lowtide.ir.attributes import ConvolutionDimensions, DotDimensions, Window, WindowDimension
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import DTYPES, Array
 from lowtide.ir.opcode import Opcode

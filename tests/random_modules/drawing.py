@@ -68,12 +68,7 @@ class Drawing:
     """
 
     def __init__(
-        self,
-        builder: Builder,
-        choices: Choices,
-        recipe: Recipe,
-        *,
-        parent: Drawing | None = None,
+        self, builder: Builder, choices: Choices, recipe: Recipe, *, parent: Drawing | None = None
     ) -> None:
         self.builder = builder
         self.choices = choices
@@ -163,9 +158,7 @@ class Drawing:
         return self.choice(found) if found else None
 
     def array(
-        self,
-        test: Callable[[ElementType], bool] | None = None,
-        ranks: tuple[int, int] = (0, 3),
+        self, test: Callable[[ElementType], bool] | None = None, ranks: tuple[int, int] = (0, 3)
     ) -> Op | None:
         """Return an array, found or new, with an element type that passes and a rank in range.
 

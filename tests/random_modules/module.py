@@ -40,11 +40,7 @@ PLAIN: Final[Mapping[str, tuple[Maker, ...]]] = {
         elementwise.clamp,
     ),
     "transcendental": (elementwise.transcendental,),
-    "conversion": (
-        elementwise.convert,
-        elementwise.bitcast_convert,
-        elementwise.reduce_precision,
-    ),
+    "conversion": (elementwise.convert, elementwise.bitcast_convert, elementwise.reduce_precision),
     "data movement": (
         data_movement.broadcast,
         data_movement.reshape,

@@ -124,10 +124,7 @@ def test_offers_to_any_output_are_named_with_the_one_they_got():
 
 def test_of_two_arguments_for_one_output_the_first_is_overwritten():
     module = parse_hlo(MODULE.replace("HEADER", "is_scheduled=false"))
-    module.input_output_aliases = (
-        InputOutputAlias((0,), 0, (0,)),
-        InputOutputAlias((0,), 0, (1,)),
-    )
+    module.input_output_aliases = (InputOutputAlias((0,), 0, (0,)), InputOutputAlias((0,), 0, (1,)))
     found = explain(module, PlanOptions("input")).to_json()["donations_asked"]
     assert [x["verdict"] for x in found] == [IN_PLACE, NONE]
     assert found[1]["reason"] == "the output overwrites argument p already"

@@ -15,14 +15,7 @@ from lowtide.report.drawing import bar, elide, elide_qualified, elide_start, to_
 from lowtide.report.grouping import GROUPINGS
 from lowtide.report.memory import DonationSaving, Ladder
 from lowtide.report.peak import CauseKind
-from lowtide.report.text import (
-    LINES,
-    _possible_gain,
-    _unbroken,
-    _wrapped,
-    explain_text,
-    quality,
-)
+from lowtide.report.text import LINES, _possible_gain, _unbroken, _wrapped, explain_text, quality
 from lowtide.report.units import percentage, unit_for
 
 STEP = """HloModule step, input_output_alias={ {0}: (0, {}, may-alias) }

@@ -16,12 +16,7 @@ from lowtide.sharding_search.evaluation import PlannedDivision
 from lowtide.sharding_search.mesh import mesh_of_devices, mesh_of_text
 from lowtide.sharding_search.moves import neighbours
 from lowtide.sharding_search.program import annotated_module, shardable_program
-from lowtide.sharding_search.search import (
-    SearchEffort,
-    prepared,
-    search_prepared,
-    search_shardings,
-)
+from lowtide.sharding_search.search import SearchEffort, prepared, search_prepared, search_shardings
 from lowtide.sharding_search.strategies import Arrays, strategies
 from lowtide.sharding_search.travel import Travel
 from lowtide.spmd.choice import choose
@@ -283,10 +278,7 @@ def test_shardings_of_the_module_are_left_aside_and_counted():
     "line, message",
     [
         ("a = f32[64,2048] all-reduce(h), to_apply=add, replica_groups={}", "for each device"),
-        (
-            'a = f32[16,2048] custom-call(h), custom_call_target="SPMDFullToShardShape"',
-            "shard_map",
-        ),
+        ('a = f32[16,2048] custom-call(h), custom_call_target="SPMDFullToShardShape"', "shard_map"),
     ],
 )
 def test_programs_whose_division_is_given_are_refused(line, message):

@@ -9,13 +9,7 @@ from collections.abc import Callable
 from lowtide.builder.builder import Builder
 from lowtide.builder.values import Op
 from lowtide.ir import ElementType, Opcode, array_shape, tuple_shape
-from lowtide.ir.attributes import (
-    ConvolutionDimensions,
-    Gather,
-    Scatter,
-    Window,
-    WindowDimension,
-)
+from lowtide.ir.attributes import ConvolutionDimensions, Gather, Scatter, Window, WindowDimension
 
 MOST = 600
 """The most elements that an array gets."""

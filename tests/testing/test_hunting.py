@@ -567,10 +567,7 @@ ROWS = "update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operan
             True,
         ),
         (
-            (
-                *("a = s32[4] parameter(0)", "c = u32[4] convert(a)"),
-                "ROOT r = f16[4] convert(c)",
-            ),
+            (*("a = s32[4] parameter(0)", "c = u32[4] convert(a)"), "ROOT r = f16[4] convert(c)"),
             False,
         ),
         (("a = s64[4] parameter(0)", f"b = {BYTE}[4] convert(a)", TO_UNSIGNED), True),

@@ -85,10 +85,7 @@ STABLEHLO = {
     "tanh": ((IMAGE,), np.tanh(IMAGE)),
     "negate": ((IMAGE,), -IMAGE),
     "add": ((IMAGE, 2 * IMAGE), 3 * IMAGE),
-    "transpose": (
-        (operators.drawn(2, 3, 4),),
-        np.transpose(operators.drawn(2, 3, 4), (2, 0, 1)),
-    ),
+    "transpose": ((operators.drawn(2, 3, 4),), np.transpose(operators.drawn(2, 3, 4), (2, 0, 1))),
     "compare": ((X, Y), X > Y),
     "slice": ((operators.drawn(5, 6),), operators.drawn(5, 6)[1:5:2, 0:6:2]),
     "dot": (

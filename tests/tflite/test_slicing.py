@@ -41,10 +41,7 @@ def strided(begin, end, steps, out, masks):
 
 @pytest.mark.parametrize(
     "content",
-    [
-        sliced([None, 0, 0], [2, 2, 5], (2, 2, 5)),
-        sliced([None, 1, 2], [2, -1, -1], (2, 2, 3)),
-    ],
+    [sliced([None, 0, 0], [2, 2, 5], (2, 2, 5)), sliced([None, 1, 2], [2, -1, -1], (2, 2, 3))],
 )
 def test_slices_at_a_place_that_is_given(content):
     for ours, theirs in both(content, OPTIMIZED):

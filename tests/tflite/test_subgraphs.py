@@ -127,10 +127,7 @@ def test_a_subgraph_that_calls_itself_is_refused():
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [
-        ({0: 7, 1: 2}, "subgraph 7 of 3"),
-        ({0: 0, 1: 2}, "takes 3 inputs, not 2"),
-    ],
+    [({0: 7, 1: 2}, "subgraph 7 of 3"), ({0: 0, 1: 2}, "takes 3 inputs, not 2")],
 )
 def test_bad_calls_are_named(change, message):
     graph, *others = Graph(), Graph(), Graph()

@@ -68,10 +68,7 @@ def test_integers_are_those_of_the_reference_kernels(name):
         np.testing.assert_array_equal(ours, theirs)
 
 
-POSITIVE = {
-    "root": ("SQRT", ("int16", 0.0001, 0)),
-    "inverse root": ("RSQRT", ("int16", 0.002, 0)),
-}
+POSITIVE = {"root": ("SQRT", ("int16", 0.0001, 0)), "inverse root": ("RSQRT", ("int16", 0.002, 0))}
 
 
 @pytest.mark.parametrize("name", POSITIVE)

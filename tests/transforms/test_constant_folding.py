@@ -49,14 +49,8 @@ CASES: dict[str, tuple[str, str]] = {
         "c = pred[64] compare(as, bs), direction=LT\nROOT r = f32[64] select(c, as, bs)",
         "r = f32[] constant(2)\nROOT rs = f32[64] broadcast(r), dimensions={}",
     ),
-    "nothing grows": (
-        f"{A}ROOT r = s32[4,100] broadcast(a), dimensions={{0}}",
-        "",
-    ),
-    "no padding": (
-        f"{A}z = s32[] constant(0)\nROOT r = s32[100] pad(a, z), padding=0_96",
-        "",
-    ),
+    "nothing grows": (f"{A}ROOT r = s32[4,100] broadcast(a), dimensions={{0}}", ""),
+    "no padding": (f"{A}z = s32[] constant(0)\nROOT r = s32[100] pad(a, z), padding=0_96", ""),
     "no conversion to a wider type": (
         "a = s8[4] constant({1, 2, 3, 4})\nROOT r = s32[4] convert(a)",
         "",
@@ -66,10 +60,7 @@ CASES: dict[str, tuple[str, str]] = {
         "a = s32[4] constant({...})\nROOT r = s32[4] negate(a)",
         "ROOT r = s32[4] constant({0, -1, -2, -3})",
     ),
-    "nothing behind a barrier": (
-        f"{A}b = s32[4] opt-barrier(a)\nROOT r = s32[4] negate(b)",
-        "",
-    ),
+    "nothing behind a barrier": (f"{A}b = s32[4] opt-barrier(a)\nROOT r = s32[4] negate(b)", ""),
     "no random numbers": (
         "a = f32[] constant(0)\nb = f32[] constant(1)\n"
         "ROOT r = f32[] rng(a, b), distribution=rng_uniform",

@@ -8,16 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from tests.whatif.programs import (
-    Program,
-    convolve,
-    descend,
-    entropy,
-    made_again,
-    norm,
-    scan,
-    spec,
-)
+from tests.whatif.programs import Program, convolve, descend, entropy, made_again, norm, scan, spec
 
 
 def heads(x: Any, w: Any, mask: Any = None) -> Any:
@@ -229,11 +220,7 @@ def diffusion_step(params: Any, average: Any, noise: Any, times: Any, images: An
     return params, jax.tree.map(lambda a, b: 0.99 * a + 0.01 * b, average, params), value
 
 
-_RESIDUAL: Final = {
-    "first": spec(3, 3, 16, 16),
-    "second": spec(3, 3, 16, 16),
-    "time": spec(32, 16),
-}
+_RESIDUAL: Final = {"first": spec(3, 3, 16, 16), "second": spec(3, 3, 16, 16), "time": spec(32, 16)}
 _DIFFUSION: Final = {
     "time": spec(32, 32),
     "stem": spec(3, 3, 3, 16),
@@ -316,11 +303,7 @@ def evaluation(params: Any, images: Any, labels: Any) -> Any:
     }
 
 
-_EVALUATION: Final = {
-    "stem": spec(3, 3, 3, 16),
-    "next": spec(3, 3, 16, 32),
-    "head": spec(32, 10),
-}
+_EVALUATION: Final = {"stem": spec(3, 3, 3, 16), "next": spec(3, 3, 16, 32), "head": spec(32, 10)}
 
 
 def models(batch: int) -> dict[str, Program]:
@@ -341,10 +324,7 @@ def models(batch: int) -> dict[str, Program]:
         "masked": (masked_step, masked),
         "graph": (graph_step, graph),
         "policy": (policy_step, (_POLICY, seen, done, played, played)),
-        "diffusion": (
-            diffusion_step,
-            (_DIFFUSION, _DIFFUSION, small, spec(batch), small),
-        ),
+        "diffusion": (diffusion_step, (_DIFFUSION, _DIFFUSION, small, spec(batch), small)),
         "adapters": (adapters_step, (_FROZEN, _ADAPTERS, spec(batch, 25, dtype=np.int32))),
         "checkpointed": (
             kept_step,

@@ -78,12 +78,7 @@ def block(x: Any, w: Any) -> Any:
     return x + jax.nn.gelu(norm(x) @ w["wide"]) @ w["narrow"]
 
 
-_BLOCK = {
-    "qkv": spec(32, 96),
-    "out": spec(32, 32),
-    "wide": spec(32, 128),
-    "narrow": spec(128, 32),
-}
+_BLOCK = {"qkv": spec(32, 96), "out": spec(32, 32), "wide": spec(32, 128), "narrow": spec(128, 32)}
 
 
 def patches(params: Any, images: Any) -> Any:
@@ -159,12 +154,7 @@ def recurrent_step(params: Any, series: Any, target: Any) -> Any:
     return descend(params, gradient), value
 
 
-_RECURRENT = {
-    "gate_x": spec(16, 32),
-    "gate_h": spec(32, 32),
-    "x": spec(16, 32),
-    "h": spec(32, 32),
-}
+_RECURRENT = {"gate_x": spec(16, 32), "gate_h": spec(32, 32), "x": spec(16, 32), "h": spec(32, 32)}
 
 
 def language_step(params: Any, tokens: Any) -> Any:
@@ -178,10 +168,7 @@ def language_step(params: Any, tokens: Any) -> Any:
     return descend(params, gradient), value
 
 
-_LANGUAGE = {
-    "embed": spec(100, 32),
-    "blocks": jax.tree.map(lambda x: spec(4, *x.shape), _BLOCK),
-}
+_LANGUAGE = {"embed": spec(100, 32), "blocks": jax.tree.map(lambda x: spec(4, *x.shape), _BLOCK)}
 
 
 def tower(params: Any, x: Any) -> Any:

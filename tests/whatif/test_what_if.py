@@ -55,8 +55,7 @@ SIZE = 64 * 64 * 4
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["donate:state", "checkpoint:jvp(f)", "checkpoint:jvp(g)", "offload:state", "bf16:x"],
+    "name", ["donate:state", "checkpoint:jvp(f)", "checkpoint:jvp(g)", "offload:state", "bf16:x"]
 )
 def test_a_changed_program_is_valid_and_computes_the_same(name: str) -> None:
     base = baseline(STEP)
@@ -165,9 +164,7 @@ def test_those_that_pay_are_listed_best_first(cnn: lowtide.MemoryReport) -> None
     assert not names & set(cnn.what_if.useless)
 
 
-def test_of_budgets_of_one_plan_the_smallest_is_listed(
-    cnn: lowtide.MemoryReport,
-) -> None:
+def test_of_budgets_of_one_plan_the_smallest_is_listed(cnn: lowtide.MemoryReport) -> None:
     assert cnn.what_if is not None
     budgets = [x for x in cnn.what_if.changes if x.name.startswith("budget:")]
     assert len({(x.arena_bytes, x.extra_seconds) for x in budgets}) == len(budgets)

@@ -22,13 +22,7 @@ from lowtide.xla.analysis.ordering import (
     PredecessorOrdering,
     SequentialOrdering,
 )
-from lowtide.xla.assigners import (
-    ASSIGNERS,
-    AssignerOptions,
-    BufferOrder,
-    Preset,
-    assign,
-)
+from lowtide.xla.assigners import ASSIGNERS, AssignerOptions, BufferOrder, Preset, assign
 from lowtide.xla.assigners.options import ALGORITHMS
 from lowtide.xla.streams.launch_order import partial_orders
 from lowtide.xla.streams.streams import assign_streams

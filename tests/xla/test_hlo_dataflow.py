@@ -37,10 +37,7 @@ IN_THE_ENTRY = {
         "c: c{} t{} p p",
     ),
     "a bitcast makes nothing": ("b = f32[2,2] bitcast(p)", "b: p"),
-    "a reshape makes a value even where it moves nothing": (
-        "r = f32[2,2] reshape(p)",
-        "r: r",
-    ),
+    "a reshape makes a value even where it moves nothing": ("r = f32[2,2] reshape(p)", "r: r"),
     "an optimization barrier passes on the table too": (
         "t = (f32[4]) tuple(p)\n o = (f32[4]) opt-barrier(t)",
         "o: t{} p",

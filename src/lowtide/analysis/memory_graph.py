@@ -153,9 +153,7 @@ class MemoryGraph:
 
 
 def memory_graph(
-    flow: ComputationDataflow,
-    aliases: Sequence[Alias],
-    inner_peaks: Mapping[Instruction, int],
+    flow: ComputationDataflow, aliases: Sequence[Alias], inner_peaks: Mapping[Instruction, int]
 ) -> MemoryGraph:
     """Return the arrays of one computation.
 

@@ -93,11 +93,7 @@ class _Writer:
         shape = x.shape if keeps_layout else x.shape.with_default_layout()
         called = tuple([self.done[callee] for callee in x.called_computations])
         copy = self.target.add_like(
-            x,
-            tuple(operands),
-            shape=shape,
-            called_computations=called,
-            annotations=_annotations(x),
+            x, tuple(operands), shape=shape, called_computations=called, annotations=_annotations(x)
         )
         if self._find(copy) in self.dear:
             copy.set_operands(tuple([self._barrier(operand) for operand in operands]))

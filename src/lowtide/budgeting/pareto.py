@@ -58,11 +58,7 @@ def pareto(planner: BudgetPlanner) -> Pareto:
     bound = [_proved(planner, point.nbytes) for point in points]
     variants = [(x.plain.variant, _curve(_points(x, planner.deadline))) for x in planner.variants]
     return Pareto(
-        planner.base_seconds,
-        points,
-        tuple(bound),
-        planner.bounds.least_bytes,
-        tuple(variants),
+        planner.base_seconds, points, tuple(bound), planner.bounds.least_bytes, tuple(variants)
     )
 
 

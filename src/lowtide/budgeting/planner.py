@@ -16,11 +16,7 @@ from lowtide.budgeting.errors import OverMemoryError, refusal
 from lowtide.budgeting.families import Family
 from lowtide.budgeting.fits import Fit, PlannedPoint
 from lowtide.budgeting.graphs import budget_graphs
-from lowtide.budgeting.points import (
-    Progress,
-    plain_seconds,
-    xla_choice,
-)
+from lowtide.budgeting.points import Progress, plain_seconds, xla_choice
 from lowtide.budgeting.rewriting import with_sequences
 from lowtide.budgeting.variants import MEMORY_VARIANTS, ProgramVariant, variant_of
 from lowtide.compiler import DEFAULT_PLAN, ModulePlan, PlanOptions

@@ -88,11 +88,7 @@ class ChoiceSearch:
     """Searches choices of a module; what its graphs need and take as they are is `plain`."""
 
     def __init__(
-        self,
-        graphs: BudgetGraphs,
-        effort: Effort,
-        deadline: Deadline,
-        progress: Progress,
+        self, graphs: BudgetGraphs, effort: Effort, deadline: Deadline, progress: Progress
     ) -> None:
         self.graphs = graphs
         self.effort = effort

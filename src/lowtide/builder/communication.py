@@ -7,14 +7,7 @@ from collections.abc import Sequence
 from lowtide.builder.calls import CallOps
 from lowtide.builder.data_movement import one_or_more
 from lowtide.builder.values import BuildError, Op, SubComputation, Value
-from lowtide.ir.attributes import (
-    Channel,
-    Collective,
-    CollectivePermute,
-    Domain,
-    Infeed,
-    Outfeed,
-)
+from lowtide.ir.attributes import Channel, Collective, CollectivePermute, Domain, Infeed, Outfeed
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.replica_groups import ListReplicaGroups, ReplicaGroups
@@ -278,9 +271,7 @@ class CommunicationOps(CallOps):
 
 
 def _permutation(
-    pairs: Sequence[tuple[int, int]],
-    channel_id: int | None,
-    slice_sizes: Sequence[Sequence[int]],
+    pairs: Sequence[tuple[int, int]], channel_id: int | None, slice_sizes: Sequence[Sequence[int]]
 ) -> CollectivePermute:
     sizes = tuple([tuple(x) for x in slice_sizes])
     return CollectivePermute(tuple([(a, b) for a, b in pairs]), channel_id, sizes)

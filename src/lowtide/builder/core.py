@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from lowtide.builder.literals import literal_of
 from lowtide.builder.values import BuildError, Op, SubComputation, Value
 from lowtide.ir.annotations import NO_ANNOTATIONS
-from lowtide.ir.attributes import (
-    MAIN_THREAD,
-    NO_ATTRIBUTES,
-    Attributes,
-    Constant,
-    Parameter,
-)
+from lowtide.ir.attributes import MAIN_THREAD, NO_ATTRIBUTES, Attributes, Constant, Parameter
 from lowtide.ir.clone import CloneMap, clone_computation
 from lowtide.ir.computation import Computation
 from lowtide.ir.element_type import BY_KEYWORD, ElementType

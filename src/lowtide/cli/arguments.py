@@ -84,9 +84,7 @@ def budget_given(text: str) -> Budget:
 MemoryOption = Annotated[
     Budget | None,
     typer.Option(
-        metavar="SIZE",
-        parser=budget_given,
-        help="Most beyond arguments, or 80% of the plain plan.",
+        metavar="SIZE", parser=budget_given, help="Most beyond arguments, or 80% of the plain plan."
     ),
 ]
 TargetOption = Annotated[str, option("NAME", "cpu (default), cpu:avx2, cuda, cuda:sm_90, ...")]

@@ -31,8 +31,7 @@ class _DiffArguments:
         ),
     ]
     after: Annotated[
-        str,
-        typer.Argument(metavar="B", help="The same of the other program.", show_default=False),
+        str, typer.Argument(metavar="B", help="The same of the other program.", show_default=False)
     ]
     sizes: SizesOption = None
     shapes: ShapesOption = None

@@ -51,10 +51,9 @@ class _ExplainArguments:
     shapes: ShapesOption = None
     signature: SignatureOption = None
     json: JsonOption = False
-    limit: Annotated[
-        int | None,
-        option("N", "Rows of the table, instead of what fits.", min=1),
-    ] = None
+    limit: Annotated[int | None, option("N", "Rows of the table, instead of what fits.", min=1)] = (
+        None
+    )
     stage: StageOption = DEFAULT_STAGE
     reoptimize: ReoptimizeOption = False
     effort: EffortOption = "default"
@@ -65,10 +64,9 @@ class _ExplainArguments:
     no_compile: Annotated[
         bool, option(None, "With --plan: only predict what would lower it.", "--no-compile")
     ] = False
-    by: Annotated[
-        str,
-        option("NAME", "line (default), function, scope, op, cause, stack."),
-    ] = "line"
+    by: Annotated[str, option("NAME", "line (default), function, scope, op, cause, stack.")] = (
+        "line"
+    )
     frames: Annotated[str, option("NAME", "`user` (default), or `all`: libraries, too.")] = "user"
     format: Annotated[
         str | None, option("NAME", "chrome, csv, markdown, memory_viz or perfetto.")

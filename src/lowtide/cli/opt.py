@@ -136,12 +136,7 @@ def _draw(module: Module, path: Path, text: str) -> str:
 
 
 def _run(
-    module: Module,
-    steps: Sequence[Step],
-    until: int | None,
-    dumps: Dumps | None,
-    *,
-    verify: bool,
+    module: Module, steps: Sequence[Step], until: int | None, dumps: Dumps | None, *, verify: bool
 ) -> list[dict[str, object]]:
     """Run passes over a module, and return a row of figures for each."""
     from lowtide.cli.exit_codes import VerificationError

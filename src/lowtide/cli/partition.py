@@ -25,10 +25,9 @@ class _PartitionArguments:
 
     module: ModuleArgument
     devices: DevicesOption = None
-    output: Annotated[
-        Path | None,
-        option("FILE", "Write the HLO text here.", "--output", "-o"),
-    ] = None
+    output: Annotated[Path | None, option("FILE", "Write the HLO text here.", "--output", "-o")] = (
+        None
+    )
     overlap: Annotated[
         bool,
         option(

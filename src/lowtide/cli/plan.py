@@ -86,10 +86,9 @@ class _PlanArguments:
             parser=budget_given,
         ),
     ] = None
-    remat: Annotated[
-        str | None,
-        option("NAME", "How to find what runs again: frontier, xla."),
-    ] = None
+    remat: Annotated[str | None, option("NAME", "How to find what runs again: frontier, xla.")] = (
+        None
+    )
     pareto: Annotated[bool, option(None, "Memory against time, and the bound.", "--pareto")] = False
     alignment: Annotated[int, option("N", "Of all offsets, for CSV.", min=1)] = 1
     target: Annotated[

@@ -203,11 +203,7 @@ def joined_results(program: ProgramOnDevices, whole: Module, found: Sequence[Any
     rows = zip(columns, shapes, program.parts.results, strict=True)
     grid = program.parts.grid
     return [
-        Output(
-            index,
-            shape,
-            joined([x.value for x in column], sharding, grid, shape.dimensions),
-        )
+        Output(index, shape, joined([x.value for x in column], sharding, grid, shape.dimensions))
         for column, (index, shape), sharding in rows
     ]
 

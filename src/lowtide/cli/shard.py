@@ -37,10 +37,9 @@ class _ShardArguments:
 
     module: ModuleArgument
     devices: DevicesOption = None
-    moves: Annotated[
-        bool,
-        option(None, "Only instructions that send something.", "--moves"),
-    ] = False
+    moves: Annotated[bool, option(None, "Only instructions that send something.", "--moves")] = (
+        False
+    )
     mesh: Annotated[
         str | None, option("4x2", "Search a division over this mesh; names as in data=4,model=2.")
     ] = None

@@ -60,10 +60,9 @@ class _VerifyArguments:
     stage: StageOption = DEFAULT_STAGE
     reoptimize: ReoptimizeOption = False
     effort: EffortOption = "default"
-    limit: Annotated[
-        int,
-        typer.Option(min=1, metavar="N", help="How many violations to list."),
-    ] = 20
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many violations to list.")] = (
+        20
+    )
     sizes: SizesOption = None
     shapes: ShapesOption = None
     json: JsonOption = False

@@ -27,9 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
-def memory_of(
-    request: pytest.FixtureRequest,
-) -> Iterator[Callable[..., MemoryReport | PlanReport]]:
+def memory_of(request: pytest.FixtureRequest) -> Iterator[Callable[..., MemoryReport | PlanReport]]:
     """Return what returns the report of `lowtide.explain`, and fails above the test's mark.
 
     It takes what `explain` takes: a function for JAX with its arguments or specs, a Module, a path.

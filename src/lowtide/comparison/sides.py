@@ -84,9 +84,7 @@ def side_of(
 
 
 def drawn_side_of(
-    path: str,
-    options: compiler.PlanOptions = compiler.DEFAULT_PLAN,
-    free: FreeSizes = NO_SIZES,
+    path: str, options: compiler.PlanOptions = compiler.DEFAULT_PLAN, free: FreeSizes = NO_SIZES
 ) -> tuple[DiffSide, PlanPicture]:
     """Return the side for a path that `diff` takes, and the picture of its plan.
 

@@ -32,13 +32,7 @@ _CONTRACTIONS: Final = frozenset(
     }
 )
 _FREE: Final = frozenset(
-    {
-        Opcode.BITCAST,
-        Opcode.CONSTANT,
-        Opcode.GET_TUPLE_ELEMENT,
-        Opcode.PARAMETER,
-        Opcode.TUPLE,
-    }
+    {Opcode.BITCAST, Opcode.CONSTANT, Opcode.GET_TUPLE_ELEMENT, Opcode.PARAMETER, Opcode.TUPLE}
 )
 
 

@@ -23,11 +23,7 @@ DIRECTIONS: Final[Mapping[str, Callable[..., Any]]] = {
 """The comparison of each direction."""
 
 
-_UNSIGNED_NAN: Final = (
-    ElementType.F8E4M3B11FNUZ,
-    ElementType.F8E4M3FNUZ,
-    ElementType.F8E5M2FNUZ,
-)
+_UNSIGNED_NAN: Final = (ElementType.F8E4M3B11FNUZ, ElementType.F8E4M3FNUZ, ElementType.F8E5M2FNUZ)
 """Types with one NaN, where others have -0: it is a negative one."""
 
 

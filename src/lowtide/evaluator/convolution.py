@@ -14,11 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lowtide.evaluator.contraction import (
-    accumulation_dtype,
-    from_accumulator,
-    to_accumulator,
-)
+from lowtide.evaluator.contraction import accumulation_dtype, from_accumulator, to_accumulator
 from lowtide.evaluator.data_movement import padded
 from lowtide.evaluator.values import Values, as_array
 from lowtide.ir.attributes import Convolution, WindowDimension

@@ -106,14 +106,7 @@ def _needed(computation: Computation) -> list[Instruction]:
 
 
 EFFECTS: Final = frozenset(
-    {
-        Opcode.INFEED,
-        Opcode.OUTFEED,
-        Opcode.RECV,
-        Opcode.RECV_DONE,
-        Opcode.SEND,
-        Opcode.SEND_DONE,
-    }
+    {Opcode.INFEED, Opcode.OUTFEED, Opcode.RECV, Opcode.RECV_DONE, Opcode.SEND, Opcode.SEND_DONE}
 )
 """Operations that reach outside of the module."""
 

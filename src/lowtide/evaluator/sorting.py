@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.evaluator.sort_keys import (
-    SortKey,
-    as_integers,
-    integer_key,
-    key_values,
-    sort_keys,
-)
+from lowtide.evaluator.sort_keys import SortKey, as_integers, integer_key, key_values, sort_keys
 from lowtide.evaluator.values import Value, Values, as_array
 from lowtide.evaluator.vectorized import evaluate_elementwise
 from lowtide.ir.attributes import Sort, TopK

@@ -123,11 +123,7 @@ def _fold_by_dimension(ufunc: np.ufunc, array: Array, window: Window) -> Blocks:
 
 
 def _fold_along(
-    ufunc: np.ufunc,
-    array: Array,
-    present: Mask,
-    axis: int,
-    dimension: WindowDimension,
+    ufunc: np.ufunc, array: Array, present: Mask, axis: int, dimension: WindowDimension
 ) -> Blocks:
     """Fold windows along one axis in a number of steps logarithmic in the window's size.
 
@@ -170,11 +166,7 @@ def _at(blocks: Blocks, places: IntArray, axis: int) -> Blocks:
     return blocks[0].take(places, axis), blocks[1].take(places, axis)
 
 
-def _merge(
-    ufunc: np.ufunc,
-    first: Blocks,
-    second: Blocks,
-) -> Blocks:
+def _merge(ufunc: np.ufunc, first: Blocks, second: Blocks) -> Blocks:
     """Return the combination where both are present, else the one that is."""
     (a, has_a), (b, has_b) = first, second
     return np.where(has_a & has_b, ufunc(a, b), np.where(has_a, a, b)), has_a | has_b

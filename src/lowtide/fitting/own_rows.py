@@ -39,11 +39,7 @@ def with_own_rows(x: Instruction, rule: OpFactors) -> OpFactors:
 
 
 def _joined(
-    x: Instruction,
-    rule: OpFactors,
-    vector: int,
-    targets: tuple[int, ...],
-    single: tuple[int, ...],
+    x: Instruction, rule: OpFactors, vector: int, targets: tuple[int, ...], single: tuple[int, ...]
 ) -> OpFactors:
     """Give dimensions that are indexed by their own number the factor of the indices."""
     indices = x.operands[1]
@@ -55,8 +51,7 @@ def _joined(
         if not factors:
             continue
         rule = replace(
-            rule,
-            operands=(_with(rule.operands[0], dimension, factors), *rule.operands[1:]),
+            rule, operands=(_with(rule.operands[0], dimension, factors), *rule.operands[1:])
         )
         if x.opcode is Opcode.SCATTER:
             rule = replace(rule, results=(_with(rule.results[0], dimension, factors),))

@@ -16,10 +16,7 @@ from lowtide.fitting.made_sizes import grown_attributes
 from lowtide.fitting.scales import Place, Sizing, scaled_sizes
 from lowtide.fitting.unsharing import unshared
 from lowtide.ir import Instruction, InvalidModuleError, Module, Opcode, Shape, array_shape
-from lowtide.ir.attributes import (
-    Attributes,
-    Constant,
-)
+from lowtide.ir.attributes import Attributes, Constant
 from lowtide.ir.clone import CloneMap, clone_module
 from lowtide.ir.literal import zero_literal
 from lowtide.ir.shape import ProgramShape

@@ -44,10 +44,7 @@ _FOREIGN: Final = (
 """How files start that are given for models by mistake, and what they are."""
 
 _ARCHIVED: Final = (
-    (
-        b"/data.pkl",
-        f"an archive of PyTorch, whose pickle is not run: {_EXPORT}",
-    ),
+    (b"/data.pkl", f"an archive of PyTorch, whose pickle is not run: {_EXPORT}"),
     (b"metadata.json", f"a model of Keras: {_EXPORT} (model.export with format='onnx')"),
     (b".npy", "an archive of NumPy arrays"),
 )

@@ -348,9 +348,7 @@ def _known(name: str = "") -> str:
     return f"{hint}expected {', '.join(_NEEDED)}, perhaps {', '.join(_OPTIONAL)}"
 
 
-def first_overlap(
-    rectangles: Sequence[tuple[int, int, int, int, int]],
-) -> tuple[int, int] | None:
+def first_overlap(rectangles: Sequence[tuple[int, int, int, int, int]]) -> tuple[int, int] | None:
     """Return the numbers of two rectangles that share a byte at a step; None if there are none.
 
     A rectangle is (first step, last step, offset, end, number): the last step is included, the end

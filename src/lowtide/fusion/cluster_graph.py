@@ -241,12 +241,7 @@ def join(producer: Cluster, reader: Cluster, joint: Joint, times: float) -> None
             inputs,
             operand,
             ClusterRead(
-                access,
-                nbytes,
-                own.target,
-                inner,
-                own.pieces * read.pieces,
-                own.times * read.times,
+                access, nbytes, own.target, inner, own.pieces * read.pieces, own.times * read.times
             ),
         )
     reader.inputs = inputs

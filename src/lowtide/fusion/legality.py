@@ -93,13 +93,7 @@ def alone(instruction: Instruction) -> FusionRefusal | None:
 
 
 _HEROES: Final = frozenset(
-    {
-        Opcode.CONVOLUTION,
-        Opcode.DOT,
-        Opcode.DYNAMIC_UPDATE_SLICE,
-        Opcode.REDUCE,
-        Opcode.SCATTER,
-    }
+    {Opcode.CONVOLUTION, Opcode.DOT, Opcode.DYNAMIC_UPDATE_SLICE, Opcode.REDUCE, Opcode.SCATTER}
 )
 """Operations that are no loops over their result, and may have some around them."""
 

@@ -15,10 +15,7 @@ from lowtide.ir.shape import tuple_shape
 from lowtide.ir.traversal import post_order
 from lowtide.ops.in_place import EPILOGUE, LOOPS, ONE_PASS, ROWS
 
-_SEVERAL_RESULTS: Final = {
-    KernelKind.REDUCTION: ONE_PASS,
-    KernelKind.UPDATE: ONE_PASS,
-}
+_SEVERAL_RESULTS: Final = {KernelKind.REDUCTION: ONE_PASS, KernelKind.UPDATE: ONE_PASS}
 
 
 _NUMBER: Final = re.compile(r"\.\d+$")

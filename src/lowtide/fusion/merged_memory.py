@@ -12,9 +12,7 @@ from lowtide.analysis.memory_graph import MemoryGraph, Rows, lists
 
 
 def merged_memory(
-    graph: MemoryGraph,
-    stands_for: Sequence[int],
-    shares: Mapping[int, Iterable[tuple[int, int]]],
+    graph: MemoryGraph, stands_for: Sequence[int], shares: Mapping[int, Iterable[tuple[int, int]]]
 ) -> tuple[MemoryGraph, npt.NDArray[np.int64]]:
     """Return the graph in which the nodes with the same representative are one.
 

@@ -30,14 +30,7 @@ class CloneMap:
 
 
 _OWN_FIELDS: Final = frozenset(
-    {
-        "_entry",
-        "computation_names",
-        "computations",
-        "instruction_names",
-        "print_order",
-        "schedule",
-    }
+    {"_entry", "computation_names", "computations", "instruction_names", "print_order", "schedule"}
 )
 _HEADER_FIELDS: Final = tuple([x for x in Module.__slots__ if x not in _OWN_FIELDS])
 """The fields of a module whose values are immutable, or numbers, and can be shared."""
@@ -121,10 +114,7 @@ def _callees_first(computation: Computation) -> list[Computation]:
 
 
 def _fill(
-    source: Computation,
-    target: Computation,
-    mapping: CloneMap,
-    unique: Callable[[str], str] | None,
+    source: Computation, target: Computation, mapping: CloneMap, unique: Callable[[str], str] | None
 ) -> None:
     """Copy all instructions; `unique` names them, None keeps their names."""
     copies = mapping.instructions

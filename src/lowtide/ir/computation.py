@@ -145,14 +145,7 @@ class Computation:
         The name must be free in this computation; `Module.adopt` makes it unique in the module.
         """
         instruction = Instruction(
-            name,
-            opcode,
-            shape,
-            operands,
-            attributes,
-            called_computations,
-            self,
-            self._next_id,
+            name, opcode, shape, operands, attributes, called_computations, self, self._next_id
         )
         self._next_id += 1
         self.kept.clear()

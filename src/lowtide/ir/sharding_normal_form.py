@@ -7,13 +7,7 @@ from dataclasses import replace
 
 from lowtide.ir.device_list import IotaDevices
 from lowtide.ir.mesh import AxisRef
-from lowtide.ir.sharding import (
-    NamedSharding,
-    Sharding,
-    ShardingKind,
-    TileSharding,
-    TupleSharding,
-)
+from lowtide.ir.sharding import NamedSharding, Sharding, ShardingKind, TileSharding, TupleSharding
 
 _ORDER = {
     ShardingKind.MANUAL: 0,
@@ -51,11 +45,9 @@ def normalize_named(sharding: NamedSharding) -> NamedSharding:
     if mesh.maximal_device is not None:
         return sharding
     everything = tuple([AxisRef(name) for name in mesh.axis_names])
-    whole = {
-        ((), ()): "replicated",
-        (everything, ()): "unreduced",
-        ((), everything): "manual",
-    }.get((sharding.unreduced, sharding.manual), "")
+    whole = {((), ()): "replicated", (everything, ()): "unreduced", ((), everything): "manual"}.get(
+        (sharding.unreduced, sharding.manual), ""
+    )
     if not whole:
         return sharding
     return replace(sharding, whole=whole, unreduced=(), manual=())

@@ -41,10 +41,7 @@ def _post_order(computation: Computation) -> list[Instruction]:
 
 
 def _visit(
-    start: Instruction,
-    visiting: set[Instruction],
-    done: set[Instruction],
-    order: list[Instruction],
+    start: Instruction, visiting: set[Instruction], done: set[Instruction], order: list[Instruction]
 ) -> None:
     stack = [start]
     while stack:

@@ -191,10 +191,7 @@ class _Search:
 
 _INSIDE: Final[
     dict[Opcode, Callable[[_Search, ComputationDataflow, Moments, int], LeastMemory]]
-] = {
-    Opcode.WHILE: _Search.in_loop,
-    Opcode.CONDITIONAL: _Search.in_branch,
-}
+] = {Opcode.WHILE: _Search.in_loop, Opcode.CONDITIONAL: _Search.in_branch}
 
 
 @final

@@ -34,10 +34,7 @@ _FREE: Final = frozenset(
 """Beside element-wise operations. Sums that a kernel may hold on chip are among them."""
 
 _APART: Final = frozenset(
-    {
-        *(Opcode.CONVOLUTION, Opcode.DOT, Opcode.FFT, Opcode.REDUCE_WINDOW),
-        Opcode.SELECT_AND_SCATTER,
-    }
+    {*(Opcode.CONVOLUTION, Opcode.DOT, Opcode.FFT, Opcode.REDUCE_WINDOW), Opcode.SELECT_AND_SCATTER}
 )
 """Many results are of one element of the operands, which are read until the end."""
 

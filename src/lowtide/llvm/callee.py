@@ -96,13 +96,7 @@ def pointed(pointer: str, returns: str, *types: str) -> Callee:
     return Callee(pointer, returns, types)
 
 
-_SUFFIXES = {
-    "float": "f32",
-    "double": "f64",
-    "half": "f16",
-    "bfloat": "bf16",
-    "ptr": "p0",
-}
+_SUFFIXES = {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16", "ptr": "p0"}
 
 
 def suffix(type_: str) -> str:

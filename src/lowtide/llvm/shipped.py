@@ -14,9 +14,7 @@ from lowtide.native.shipped import family_of, shipped_code
 if TYPE_CHECKING:
     from lowtide.native import NativeUnit
 
-FAMILIES: Final = {
-    "x86_64-linux": Target("x86_64-unknown-linux-gnu", "x86-64", (), 16),
-}
+FAMILIES: Final = {"x86_64-linux": Target("x86_64-unknown-linux-gnu", "x86-64", (), 16)}
 """The processors that there is code for, by architecture and system, with what all of them have."""
 
 

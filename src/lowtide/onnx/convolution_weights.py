@@ -51,8 +51,7 @@ def with_kernels_prepared(model: OnnxModel) -> OnnxModel:
     nodes: list[GraphNode] = []
     in_panels = _in_panels(model, kernels)
     moved = each_once(
-        kernels,
-        lambda x: (panels_of_kernel if x in in_panels else _with_features_last)(kernels[x]),
+        kernels, lambda x: (panels_of_kernel if x in in_panels else _with_features_last)(kernels[x])
     )
     for name, kernel in kernels.items():
         stored = names.new(f"{name} by output features")

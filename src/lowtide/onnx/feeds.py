@@ -15,9 +15,7 @@ from lowtide.suggestions import nearest
 
 
 def checked_feeds(
-    feeds: Mapping[str, Any],
-    inputs: Mapping[str, ValueType],
-    overridable: Mapping[str, ValueType],
+    feeds: Mapping[str, Any], inputs: Mapping[str, ValueType], overridable: Mapping[str, ValueType]
 ) -> dict[str, Value]:
     """Return the values that are fed, by name; `overridable` names may be fed too.
 

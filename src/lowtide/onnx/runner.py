@@ -18,12 +18,7 @@ from lowtide.frontend.graphs.graph import (
 )
 from lowtide.frontend.graphs.registry import check_known, op_names
 from lowtide.frontend.onnx.node_list import DOMAIN
-from lowtide.frontend.onnx.stretch import (
-    ConditionsError,
-    MoreConstantsError,
-    Stretch,
-    make_stretch,
-)
+from lowtide.frontend.onnx.stretch import ConditionsError, MoreConstantsError, Stretch, make_stretch
 from lowtide.ir import Module, Shape, array_shape
 from lowtide.ir.literal import ELEMENT_TYPES, Array
 from lowtide.onnx.endings import Endings, HostNode, can_end

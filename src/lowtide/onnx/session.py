@@ -294,11 +294,7 @@ class InferenceSession:
             "weight_bytes": sum([x.nbytes for x in weights]),
             "arena_bytes": max([x.arena_bytes for _, _, x in found], default=0),
             "programs": [
-                {
-                    "parameters": list(parameters),
-                    "results": list(results),
-                    "memory": program.memory,
-                }
+                {"parameters": list(parameters), "results": list(results), "memory": program.memory}
                 for parameters, results, program in found
             ],
         }

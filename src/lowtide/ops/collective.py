@@ -11,15 +11,7 @@ from lowtide.ir.errors import ShapeError
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.replica_groups import ListReplicaGroups
 from lowtide.ir.shape import UNBOUNDED, ProgramShape, Shape, tuple_shape
-from lowtide.ops.checks import (
-    agree,
-    array,
-    in_range,
-    one_or_tuple,
-    plain,
-    token,
-    tuple_of,
-)
+from lowtide.ops.checks import agree, array, in_range, one_or_tuple, plain, token, tuple_of
 from lowtide.ops.control_flow import infer_element_1
 from lowtide.ops.definition import UNLIMITED, OpDefinition
 from lowtide.ops.quantities import Cost, bytes_touched, moves_all

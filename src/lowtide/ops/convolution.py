@@ -108,10 +108,7 @@ def _cost(result: Shape, operands: Shapes, attributes: Convolution, called: Sequ
     valid = [
         taps(lhs.dimensions[i], result.dimensions[o], window)
         for i, o, window in zip(
-            numbers.input_spatial,
-            numbers.output_spatial,
-            attributes.window.dimensions,
-            strict=True,
+            numbers.input_spatial, numbers.output_spatial, attributes.window.dimensions, strict=True
         )
     ]
     batch = lhs.dimensions[numbers.input_batch] // attributes.batch_group_count

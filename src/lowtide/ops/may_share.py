@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from lowtide.ir.attributes import (
-    Fusion,
-    Parameter,
-)
+from lowtide.ir.attributes import Fusion, Parameter
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.opcode import Opcode
 from lowtide.ops.fused_reads import only_elementwise_uses, only_results, only_row_uses

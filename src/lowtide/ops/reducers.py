@@ -17,15 +17,7 @@ _OF_TRUTH_VALUES: Final[Mapping[Opcode, Opcode]] = {
     Opcode.MINIMUM: Opcode.AND,
 }
 REDUCERS: Final = frozenset(
-    {
-        Opcode.ADD,
-        Opcode.AND,
-        Opcode.MAXIMUM,
-        Opcode.MINIMUM,
-        Opcode.MULTIPLY,
-        Opcode.OR,
-        Opcode.XOR,
-    }
+    {Opcode.ADD, Opcode.AND, Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.MULTIPLY, Opcode.OR, Opcode.XOR}
 )
 """The associative and commutative operations of two numbers."""
 

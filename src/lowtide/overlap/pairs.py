@@ -61,10 +61,7 @@ def is_collective(x: Instruction) -> bool:
 
 _HALVES: Final = {
     Opcode.ALL_GATHER: (Opcode.ALL_GATHER_START, Opcode.ALL_GATHER_DONE),
-    Opcode.COLLECTIVE_PERMUTE: (
-        Opcode.COLLECTIVE_PERMUTE_START,
-        Opcode.COLLECTIVE_PERMUTE_DONE,
-    ),
+    Opcode.COLLECTIVE_PERMUTE: (Opcode.COLLECTIVE_PERMUTE_START, Opcode.COLLECTIVE_PERMUTE_DONE),
 }
 """The halves of those that have some in which their operands stand."""
 

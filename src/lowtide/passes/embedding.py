@@ -74,11 +74,7 @@ def may_copy(callee: Computation) -> bool:
 
 
 def embed(
-    callee: Computation,
-    site: Instruction,
-    arguments: Sequence[Instruction],
-    *,
-    once: bool,
+    callee: Computation, site: Instruction, arguments: Sequence[Instruction], *, once: bool
 ) -> Instruction:
     """Write the instructions of `callee` out beside `site`; return what computes its result.
 

@@ -45,8 +45,7 @@ _OUTSIDE_CORE: Final = needs(
     ]
 )
 _QUANTIZED: Final = needs(
-    [Opcode.DOT, Opcode.CONVOLUTION],
-    [x for x in ElementType if x.is_integer and x.bits <= 8],
+    [Opcode.DOT, Opcode.CONVOLUTION], [x for x in ElementType if x.is_integer and x.bits <= 8]
 )
 _BYTES: Final = needs([ElementType.S8, ElementType.U8])
 
@@ -54,9 +53,7 @@ TABLE: Final[Mapping[str, ListedPass]] = {
     "algsimp": ListedPass("transforms.simplify.algebraic_simplifier"),
     "async-to-sync": ListedPass("transforms.async_to_sync", _ASYNC),
     "attention-fusion": ListedPass(
-        "fusion.attention",
-        needs([Trait.SEVERAL_DOTS], [Opcode.REDUCE]),
-        frozenset({"target"}),
+        "fusion.attention", needs([Trait.SEVERAL_DOTS], [Opcode.REDUCE]), frozenset({"target"})
     ),
     "barrier-operands": ListedPass("transforms.barrier_operands", _BARRIER),
     "compress-saved-values": ListedPass("transforms.memory.compress.saved_values", takes=_PLANNER),

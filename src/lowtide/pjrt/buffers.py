@@ -22,11 +22,7 @@ from lowtide.pjrt.table import serves
 
 
 def new_buffer(
-    array: Array,
-    number: int,
-    memory: PluginMemory,
-    event: int,
-    order: Order | None = None,
+    array: Array, number: int, memory: PluginMemory, event: int, order: Order | None = None
 ) -> int:
     """Return the handle of a new buffer with an element type by its number.
 

@@ -14,12 +14,7 @@ from lowtide.pjrt.buffers import dense_copy
 from lowtide.pjrt.card import Card
 from lowtide.pjrt.compile_options import card_target
 from lowtide.pjrt.devices import card
-from lowtide.pjrt.errors import (
-    INTERNAL,
-    INVALID_ARGUMENT,
-    RESOURCE_EXHAUSTED,
-    PluginError,
-)
+from lowtide.pjrt.errors import INTERNAL, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, PluginError
 from lowtide.pjrt.kept_programs import CARD_MARK
 from lowtide.runtime.cpu.arguments import Argument
 from lowtide.runtime.gpu.device_array import DeviceArray, strides_of

@@ -253,8 +253,4 @@ reads("Device_DefaultMemory", POINTER, lambda x: (x.memory.address,))
 
 reads("Memory_Kind", TEXT, lambda x: kept_text(x.kind))
 reads("Memory_Kind_Id", NUMBER, lambda x: (MEMORY_KINDS.index(x.kind),))
-reads(
-    "Memory_AddressableByDevices",
-    LIST,
-    lambda x: (client().devices_at + 8 * x.device.number, 1),
-)
+reads("Memory_AddressableByDevices", LIST, lambda x: (client().devices_at + 8 * x.device.number, 1))

@@ -97,10 +97,7 @@ def apply_entry_attributes(module: Module, asked: EntryAttributes) -> None:
     leaves = [_laid_out(shape, _at(modes, i)) for i, shape in enumerate(shapes)]
     result = tuple_shape(leaves) if result.is_tuple else leaves[0]
     module.entry_layout = ProgramShape(given, result, names)
-    kept = [
-        (_ATTRIBUTES[0], asked.argument_memories),
-        (_ATTRIBUTES[1], asked.result_memories),
-    ]
+    kept = [(_ATTRIBUTES[0], asked.argument_memories), (_ATTRIBUTES[1], asked.result_memories)]
     added = [(name, ",".join(kinds)) for name, kinds in kept if any(kinds)]
     module.frontend_attributes = (*module.frontend_attributes, *added)
 

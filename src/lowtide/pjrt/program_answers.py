@@ -67,9 +67,7 @@ reads("Executable_ParameterMemoryKinds", COUNTED_PAIR, lambda x: _kinds(x, x.arg
 reads("Executable_SizeOfGeneratedCodeInBytes", WIDE_NUMBER, lambda x: (generated_bytes(x),))
 reads("Executable_GetCompileOptions", HELD_TEXT, lambda x: held(x.options.serialized))
 reads(
-    "Layouts_Executable_GetOutputLayouts",
-    COUNTED,
-    lambda x: (len(x.results), x.result_layouts_at),
+    "Layouts_Executable_GetOutputLayouts", COUNTED, lambda x: (len(x.results), x.result_layouts_at)
 )
 reads(
     "Layouts_Executable_GetParameterLayouts",

@@ -8,13 +8,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-from lowtide.pjrt.errors import (
-    FAILED_PRECONDITION,
-    UNIMPLEMENTED,
-    PluginError,
-    error_at,
-    new_error,
-)
+from lowtide.pjrt.errors import FAILED_PRECONDITION, UNIMPLEMENTED, PluginError, error_at, new_error
 from lowtide.pjrt.native_code import immortal, native_code
 from lowtide.pjrt.native_python import FRONTS
 

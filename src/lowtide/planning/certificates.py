@@ -16,12 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from lowtide.planning.plans import (
-    CliqueBound,
-    DualBound,
-    ObjectsAssignment,
-    Packing,
-)
+from lowtide.planning.plans import CliqueBound, DualBound, ObjectsAssignment, Packing
 from lowtide.planning.problem import (
     FREE,
     PackingProblem,
@@ -62,10 +57,7 @@ def offsets_certificate(problem: PackingProblem, packing: Packing) -> Document:
 def packing_sections(problem: PackingProblem, packing: Packing) -> tuple[Document, Document]:
     """Return the sections of a certificate with the buffers to pack, and with their places."""
     origin = int(problem.first.min(initial=0))
-    content = {
-        "buffers": _buffers(problem, origin),
-        "regions": problem.region_bytes.tolist(),
-    }
+    content = {"buffers": _buffers(problem, origin), "regions": problem.region_bytes.tolist()}
     places = np.stack([packing.region + 1, packing.offset], axis=1).tolist()
     return content, {"places": places, "height": packing.arena_bytes}
 
@@ -245,9 +237,7 @@ def _pairs(graph: Sequence[Sequence[int]] | None) -> list[list[int]]:
 
 
 def _objects_evidence(
-    evidence: CliqueBound | DualBound | None,
-    sizes: Sequence[int],
-    times: Sequence[tuple[int, int]],
+    evidence: CliqueBound | DualBound | None, sizes: Sequence[int], times: Sequence[tuple[int, int]]
 ) -> tuple[int, Evidence]:
     """Return what the total is proved to be at least, and the evidence as a document."""
     if evidence is None:

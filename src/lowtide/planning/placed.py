@@ -79,9 +79,7 @@ def spans_of(problem: PackingProblem) -> list[list[tuple[int, int]]]:
 
 
 def place_in_order(
-    problem: PackingProblem,
-    order: Int64Array,
-    choose: Callable[[Int64Array, Int64Array, int], int],
+    problem: PackingProblem, order: Int64Array, choose: Callable[[Int64Array, Int64Array, int], int]
 ) -> Packing:
     """Return the packing that puts buffers into gaps, one after another, fixed ones first.
 

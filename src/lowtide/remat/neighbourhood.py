@@ -33,11 +33,7 @@ Change = Callable[[Recompute, RematPlan, int, Random], int]
 
 
 def searched(
-    recompute: Recompute,
-    start: RematPlan,
-    cap: int,
-    work: int,
-    stop: Callable[[], bool],
+    recompute: Recompute, start: RematPlan, cap: int, work: int, stop: Callable[[], bool]
 ) -> RematPlan:
     """Return the cheapest plan within `cap` bytes met near `start`, which is within it.
 

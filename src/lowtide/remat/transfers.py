@@ -76,11 +76,7 @@ def waits_of(
 
 
 def transferred(
-    found: ReturnGraph,
-    tables: RematTables,
-    sequence: Int64Array,
-    cap: int,
-    copies: Float64Array,
+    found: ReturnGraph, tables: RematTables, sequence: Int64Array, cap: int, copies: Float64Array
 ) -> Transferred:
     """Return a sequence with its copies written out, in at most `cap` bytes or those it has.
 

@@ -32,11 +32,7 @@ class WindowBound:
     """Sums over windows for one budget; `behind` are ticks proved behind the first run of nodes."""
 
     def __init__(
-        self,
-        networks: Networks,
-        budget: int,
-        behind: Mapping[int, int],
-        late: Callable[[], bool],
+        self, networks: Networks, budget: int, behind: Mapping[int, int], late: Callable[[], bool]
     ) -> None:
         self._networks = networks
         self._budget = budget

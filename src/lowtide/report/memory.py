@@ -281,10 +281,7 @@ def memory_report(
     """
     values = ranges.flat.values
     execution = _execution(module, inserted)
-    context = PeakContext(
-        {x.copy: x for x in execution.copies},
-        _donors(ranges.flat, donations),
-    )
+    context = PeakContext({x.copy: x for x in execution.copies}, _donors(ranges.flat, donations))
     return MemoryReport(
         module=module.name,
         instructions=module.instruction_count,

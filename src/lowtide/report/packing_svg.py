@@ -9,12 +9,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from lowtide.report.drawing import elide, elide_end, harmless
-from lowtide.report.packing_picture import (
-    PackingPicture,
-    colour_classes,
-    largest_rows,
-    ticks,
-)
+from lowtide.report.packing_picture import PackingPicture, colour_classes, largest_rows, ticks
 from lowtide.report.units import Unit, unit_for
 
 MOST_RECTANGLES: Final = 20_000

@@ -34,13 +34,7 @@ from lowtide.analysis.module_graphs import ComputationGraph, GraphCall, module_g
 from lowtide.analysis.scratch import ScratchBytes
 from lowtide.ir import Computation, Instruction, Module, Opcode, Schedule
 from lowtide.records import dataclass
-from lowtide.scheduling.module_places import (
-    Edge,
-    Reads,
-    bound_results,
-    forced_edges,
-    may_take_over,
-)
+from lowtide.scheduling.module_places import Edge, Reads, bound_results, forced_edges, may_take_over
 
 _INSIDE: Final = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.ASYNC_START})
 """Operations whose callees work on the values of the caller."""

@@ -99,11 +99,7 @@ def _planned(
         for sharding, shape in zip(parts.results, shapes, strict=True)
     ]
     return PlannedDivision(
-        division,
-        peak_bytes,
-        wire_traffic(parts.module).wire_bytes,
-        seconds,
-        tuple(results),
+        division, peak_bytes, wire_traffic(parts.module).wire_bytes, seconds, tuple(results)
     )
 
 

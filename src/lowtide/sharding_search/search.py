@@ -167,11 +167,7 @@ def _either(sizes: Iterable[int]) -> str:
 @final
 class _Search:
     def __init__(
-        self,
-        prepared: PreparedSearch,
-        memory: int | None,
-        deadline: Deadline,
-        effort: SearchEffort,
+        self, prepared: PreparedSearch, memory: int | None, deadline: Deadline, effort: SearchEffort
     ) -> None:
         self.program = prepared.program
         self.unused = prepared.unused

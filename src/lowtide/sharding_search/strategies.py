@@ -171,10 +171,7 @@ def _gain(before: DivisionEstimate, after: DivisionEstimate) -> tuple[float, flo
 
 
 def _dealt(
-    arrays: Arrays,
-    data: DimensionClass,
-    roles: Sequence[Sequence[DimensionClass]],
-    axes: Axes,
+    arrays: Arrays, data: DimensionClass, roles: Sequence[Sequence[DimensionClass]], axes: Axes
 ) -> Iterator[Strategy]:
     """Yield the divisions that deal the first axes to the data and the others to another role."""
     count = len(axes)

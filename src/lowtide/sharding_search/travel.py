@@ -159,9 +159,7 @@ def _joined(alike: Sequence[DimensionClass]) -> DimensionClass:
         for leaf, dimension in one.places:
             places.setdefault(leaf, dimension)
     return DimensionClass(
-        tuple(sorted(places.items())),
-        any(x.is_cut for x in alike),
-        sum([x.reach for x in alike]),
+        tuple(sorted(places.items())), any(x.is_cut for x in alike), sum([x.reach for x in alike])
     )
 
 

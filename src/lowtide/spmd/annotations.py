@@ -11,12 +11,7 @@ from lowtide.ir.attributes import CustomCall, GetTupleElement
 from lowtide.ir.errors import InputError, place_of
 from lowtide.ir.mesh import AxisRef, Mesh
 from lowtide.ir.sharding import Sharding, TileSharding, TupleSharding
-from lowtide.ir.tilings.device_tiles import (
-    DeviceTiles,
-    device_tiles,
-    nearest_tiling,
-    tiles_on_mesh,
-)
+from lowtide.ir.tilings.device_tiles import DeviceTiles, device_tiles, nearest_tiling, tiles_on_mesh
 from lowtide.ir.tilings.grid import DeviceGrid, grid_of
 from lowtide.ir.tilings.sharding_forms import (
     check_sharding,
@@ -248,11 +243,7 @@ class AnnotationReader:
         return tiling, DeviceOrder(order, tiles.as_sharding())
 
     def shardy(
-        self,
-        sharding: ShardySharding,
-        rank: int,
-        x: Instruction,
-        only: Sequence[str] | None = None,
+        self, sharding: ShardySharding, rank: int, x: Instruction, only: Sequence[str] | None = None
     ) -> TilingWish:
         """Return the wish of a sharding in Shardy's notation, by the axes named in `only`."""
         where = f"{place_of(x)}: %{x.name}"

@@ -19,14 +19,7 @@ from lowtide.spmd.leaves import in_order, local_tree, off_order, placed_leaves, 
 from lowtide.spmd.memo import OperationMemo
 from lowtide.spmd.placed import PlacedArray
 from lowtide.spmd.propagation import propagate
-from lowtide.spmd.walk import (
-    DraftFindings,
-    Follows,
-    Inspected,
-    Policy,
-    ProgramWalk,
-    SplitReason,
-)
+from lowtide.spmd.walk import DraftFindings, Follows, Inspected, Policy, ProgramWalk, SplitReason
 from lowtide.spmd.wire import wire_traffic
 
 _POLICIES: Final = (

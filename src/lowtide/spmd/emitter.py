@@ -100,10 +100,7 @@ class Emitter:
         """Add an operation; without `shape` it is inferred."""
         if shape is None:
             shape = infer_shape(
-                opcode,
-                [x.shape for x in operands],
-                attributes,
-                [c.program_shape for c in called],
+                opcode, [x.shape for x in operands], attributes, [c.program_shape for c in called]
             )
         origin = self.origin
         name = None if origin is None or origin.opcode is not opcode else origin.name
@@ -216,8 +213,7 @@ class Emitter:
         """Return where the tile of the device starts along a dimension, as s32."""
         key = ("offset", tuple(axes), length)
         return self.once(
-            key,
-            lambda: self.add(Opcode.MULTIPLY, (self.position(axes), self.number(length))),
+            key, lambda: self.add(Opcode.MULTIPLY, (self.position(axes), self.number(length)))
         )
 
     def is_first(self, axes: Sequence[int]) -> Instruction:
@@ -235,10 +231,7 @@ class Emitter:
 
     def _groups(self, axes: tuple[int, ...], dimension: int | None, *, by_id: bool) -> Collective:
         return Collective(
-            self.grid.groups(axes),
-            self.target.channel(),
-            dimension,
-            use_global_device_ids=by_id,
+            self.grid.groups(axes), self.target.channel(), dimension, use_global_device_ids=by_id
         )
 
     def slice_step(
@@ -307,9 +300,7 @@ class Emitter:
         sizes = x.shape.dimensions
         cut = [*sizes[:to], g, sizes[to] // g, *sizes[to + 1 :]]
         dealt = self.add(
-            Opcode.ALL_TO_ALL,
-            (self.reshape(x, cut),),
-            self._groups(step.axes, to, by_id=False),
+            Opcode.ALL_TO_ALL, (self.reshape(x, cut),), self._groups(step.axes, to, by_id=False)
         )
         # The pieces of the devices stand along dimension `to`, where the source has to have them.
         order = [i for i in range(len(cut)) if i != to]

@@ -134,9 +134,7 @@ def _cut(
     emitter: Emitter, op: LocalOp, source: Instruction, starts: Sequence[Instruction]
 ) -> Instruction:
     return emitter.add(
-        Opcode.DYNAMIC_SLICE,
-        (source, *_alike(emitter, starts)),
-        DynamicSlice(op.shape.dimensions),
+        Opcode.DYNAMIC_SLICE, (source, *_alike(emitter, starts)), DynamicSlice(op.shape.dimensions)
     )
 
 
@@ -285,8 +283,7 @@ def _moved_indices(
             zero = emitter.broadcast(_scalar(emitter, part, 0), shape)
             end = emitter.broadcast(_scalar(emitter, part, length), shape)
             inside = emitter.add(
-                Opcode.AND,
-                (emitter.compare(part, zero, "GE"), emitter.compare(part, end, "LT")),
+                Opcode.AND, (emitter.compare(part, zero, "GE"), emitter.compare(part, end, "LT"))
             )
             inside = emitter.reshape(inside, rows)
             mask = inside if mask is None else emitter.add(Opcode.AND, (mask, inside))

@@ -89,11 +89,7 @@ def _halo_at(op: LocalOp, place: int) -> Halo | None:
 
 
 def _extended(
-    emitter: Emitter,
-    x: Instruction,
-    halo: Halo,
-    axes: tuple[int, ...],
-    beyond: Instruction | None,
+    emitter: Emitter, x: Instruction, halo: Halo, axes: tuple[int, ...], beyond: Instruction | None
 ) -> Instruction:
     """Return a tile with the rows of its neighbours; beyond the ends stand `beyond`, or zeros."""
     length = x.shape.dimensions[halo.dimension]

@@ -11,12 +11,7 @@ import numpy as np
 from lowtide.client.executable import Executable, compile_module
 from lowtide.frontend.tflite.compiling import LiteProgram, compile_tflite
 from lowtide.frontend.tflite.constants import array_of
-from lowtide.frontend.tflite.model import (
-    LiteModel,
-    LiteSignature,
-    LiteTensor,
-    read_tflite,
-)
+from lowtide.frontend.tflite.model import LiteModel, LiteSignature, LiteTensor, read_tflite
 from lowtide.frontend.tflite.node import ELEMENT_TYPES
 from lowtide.ir.errors import InputError
 from lowtide.ir.literal import DTYPES, Array

@@ -15,10 +15,7 @@ from lowtide.passes.interface import Pass, example
 _DONE: Final[Mapping[Opcode, tuple[Opcode, Opcode]]] = {
     Opcode.ALL_GATHER_START: (Opcode.ALL_GATHER_DONE, Opcode.ALL_GATHER),
     Opcode.ALL_REDUCE_START: (Opcode.ALL_REDUCE_DONE, Opcode.ALL_REDUCE),
-    Opcode.COLLECTIVE_PERMUTE_START: (
-        Opcode.COLLECTIVE_PERMUTE_DONE,
-        Opcode.COLLECTIVE_PERMUTE,
-    ),
+    Opcode.COLLECTIVE_PERMUTE_START: (Opcode.COLLECTIVE_PERMUTE_DONE, Opcode.COLLECTIVE_PERMUTE),
     Opcode.COPY_START: (Opcode.COPY_DONE, Opcode.COPY),
 }
 """The second half of an operation in two halves, and the operation in one."""

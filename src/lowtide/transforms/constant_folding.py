@@ -78,10 +78,7 @@ def fold_constants(module: Module, *, work: int = 1_000_000) -> int:
 
 def _fold_all(module: Module, work: int) -> int:
     folding = _Folding(fused_computations(module), work)
-    rules = [
-        Rule("fold-splats", _SPLATTABLE, _fold_splats),
-        Rule("fold", _FOLDABLE, folding.fold),
-    ]
+    rules = [Rule("fold-splats", _SPLATTABLE, _fold_splats), Rule("fold", _FOLDABLE, folding.fold)]
     return rewrite(module, rules, choose=_made_of_constants).total()
 
 

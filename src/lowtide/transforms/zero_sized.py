@@ -16,13 +16,7 @@ from lowtide.passes.rewriting import Rewriter, Rule, rewrite, rule
 
 _Made: TypeAlias = "Instruction | Op | None"
 
-_KEPT: Final = frozenset(
-    {
-        Opcode.CONSTANT,
-        Opcode.OPTIMIZATION_BARRIER,
-        Opcode.PARAMETER,
-    }
-)
+_KEPT: Final = frozenset({Opcode.CONSTANT, Opcode.OPTIMIZATION_BARRIER, Opcode.PARAMETER})
 
 _MOST_ROWS: Final = 1024
 """A constant has a pair of braces for each row, though there is nothing in them."""

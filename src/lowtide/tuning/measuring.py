@@ -77,9 +77,7 @@ def _unit_object(objects: ObjectCache, unit: NativeUnit) -> bytes:
 
 
 def in_turns(
-    calls: Sequence[Callable[[], object]],
-    seconds: float,
-    clock: Callable[[], float] = perf_counter,
+    calls: Sequence[Callable[[], object]], seconds: float, clock: Callable[[], float] = perf_counter
 ) -> list[float]:
     """Return the least seconds per call of each, measured in turns for about `seconds`.
 

@@ -64,10 +64,7 @@ def what_if(
 
 
 def after_change(
-    module: Module,
-    name: str,
-    options: PlanOptions = DEFAULT_PLAN,
-    batch_axis: str | None = None,
+    module: Module, name: str, options: PlanOptions = DEFAULT_PLAN, batch_axis: str | None = None
 ) -> ModulePlan:
     """Return the plan after the change of a name, such as `donate:params`.
 

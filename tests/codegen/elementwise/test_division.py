@@ -18,12 +18,7 @@ ENTRY main {{
 """
 TYPES = {"f32": np.float32, "f64": np.float64}
 BFLOATS = np.arange(1 << 16, dtype=np.uint16).view(ml_dtypes.bfloat16)
-ARITHMETIC = {
-    "add": np.add,
-    "divide": np.divide,
-    "multiply": np.multiply,
-    "subtract": np.subtract,
-}
+ARITHMETIC = {"add": np.add, "divide": np.divide, "multiply": np.multiply, "subtract": np.subtract}
 
 
 @pytest.fixture(autouse=True)

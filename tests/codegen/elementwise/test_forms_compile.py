@@ -23,10 +23,7 @@ PIPELINES = ("kernel", "whole")
 PARTS = [
     Form(Case(opcode, (whole,), part), lanes, read, use, Access.WHOLE)
     for opcode in (Opcode.REAL, Opcode.IMAG)
-    for whole, part in (
-        (ElementType.C64, ElementType.F32),
-        (ElementType.C128, ElementType.F64),
-    )
+    for whole, part in ((ElementType.C64, ElementType.F32), (ElementType.C128, ElementType.F64))
     for lanes in (2, 4, 8)
     for read in (Access.FIRST, Access.RANGE, Access.SOMEWHERE)
     for use in Use

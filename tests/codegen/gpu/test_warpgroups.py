@@ -40,12 +40,7 @@ def few_multiprocessors(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
 
 
 def dot(
-    rows: int,
-    columns: int,
-    depth: int,
-    lies: str = "kn",
-    type_: str = "bf16",
-    result: str = "f32",
+    rows: int, columns: int, depth: int, lies: str = "kn", type_: str = "bf16", result: str = "f32"
 ) -> str:
     """A product; of each operand `lies` tells what lies side by side: the depth (k) or not."""
     left = f"{rows},{depth}" if lies[0] == "k" else f"{depth},{rows}"

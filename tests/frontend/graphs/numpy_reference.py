@@ -19,11 +19,7 @@ def conv(x, kernel, strides, padding, dilations=(1, 1), groups=1):
         group = out // (o // groups)
         part = x[image, group * i : (group + 1) * i]
         top, left = row * strides[0], column * strides[1]
-        window = part[
-            :,
-            top : top + reach[0] : dilations[0],
-            left : left + reach[1] : dilations[1],
-        ]
+        window = part[:, top : top + reach[0] : dilations[0], left : left + reach[1] : dilations[1]]
         result[place] = (window * kernel[out]).sum()
     return result
 

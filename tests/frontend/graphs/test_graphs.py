@@ -154,9 +154,7 @@ def test_while_of_tensorflow_and_functions_that_call_functions():
 def test_branches_of_onnx_read_values_and_constants_from_around_them(condition):
     inner = OnnxGraph([], [OnnxNode("Mul", ["x", "two"], ["inner"])], ["inner"])
     then = OnnxGraph(
-        [],
-        [OnnxNode("If", ["p"], ["t"], {"then_branch": inner, "else_branch": inner})],
-        ["t"],
+        [], [OnnxNode("If", ["p"], ["t"], {"then_branch": inner, "else_branch": inner})], ["t"]
     )
     other = OnnxGraph([], [OnnxNode("Add", ["h", "one"], ["e"])], ["e"], {"one": np.float32([1])})
     nodes = [
@@ -174,10 +172,7 @@ def test_branches_of_onnx_read_values_and_constants_from_around_them(condition):
 def test_loop_of_onnx_ends_by_count_or_condition(most, steps):
     body = OnnxGraph(
         ["i", "before", "total"],
-        [
-            OnnxNode("Add", ["total", "x"], ["sum"]),
-            OnnxNode("Less", ["i", "last"], ["go"]),
-        ],
+        [OnnxNode("Add", ["total", "x"], ["sum"]), OnnxNode("Less", ["i", "last"], ["go"])],
         ["go", "sum"],
         {"last": np.array(4)},
     )

@@ -244,11 +244,7 @@ INDEXING = [
         np.float32([1, 1.25, 1.75, 2]).reshape(1, 1, 1, 4),
         {"mode": "linear"},
     ),
-    Case(
-        "Upsample",
-        [UP, Known(np.float32([1, 1, 1, 2]))],
-        UP.repeat(2, 3),
-    ),
+    Case("Upsample", [UP, Known(np.float32([1, 1, 1, 2]))], UP.repeat(2, 3)),
 ]
 
 TIES = np.float32([[1, 3, 3, 0], [2, 2, 2, 2], [0, np.nan, 9, 9]])

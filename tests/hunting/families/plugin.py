@@ -18,13 +18,7 @@ from warnings import catch_warnings
 import numpy as np
 from tests.hunting.cells import Cell
 from tests.hunting.coverage import CellCounts
-from tests.hunting.families.lines import (
-    Document,
-    LineFamily,
-    compare,
-    documents,
-    drawn_array,
-)
+from tests.hunting.families.lines import Document, LineFamily, compare, documents, drawn_array
 from tests.hunting.families.plugin_functions import ANY, FLOAT, FUNCTIONS
 from tests.hunting.family import HuntedCase
 from tests.hunting.findings import Court, Judgement, Tell

@@ -11,13 +11,7 @@ from typing import Any, Final, final
 import numpy as np
 from tests.hunting.cells import Cell
 from tests.hunting.coverage import CellCounts
-from tests.hunting.families.lines import (
-    Document,
-    LineFamily,
-    compare,
-    documents,
-    drawn_array,
-)
+from tests.hunting.families.lines import Document, LineFamily, compare, documents, drawn_array
 from tests.hunting.family import HuntedCase
 from tests.hunting.findings import Court, Judgement, Tell
 from tests.hunting.lite_models import DraftOperator, LiteTensorText, lite_model

@@ -5,15 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Final
 
-from tests.hunting.arrays import (
-    COMPLEX,
-    FLOATS,
-    WIDE_FLOATS,
-    DrawnArray,
-    braced,
-    one,
-    zero,
-)
+from tests.hunting.arrays import COMPLEX, FLOATS, WIDE_FLOATS, DrawnArray, braced, one, zero
 from tests.hunting.scope import Maker, Scope, halved, joined
 
 _MOST_ROWS: Final = 200

@@ -5,16 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from tests.hunting.arrays import (
-    COMPLEX,
-    F8,
-    FLOATS,
-    INTEGERS,
-    TYPES,
-    DrawnArray,
-    element_type,
-    one,
-)
+from tests.hunting.arrays import COMPLEX, F8, FLOATS, INTEGERS, TYPES, DrawnArray, element_type, one
 from tests.hunting.scope import MOST_NOISE, Maker, Scope, joined
 
 REAL: Final = (*FLOATS, *F8)

@@ -36,10 +36,7 @@ NODE = r"node 1 \(a\): "
         ({"inputs": [[0, "0"]]}, NODE + r"inputs\[0\]: expected a whole number, found '0'"),
         ({"inputs": 3}, NODE + "field 'inputs': expected a list, found 3"),
         ({"inputs": []}, NODE + "relu writes output 0 over input 0; the node has"),
-        (
-            {"sizes": []},
-            r"node 2 \(b\): inputs\[1\] is output 0 of node 1 \(a\), of 0",
-        ),
+        ({"sizes": []}, r"node 2 \(b\): inputs\[1\] is output 0 of node 1 \(a\), of 0"),
         ({"sizes": [-2]}, NODE + "field 'sizes': expected -1 or more, found -2"),
         ({"sizes": [1.5]}, NODE + "field 'sizes': expected a whole number, found 1.5"),
         ({"shapes": [[2, 3]]}, NODE + r"field 'shapes' has \[6\] elements, not \[8\]"),

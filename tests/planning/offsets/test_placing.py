@@ -25,14 +25,7 @@ from lowtide.planning.offsets.objects_in_sequence import objects_to_offsets
 from lowtide.planning.problem import FREE, max_live
 from lowtide.planning.registry import OffsetStrategy
 
-FILES = (
-    "objects_in_sequence",
-    "greedy_by_size",
-    "skyline",
-    "tflite_arena",
-    "xla",
-    "usmp",
-)
+FILES = ("objects_in_sequence", "greedy_by_size", "skyline", "tflite_arena", "xla", "usmp")
 
 
 def _strategies() -> dict[str, OffsetStrategy]:

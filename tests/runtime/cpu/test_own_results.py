@@ -13,13 +13,7 @@ from lowtide import compiler
 from lowtide.checking.plan import check_plan
 from lowtide.evaluator import evaluate
 from lowtide.evaluator.in_arena import differing_leaves, run_in_arena
-from lowtide.ir.buffer import (
-    Allocation,
-    AllocationKind,
-    BufferAssignment,
-    BufferSlice,
-    CallSite,
-)
+from lowtide.ir.buffer import Allocation, AllocationKind, BufferAssignment, BufferSlice, CallSite
 from lowtide.runtime.cpu import pages
 from lowtide.runtime.cpu.arena import LINE
 from lowtide.runtime.cpu.call import CallOptions, load

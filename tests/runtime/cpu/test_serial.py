@@ -7,13 +7,7 @@ import pytest
 from tests.runtime.cpu.handmade import ADD, LESS, MULTIPLY, SUM, SUM_UNITS, Draft, kernel
 
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.ir.buffer import (
-    NO_BYTES,
-    Allocation,
-    AllocationKind,
-    BufferAssignment,
-    BufferSlice,
-)
+from lowtide.ir.buffer import NO_BYTES, Allocation, AllocationKind, BufferAssignment, BufferSlice
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError, LowtideError, UnsupportedOpError
 from lowtide.ir.shape import TOKEN, Layout, array_shape

@@ -66,11 +66,7 @@ def test_all_reduce_of_each_type(type_: str) -> None:
         ("all-gather", "f32[8,24]", f"{ALL}, dimensions={{1}}"),
         ("reduce-scatter", "f32[1,3]", f"{ALL}, dimensions={{0}}, to_apply=add"),
         ("collective-permute", "f32[8,3]", "channel_id=1, source_target_pairs={{0,1},{1,2},{3,0}}"),
-        (
-            "all-to-all",
-            "f32[8,3]",
-            f"{MODES_OF_PARTITIONS['partitions']}, dimensions={{0}}",
-        ),
+        ("all-to-all", "f32[8,3]", f"{MODES_OF_PARTITIONS['partitions']}, dimensions={{0}}"),
         ("collective-broadcast", "f32[8,3]", MODES_OF_PARTITIONS["partitions"]),
     ],
 )

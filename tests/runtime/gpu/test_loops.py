@@ -263,9 +263,7 @@ def test_branches_within_a_loop_are_in_one_graph(launched: list[int], downloads:
     assert len(launched) >= 4 * 5
 
 
-def test_what_does_not_wait_for_a_loop_in_a_graph_is_found(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_does_not_wait_for_a_loop_in_a_graph_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The steps around the loop, and then the loop itself, each in a stream of its own."""
     program = build(parse_hlo(CHOICES), GpuBackend("cuda")).program
     captured = Sequences._captured

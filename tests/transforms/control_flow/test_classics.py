@@ -246,14 +246,8 @@ CASES: dict[str, tuple[str, str]] = {
         loop("s32[]; f32[4]", SINE, "next, y", X, "zero, x", element("i", "s32[]", 0, root=True)),
         entry("x = f32[4] parameter(0)\nROOT n = s32[] constant(20)"),
     ),
-    "one step of a loop around another": (
-        nested(1, 20, "y = f32[4] sine(g1)"),
-        PLAIN,
-    ),
-    "a loop of one step in another": (
-        nested(20, 1, "y = f32[4] sine(g1)"),
-        PLAIN,
-    ),
+    "one step of a loop around another": (nested(1, 20, "y = f32[4] sine(g1)"), PLAIN),
+    "a loop of one step in another": (nested(20, 1, "y = f32[4] sine(g1)"), PLAIN),
     "two tiny loops in each other": (
         nested(2, 2, "y = f32[4] sine(g1)"),
         entry(

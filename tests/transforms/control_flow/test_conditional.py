@@ -170,8 +170,7 @@ ENTRY main {
     "large results of which all is read as well do not": (
         "conditional-to-select",
         _of_large(
-            SPREAD,
-            "s = f32[2] slice(z), slice={[4:6]}\nROOT t = (f32[2], f32[300]) tuple(s, z)",
+            SPREAD, "s = f32[2] slice(z), slice={[4:6]}\nROOT t = (f32[2], f32[300]) tuple(s, z)"
         ),
         "",
     ),
@@ -262,9 +261,7 @@ ENTRY main {
         ),
         module_text(
             branch(
-                "first",
-                "k = f32[4] constant({1, 2, 3, 4})\nROOT r = f32[4] add(p0, k)",
-                "(f32[4])",
+                "first", "k = f32[4] constant({1, 2, 3, 4})\nROOT r = f32[4] add(p0, k)", "(f32[4])"
             ),
             branch(
                 "second",

@@ -4,13 +4,7 @@ from lowtide.ir import Opcode
 from lowtide.ir.clone import clone_module
 from lowtide.testing.check_pass import assert_same_values
 from lowtide.testing.check_rule import module_of
-from lowtide.transforms.expand.legalize import (
-    FILES,
-    MIXED_TYPES,
-    legalize,
-    outside_core,
-    rules_in,
-)
+from lowtide.transforms.expand.legalize import FILES, MIXED_TYPES, legalize, outside_core, rules_in
 from lowtide.verifier import verify
 
 OUTSIDE = """
@@ -40,10 +34,7 @@ def test_expanders_meet_what_others_made() -> None:
         "scatter=add",
         OUTSIDE,
     )
-    assert outside_core(module) == {
-        Opcode.LOGISTIC: 3,
-        Opcode.MAP: 1,
-    }
+    assert outside_core(module) == {Opcode.LOGISTIC: 3, Opcode.MAP: 1}
     before = clone_module(module)
     assert legalize(module)
     verify(module)

@@ -95,10 +95,7 @@ ENTRY main {
   ROOT v = f32[4,8] transpose(d), dimensions={1,0}
 }
 """,
-        (
-            "= f32[4,8]{1,0} call(%x)",
-            "= f32[4,8]{1,0} call(%c)",
-        ),
+        ("= f32[4,8]{1,0} call(%x)", "= f32[4,8]{1,0} call(%c)"),
     ),
     (
         "the gradient of pooling",

@@ -93,8 +93,7 @@ def random_layout(rank: int, chance: random.Random) -> Layout:
 
 
 @pytest.mark.parametrize(
-    "names",
-    ["layout-normalization", "copy-sinking", "reshape-decomposer", STAGE],
+    "names", ["layout-normalization", "copy-sinking", "reshape-decomposer", STAGE]
 )
 def test_values_in_any_layout(names: str) -> None:
     for seed in range(40):

@@ -67,10 +67,7 @@ def deserialize_executable(
 
 
 def _executable(
-    stored: StoredProgram,
-    options: Options,
-    making: Making,
-    checked: CheckedModules = NOT_KEPT,
+    stored: StoredProgram, options: Options, making: Making, checked: CheckedModules = NOT_KEPT
 ) -> Executable:
     told = described(stored.text, stored.memory, stored.base)
     return Executable(stored.program, told, options, making, checked)

@@ -45,9 +45,7 @@ def place_in(given: Mapping[str, Instruction], instruction: Instruction) -> str:
 
 
 def collectives_of(
-    thunks: Sequence[Thunk],
-    scheduled: Mapping[str, Instruction],
-    given: Mapping[str, Instruction],
+    thunks: Sequence[Thunk], scheduled: Mapping[str, Instruction], given: Mapping[str, Instruction]
 ) -> dict[str, RankCollective]:
     """Return the collectives of a program by the names of their instructions in `scheduled`."""
     found = {}

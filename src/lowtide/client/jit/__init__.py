@@ -11,8 +11,4 @@ if TYPE_CHECKING:
     from lowtide.client.jit.jitted import Jitted, jit
     from lowtide.client.jit.stages import Lowered
 else:
-    __getattr__ = late_names(
-        __name__,
-        jitted="Jitted jit",
-        stages="Lowered",
-    )
+    __getattr__ = late_names(__name__, jitted="Jitted jit", stages="Lowered")

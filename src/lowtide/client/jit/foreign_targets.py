@@ -5,12 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final
 
-from lowtide.host_calls.foreign.targets import (
-    ForeignTarget,
-    look_also,
-    register_target,
-    target_of,
-)
+from lowtide.host_calls.foreign.targets import ForeignTarget, look_also, register_target, target_of
 
 PLATFORM: Final = "lowtide"
 _CPU: Final = "cpu"

@@ -256,11 +256,7 @@ def _as_when_made(wide: bool) -> Iterator[Any]:
 
     device = _device()
     settings: Any = jax
-    with (
-        settings.enable_x64(wide),
-        jax.default_device(device),
-        jax.transfer_guard("allow"),
-    ):
+    with settings.enable_x64(wide), jax.default_device(device), jax.transfer_guard("allow"):
         yield device
 
 

@@ -10,13 +10,7 @@ from collections.abc import Sequence
 
 from lowtide.codegen.bundles.cells import Cells
 from lowtide.ir.buffer import BufferSlice
-from lowtide.ir.thunk import (
-    BundleThunk,
-    ConditionalThunk,
-    KernelThunk,
-    Thunk,
-    WhileThunk,
-)
+from lowtide.ir.thunk import BundleThunk, ConditionalThunk, KernelThunk, Thunk, WhileThunk
 from lowtide.records import dataclass
 
 _BEFORE = 1

@@ -10,9 +10,7 @@ from lowtide.codegen.elements.values import Element, Mask, Request
 from lowtide.codegen.indexing import Index
 from lowtide.codegen.value import Value
 from lowtide.ir import ElementType, Instruction, Opcode, Shape
-from lowtide.ir.attributes import (
-    NO_ATTRIBUTES,
-)
+from lowtide.ir.attributes import NO_ATTRIBUTES
 from lowtide.ir.errors import UnsupportedOpError, unsupported
 
 

@@ -168,7 +168,5 @@ def _between(elements: Elements, place: Value, low: Value, high: Value) -> Mask:
     return Mask(fn.op(f"and {tests} {first}, {last}"), place.lanes, elements.scopes.level)
 
 
-RULES: Final[dict[Opcode, Callable[[Elements, Request], Rule]]] = {
-    Opcode.RAGGED_DOT: ragged_dot,
-}
+RULES: Final[dict[Opcode, Callable[[Elements, Request], Rule]]] = {Opcode.RAGGED_DOT: ragged_dot}
 """The rule for ragged products."""

@@ -25,15 +25,7 @@ from lowtide.codegen.elements.values import CallFrame, Element, Mask, Request, R
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Index
 from lowtide.ir import ElementType, Opcode
-from lowtide.ir.attributes import (
-    Dimensions,
-    DynamicSlice,
-    Gather,
-    Iota,
-    Pad,
-    Parameter,
-    Slice,
-)
+from lowtide.ir.attributes import Dimensions, DynamicSlice, Gather, Iota, Pad, Parameter, Slice
 
 # -- sources -----------------------------------------------------------------------------------
 

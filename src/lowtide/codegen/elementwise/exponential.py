@@ -11,13 +11,7 @@ from functools import reduce
 from typing import Final
 
 from lowtide.codegen.elementwise import erf_stretches, tanh_stretches
-from lowtide.codegen.elementwise.coefficients import (
-    ERF_FAR,
-    ERF_FAR_ROOT,
-    ERF_NEAR,
-    EXP,
-    EXP_SHORT,
-)
+from lowtide.codegen.elementwise.coefficients import ERF_FAR, ERF_FAR_ROOT, ERF_NEAR, EXP, EXP_SHORT
 from lowtide.codegen.elementwise.estimates import estimated_exp, is_gpu
 from lowtide.codegen.elementwise.number import Number, fma, horner
 from lowtide.codegen.elementwise.processor import (
@@ -55,12 +49,7 @@ _PRECISION: Final = {
         12582912.0, (0.693147182464599609375, -1.904654299957768e-09), -104.0, 90.0, -18.0, 10.0
     ),
     "double": FloatPrecision(
-        6755399441055744.0,
-        (0.6931471805599453, 2.3190468138462996e-17),
-        -746.0,
-        711.0,
-        -38.0,
-        20.0,
+        6755399441055744.0, (0.6931471805599453, 2.3190468138462996e-17), -746.0, 711.0, -38.0, 20.0
     ),
 }
 

@@ -160,9 +160,7 @@ def acos(x: Number) -> Number:
     return (x < 0.0).select(below, above).where(size <= 0.5, near)
 
 
-JOINT: Final[Mapping[str, Callable[..., tuple[Number, ...]]]] = {
-    "sine_and_cosine": sine_and_cosine,
-}
+JOINT: Final[Mapping[str, Callable[..., tuple[Number, ...]]]] = {"sine_and_cosine": sine_and_cosine}
 """Functions of several results."""
 
 FUNCTIONS: Final[Mapping[Opcode, Callable[..., Number]]] = {

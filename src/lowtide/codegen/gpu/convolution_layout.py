@@ -48,10 +48,7 @@ class ConvolutionLayout:
             convolution.operands[0].shape.dimensions,
             tuple([sizes[d] for d in in_order]),
             (sizes[numbers.output_feature],),
-            (
-                *[x.size for x in attributes.window.dimensions],
-                kernel[numbers.kernel_input_feature],
-            ),
+            (*[x.size for x in attributes.window.dimensions], kernel[numbers.kernel_input_feature]),
         )
 
     @property

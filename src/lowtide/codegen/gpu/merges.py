@@ -11,11 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from lowtide.codegen.elements.elements import Elements
-from lowtide.codegen.gpu.networks import (
-    SharedRecords,
-    SortTiling,
-    selected,
-)
+from lowtide.codegen.gpu.networks import SharedRecords, SortTiling, selected
 from lowtide.codegen.gpu.threads import WARP, barrier, block_number, exchanged, thread_in_block
 from lowtide.codegen.library.records import Fields, Records
 from lowtide.llvm.function import Integer
@@ -134,12 +130,7 @@ class Merge:
             loop.next = self._halved(loop.values, done, load)
         return loop.results[0]
 
-    def _halved(
-        self,
-        range_: list[str],
-        done: Integer,
-        load: _Load,
-    ) -> list[str]:
+    def _halved(self, range_: list[str], done: Integer, load: _Load) -> list[str]:
         """A step of the search; places that are not looked at are 0."""
         fn, (low, high) = self.fn, range_
         half = fn.op(f"lshr i64 {fn.add(low, high)}, 1")
@@ -150,10 +141,7 @@ class Merge:
         a, b = load(i, j)
         before = fn.op(f"and i1 {self.records.key_less(fn, b, a)}, {is_open}")
         raised = fn.select(is_open, "i64", fn.add(half, 1), low)
-        return [
-            fn.select(before, "i64", low, raised),
-            fn.select(before, "i64", half, high),
-        ]
+        return [fn.select(before, "i64", low, raised), fn.select(before, "i64", half, high)]
 
     def _merged(self, thread: str, count: Integer) -> list[Fields]:
         """The records of a thread."""

@@ -195,12 +195,7 @@ def _pair(
 
 
 def _exchange(
-    fn: Function,
-    scopes: Scopes,
-    shared: SharedRecords,
-    before: Before,
-    low: Integer,
-    high: Integer,
+    fn: Function, scopes: Scopes, shared: SharedRecords, before: Before, low: Integer, high: Integer
 ) -> None:
     a, b = shared.load(fn, low), shared.load(fn, high)
     with scopes.when(before(low, b, a)):

@@ -14,13 +14,7 @@ from lowtide.codegen.elements.parts import converted
 from lowtide.codegen.elements.values import Element
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan
 from lowtide.codegen.gpu.parts import product_code
-from lowtide.codegen.gpu.product import (
-    GpuProduct,
-    TileKernel,
-    TileSizes,
-    lanes_of,
-    product_of,
-)
+from lowtide.codegen.gpu.product import GpuProduct, TileKernel, TileSizes, lanes_of, product_of
 from lowtide.codegen.gpu.threads import WARP, SharedArray, barrier, exchanged
 from lowtide.codegen.gpu.tiles import TilePieces, has_whole_pieces, piece_place, pieces_of
 from lowtide.codegen.gpu.vectors import thread_elements

@@ -24,13 +24,7 @@ from lowtide.codegen.gpu.team_sums import (
     neutral_lanes,
     store_shared,
 )
-from lowtide.codegen.gpu.threads import (
-    WARP,
-    SharedArray,
-    barrier,
-    block_number,
-    thread_in_block,
-)
+from lowtide.codegen.gpu.threads import WARP, SharedArray, barrier, block_number, thread_in_block
 from lowtide.codegen.gpu.vectors import thread_elements
 from lowtide.codegen.indexing import Affine, linear
 from lowtide.codegen.space import decomposed, lane_variable

@@ -13,12 +13,7 @@ from lowtide.codegen.elements.operands import Bound, bind
 from lowtide.codegen.elementwise.memory import element_bytes
 from lowtide.codegen.elementwise.number import Number
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan, buffer_names, kernel_function
-from lowtide.codegen.gpu.networks import (
-    SharedRecords,
-    SortTiling,
-    TilePlace,
-    tile_places,
-)
+from lowtide.codegen.gpu.networks import SharedRecords, SortTiling, TilePlace, tile_places
 from lowtide.codegen.gpu.record_sorts import RecordSort, fill_tile
 from lowtide.codegen.gpu.register_networks import write_key_network
 from lowtide.codegen.gpu.threads import block_number, thread_number

@@ -82,10 +82,7 @@ def _wrapper(
     for number, pointer in enumerate(names):
         fn.store("ptr", pointer, fn.gep(buffers, number, "ptr"), 8)
     thread = thread_number(fn, each)
-    with (
-        fn.when(fn.compare("slt", thread, threads)),
-        fn.loop(thread, phase.units, threads) as unit,
-    ):
+    with fn.when(fn.compare("slt", thread, threads)), fn.loop(thread, phase.units, threads) as unit:
         end = fn.add(unit.index, 1)
         fn.call(function, [buffers, "%scratch", unit.index, end, thread])
     return fn

@@ -16,21 +16,10 @@ from lowtide.codegen.elements.operands import leaves
 from lowtide.codegen.gpu.copies import BYTES, commit_copies, wait_for_copies
 from lowtide.codegen.gpu.kernel import GpuCode, GpuPlan
 from lowtide.codegen.gpu.parts import product_code
-from lowtide.codegen.gpu.product import (
-    GpuProduct,
-    TileKernel,
-    TileSizes,
-    lanes_of,
-    product_of,
-)
+from lowtide.codegen.gpu.product import GpuProduct, TileKernel, TileSizes, lanes_of, product_of
 from lowtide.codegen.gpu.rings import NUMBER_BYTES, Ring, RingTile
 from lowtide.codegen.gpu.threads import WARP, LaunchedArray, barrier, exchanged
-from lowtide.codegen.gpu.warpgroup_shapes import (
-    GROUPS,
-    MULTIPROCESSORS,
-    WarpgroupShape,
-    shape_for,
-)
+from lowtide.codegen.gpu.warpgroup_shapes import GROUPS, MULTIPROCESSORS, WarpgroupShape, shape_for
 from lowtide.ir import ElementType, Instruction
 from lowtide.ir.gpu_names import SHARED_BYTES
 from lowtide.ir.thunk import GridLaunch

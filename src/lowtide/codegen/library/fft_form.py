@@ -218,11 +218,7 @@ def _whole(
 
 
 def _split(
-    whole: FftPass,
-    sizes: Sequence[int],
-    after: Sequence[int],
-    axis: int,
-    limits: PassLimits,
+    whole: FftPass, sizes: Sequence[int], after: Sequence[int], axis: int, limits: PassLimits
 ) -> list[FftPass | FoldPass]:
     """The pass, or several where there are few lines, or long ones."""
     n = whole.n

@@ -229,8 +229,7 @@ class SelectWriter:
             before = renamed([total], loop.values)[0]
             place = elements.indices.variable(loop.index, self.scheme.places[d])
             spread = fn.sub(
-                fn.add(fn.mul(here, x.base_dilation), x.padding_low),
-                fn.mul(loop.index, x.stride),
+                fn.add(fn.mul(here, x.base_dilation), x.padding_low), fn.mul(loop.index, x.stride)
             )
             reach = (x.size - 1) * x.window_dilation + 1
             step = elements.indices.variable(spread, reach)

@@ -170,10 +170,7 @@ def _captured(node: GraphNode) -> list[str]:
 
 
 def _needed(
-    graph: OpGraph,
-    made: Mapping[str, GraphNode],
-    given: set[str],
-    by_name: Mapping[str, GraphNode],
+    graph: OpGraph, made: Mapping[str, GraphNode], given: set[str], by_name: Mapping[str, GraphNode]
 ) -> list[GraphNode]:
     waiting: list[GraphNode] = []
     for output in graph.outputs:

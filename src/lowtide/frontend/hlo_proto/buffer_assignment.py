@@ -27,11 +27,7 @@ from lowtide.ir.module import Module
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import UNBOUNDED, Shape, ShapeIndex
 
-HEAP_EVENTS: Final = {
-    0: HeapEventKind.ALLOCATE,
-    1: HeapEventKind.FREE,
-    2: HeapEventKind.SHARE,
-}
+HEAP_EVENTS: Final = {0: HeapEventKind.ALLOCATE, 1: HeapEventKind.FREE, 2: HeapEventKind.SHARE}
 UNPLACED: Final = -1
 """The call site of a value of a computation that is applied per element and has no site."""
 

@@ -19,9 +19,7 @@ _ALL_PAIRS: Final = 256
 
 
 def write_buffer_assignment(
-    module: Module,
-    assignment: BufferAssignment,
-    ids: Mapping[Instruction, int] | None = None,
+    module: Module, assignment: BufferAssignment, ids: Mapping[Instruction, int] | None = None
 ) -> bytes:
     """Return a plan as a BufferAssignmentProto.
 

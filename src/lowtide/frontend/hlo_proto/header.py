@@ -10,11 +10,7 @@ from lowtide.frontend.hlo_proto.notes import read_pairs, write_pairs
 from lowtide.frontend.hlo_proto.origins import recovery_table_text, write_recovery_table
 from lowtide.frontend.hlo_proto.shapes import ShapeReader, ShapeWriter
 from lowtide.frontend.hlo_proto.shardings import ShardingReader, write_sharding
-from lowtide.frontend.hlo_proto.sources import (
-    PayloadWriter,
-    read_stack_frames,
-    write_stack_frames,
-)
+from lowtide.frontend.hlo_proto.sources import PayloadWriter, read_stack_frames, write_stack_frames
 from lowtide.ir.module import BufferDonor, CrossProgramPrefetch, InputOutputAlias, Module
 from lowtide.ir.shape import ProgramShape, Shape
 

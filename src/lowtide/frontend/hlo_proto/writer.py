@@ -62,10 +62,7 @@ def write_sharding_proto(sharding: Sharding) -> bytes:
 
 
 def _encode(
-    kind: str,
-    path: tuple[str, ...],
-    module: Module,
-    ids: dict[Instruction, int] | None = None,
+    kind: str, path: tuple[str, ...], module: Module, ids: dict[Instruction, int] | None = None
 ) -> bytes:
     message = new_message(kind)
     proto = message

@@ -9,10 +9,7 @@ from typing import Final
 
 from lowtide.frontend.hlo_text.lexer import Lexer, TokenKind
 from lowtide.frontend.hlo_text.shape_parser import parse_shape, parse_shape_index
-from lowtide.frontend.hlo_text.sharding_parser import (
-    parse_integer_groups,
-    parse_sharding,
-)
+from lowtide.frontend.hlo_text.sharding_parser import parse_integer_groups, parse_sharding
 from lowtide.ir.annotations import ResultAccuracy, Statistics
 from lowtide.ir.attributes import (
     Aliasing,

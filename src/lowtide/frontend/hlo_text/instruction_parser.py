@@ -8,11 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import lowtide.ir.attributes as ir
-from lowtide.frontend.hlo_text.async_parser import (
-    all_reduce_in_halves,
-    check_async,
-    wrap_async,
-)
+from lowtide.frontend.hlo_text.async_parser import all_reduce_in_halves, check_async, wrap_async
 from lowtide.frontend.hlo_text.checks import check_replication
 from lowtide.frontend.hlo_text.lexer import MAX_LIST, Lexer, TokenKind
 from lowtide.frontend.hlo_text.literal_parser import parse_literal

@@ -106,7 +106,7 @@ _ORDERS: Final = {"PARTIAL": "FLOAT", "TOTAL": "TOTALORDER"}
 """The type of a comparison of floats by its order, which newer texts have in its place."""
 
 _ELSE: Final[Mapping[Form, Mapping[str, ValueParser]]] = {
-    Form.COMPARISON_TYPE: {"order": value.choice(_ORDERS, "comparison order")},
+    Form.COMPARISON_TYPE: {"order": value.choice(_ORDERS, "comparison order")}
 }
 """The parsers of an attribute that may stand in place of that of the field."""
 

@@ -168,12 +168,7 @@ def _body(body: OpGraph) -> OpGraph:
         GraphNode("copy of the condition", "Identity", (_GOING,), (going,)),
         GraphNode("one step", "Constant", (), (one,), {"value": np.int64(1)}),
         GraphNode("next step", "Add", (_STEP, one), (following,)),
-        GraphNode(
-            "condition of the loop",
-            "Reshape",
-            (body.outputs[0], "no dimensions"),
-            (flag,),
-        ),
+        GraphNode("condition of the loop", "Reshape", (body.outputs[0], "no dimensions"), (flag,)),
         GraphNode(
             "no dimensions", "Constant", (), ("no dimensions",), {"value": np.zeros(0, np.int64)}
         ),

@@ -6,14 +6,7 @@ import math
 from typing import Final
 
 from lowtide.builder import Op
-from lowtide.frontend.graphs.context import (
-    OpKernelContext,
-    flag,
-    integer,
-    integers,
-    real,
-    text,
-)
+from lowtide.frontend.graphs.context import OpKernelContext, flag, integer, integers, real, text
 from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared import contraction, few_places, windows
 from lowtide.frontend.graphs.shared.broadcasting import along, expand
@@ -155,13 +148,7 @@ def conv_transpose(context: OpKernelContext) -> None:
         order = [1, 0, *range(2, parts.rank)]
         kernel = b.reshape(b.transpose(parts, order), [c // groups, groups * m, *sizes])
     result = contraction.convolve_transposed(
-        b,
-        x,
-        kernel,
-        f"NC{letters}",
-        f"IO{letters}",
-        _transposed_window(context, x, sizes),
-        groups,
+        b, x, kernel, f"NC{letters}", f"IO{letters}", _transposed_window(context, x, sizes), groups
     )
     context.set_output(0, _with_bias(context, result))
 

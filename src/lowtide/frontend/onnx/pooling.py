@@ -89,9 +89,7 @@ def _greatest(b: Builder, x: Op, places: Array, shape: WindowShape) -> tuple[Op,
     for offsets in itertools.product(*[range(n) for n in shape.sizes]):
         part = _strided(values.dimensions, offsets, shape)
         value = b.slice(values, *part)
-        where = tuple(
-            [slice(i, j, k) for i, j, k in zip(*part, strict=True)],
-        )
+        where = tuple([slice(i, j, k) for i, j, k in zip(*part, strict=True)])
         place = b.constant(np.ascontiguousarray(wide[where]).astype(np.int64))
         if best is None or at is None:
             best, at = value, place

@@ -217,10 +217,5 @@ class _Walk:
             module = self.builder.build(root)
             remove_dead_code(module)
         return Stretch(
-            module,
-            tuple(self.parameters),
-            results,
-            constants,
-            tuple(self.postponed),
-            self.reasons,
+            module, tuple(self.parameters), results, constants, tuple(self.postponed), self.reasons
         )

@@ -8,12 +8,7 @@ from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared.elementwise import zeros_like
 from lowtide.frontend.graphs.shared.indexing import take
 from lowtide.frontend.graphs.shared.reductions import reduce, top_k
-from lowtide.frontend.graphs.shared.suppression import (
-    LEAST,
-    Suppression,
-    kept_by_class,
-    suppressed,
-)
+from lowtide.frontend.graphs.shared.suppression import LEAST, Suppression, kept_by_class, suppressed
 from lowtide.frontend.tensorflow.graph_def import DOMAIN
 from lowtide.ir.element_type import ElementType
 

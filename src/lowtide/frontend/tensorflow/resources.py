@@ -240,11 +240,7 @@ class Stateless:
         attributes = {x: _renamed(y, renamed) for x, y in node.attributes.items()}
         scope.nodes.append(
             replace(
-                node,
-                inputs=tuple(inputs),
-                outputs=tuple(outputs),
-                attributes=attributes,
-                after=(),
+                node, inputs=tuple(inputs), outputs=tuple(outputs), attributes=attributes, after=()
             )
         )
 

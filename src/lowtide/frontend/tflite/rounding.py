@@ -79,11 +79,7 @@ def halved(x: _Exact, bits: int) -> _Exact:
 
 
 def scaled(
-    b: Builder,
-    x: Op,
-    factors: Sequence[Factor],
-    ends: tuple[int, int] | None = None,
-    zero: int = 0,
+    b: Builder, x: Op, factors: Sequence[Factor], ends: tuple[int, int] | None = None, zero: int = 0
 ) -> Op:
     """Return 32-bit numbers times factors (one, or one for each element of the last dimension).
 

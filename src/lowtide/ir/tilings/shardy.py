@@ -19,10 +19,7 @@ MANUAL_ENTRANCE: Final = "xla.sdy.GlobalToLocalShape"
 MANUAL_EXIT: Final = "xla.sdy.LocalToGlobalShape"
 """The custom call that takes the tiles of a manual region and returns the whole arrays."""
 
-BORDER_KEYS: Final = {
-    MANUAL_ENTRANCE: "xla.sdy.in_shardings",
-    MANUAL_EXIT: "xla.sdy.out_shardings",
-}
+BORDER_KEYS: Final = {MANUAL_ENTRANCE: "xla.sdy.in_shardings", MANUAL_EXIT: "xla.sdy.out_shardings"}
 """The frontend attributes that say how the whole arrays at a border are sharded."""
 
 

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from lowtide.ir.attributes import (
-    BatchNorm,
-    Dimensions,
-    Dot,
-    Fft,
-    Sort,
-)
+from lowtide.ir.attributes import BatchNorm, Dimensions, Dot, Fft, Sort
 from lowtide.ir.computation import Computation
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.opcode import Opcode

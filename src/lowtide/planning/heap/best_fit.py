@@ -11,14 +11,7 @@ from typing import Any, Final
 
 from lowtide.planning.heap.combine import best_of
 from lowtide.planning.heap.intervals import Interval, group_bytes, in_groups, intervals
-from lowtide.planning.heap.steps import (
-    UNLIMITED,
-    Chunk,
-    Heap,
-    HeapAlgorithm,
-    HeapLayout,
-    HeapStep,
-)
+from lowtide.planning.heap.steps import UNLIMITED, Chunk, Heap, HeapAlgorithm, HeapLayout, HeapStep
 from lowtide.planning.placed import Placed, aligned, lowest_gap, smallest_gap
 
 

@@ -8,14 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 
-from lowtide.planning.heap.steps import (
-    Chunk,
-    Heap,
-    HeapLayout,
-    HeapStep,
-    HeapStepKind,
-    round_up,
-)
+from lowtide.planning.heap.steps import Chunk, Heap, HeapLayout, HeapStep, HeapStepKind, round_up
 
 
 def lazy_best_fit(steps: Sequence[HeapStep], alignment: int) -> HeapLayout:

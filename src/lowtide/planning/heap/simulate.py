@@ -19,13 +19,7 @@ from lowtide.planning.heap.fast import fast_merge, fast_split
 from lowtide.planning.heap.intervals import Interval
 from lowtide.planning.heap.lazy import lazy_best_fit
 from lowtide.planning.heap.statistics import most_live_bytes, no_fragmentation_bytes
-from lowtide.planning.heap.steps import (
-    UNLIMITED,
-    HeapAlgorithm,
-    HeapLayout,
-    HeapStep,
-    HeapStepKind,
-)
+from lowtide.planning.heap.steps import UNLIMITED, HeapAlgorithm, HeapLayout, HeapStep, HeapStepKind
 from lowtide.records import dataclass
 from lowtide.suggestions import nearest_name
 

@@ -22,10 +22,7 @@ from lowtide.suggestions import nearest_name
 
 _GRAPH_FIELDS: Final = ("nodes", "outputs", "storage", "ref_count", "node_range", "device")
 _OP_FIELDS: Final = ("inplace_pairs", "identity", "ignore_inputs", "pattern")
-_NODE_FIELDS: Final = (
-    *("name", "op", "inputs", "sizes", "dtype", "shapes", "device"),
-    *_OP_FIELDS,
-)
+_NODE_FIELDS: Final = (*("name", "op", "inputs", "sizes", "dtype", "shapes", "device"), *_OP_FIELDS)
 
 
 def read_graph(fields: Mapping[str, Any]) -> NnvmGraph:

@@ -85,9 +85,5 @@ STRATEGIES: Final = (
         partial(stacked, order=by_conflicts),
         "Most conflicts first, on top of all that live at the same time; holes stay.",
     ),
-    _strategy(
-        "usmp_hill_climb",
-        climbed,
-        "First fit in an order that random swaps improve.",
-    ),
+    _strategy("usmp_hill_climb", climbed, "First fit in an order that random swaps improve."),
 )

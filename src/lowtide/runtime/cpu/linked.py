@@ -8,13 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lowtide.ir.errors import UnsupportedOpError
-from lowtide.ir.thunk import (
-    BundleThunk,
-    HostCall,
-    all_thunks,
-    collective_thunks,
-    host_calls,
-)
+from lowtide.ir.thunk import BundleThunk, HostCall, all_thunks, collective_thunks, host_calls
 from lowtide.llvm.lapack import MissingRoutineError
 from lowtide.llvm.library import Library
 from lowtide.llvm.machine import KernelCompiler

@@ -29,11 +29,7 @@ from lowtide.llvm.target import Target
 from lowtide.records.rows import RowForm, RowForms
 from lowtide.runtime.cpu.arguments import major_to_minor
 from lowtide.runtime.cpu.places import check_places
-from lowtide.runtime.cpu.program import (
-    Interface,
-    NativeProgram,
-    Structure,
-)
+from lowtide.runtime.cpu.program import Interface, NativeProgram, Structure
 
 MARK: Final = b"lowtide program\n"
 VERSION: Final = 7

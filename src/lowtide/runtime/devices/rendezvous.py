@@ -83,11 +83,7 @@ class DeviceRendezvous:
     """
 
     def __init__(
-        self,
-        replicas: int,
-        partitions: int,
-        *,
-        timeout_seconds: float | None = TIMEOUT_SECONDS,
+        self, replicas: int, partitions: int, *, timeout_seconds: float | None = TIMEOUT_SECONDS
     ) -> None:
         if replicas < 1 or partitions < 1:
             raise InputError(f"a rendezvous has one device at least, not {replicas} x {partitions}")

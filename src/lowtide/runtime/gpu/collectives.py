@@ -23,12 +23,7 @@ from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.thunk import CollectiveThunk, collective_thunks
 from lowtide.runtime.cpu.native import native
 from lowtide.runtime.devices.block import NOBODY
-from lowtide.runtime.devices.collective_block import (
-    CollectiveBlock,
-    Pick,
-    numbers_of,
-    steps_of,
-)
+from lowtide.runtime.devices.collective_block import CollectiveBlock, Pick, numbers_of, steps_of
 from lowtide.runtime.devices.rendezvous import Participant, participant_for
 from lowtide.runtime.gpu.driver import Driver
 from lowtide.runtime.gpu.program import GpuProgram

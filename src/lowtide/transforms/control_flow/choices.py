@@ -176,12 +176,7 @@ def add_operands(branch: Branch, values: Sequence[Instruction]) -> list[Instruct
         attributes = GetTupleElement(number)
         made.append(
             make(
-                computation,
-                Opcode.GET_TUPLE_ELEMENT,
-                value.shape,
-                (parameter,),
-                value,
-                attributes,
+                computation, Opcode.GET_TUPLE_ELEMENT, value.shape, (parameter,), value, attributes
             )
         )
     return made

@@ -45,9 +45,7 @@ def write_cholesky(x: Instruction, at: Rewriter) -> Made:
         a = transposed(conjugate(a))
     zero = at.build.constant(0, a.element_type)
     factor, is_good = counted(
-        a.dimensions[-1],
-        [spread_to(zero, a.dimensions), _all_true(a), a],
-        _next_column,
+        a.dimensions[-1], [spread_to(zero, a.dimensions), _all_true(a), a], _next_column
     )[:2]
     if not lower:
         factor = transposed(conjugate(factor))

@@ -106,11 +106,7 @@ def _padded(at: Rewriter, image: Op, zero: Spread, how: Convolution) -> tuple[Op
 
 
 def _with_scales(
-    at: Rewriter,
-    sums: Op,
-    image: QuantizedOperand,
-    kernel: QuantizedOperand,
-    places: list[int],
+    at: Rewriter, sums: Op, image: QuantizedOperand, kernel: QuantizedOperand, places: list[int]
 ) -> Op:
     assert image.scale is not None
     assert kernel.scale is not None

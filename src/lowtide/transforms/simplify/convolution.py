@@ -82,11 +82,7 @@ def convolution_of_pad(convolution: Instruction, at: Rewriter) -> Made:
         if p.low < 0 or p.high < 0 or p.interior or d.base_dilation != 1:
             return None
         window.append(
-            replace(
-                d,
-                padding_low=d.padding_low + p.low,
-                padding_high=d.padding_high + p.high,
-            )
+            replace(d, padding_low=d.padding_low + p.low, padding_high=d.padding_high + p.high)
         )
     new = replace(how, window=Window(tuple(window)))
     return _redone(at, convolution, at(pad.operands[0]), at(kernel), new)

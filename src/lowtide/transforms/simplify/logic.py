@@ -204,11 +204,7 @@ def not_comparison(not_: Instruction, at: Rewriter) -> Made:
 
 # -- shifts ------------------------------------------------------------------------------------
 
-_SHIFTS: Final = (
-    Opcode.SHIFT_LEFT,
-    Opcode.SHIFT_RIGHT_ARITHMETIC,
-    Opcode.SHIFT_RIGHT_LOGICAL,
-)
+_SHIFTS: Final = (Opcode.SHIFT_LEFT, Opcode.SHIFT_RIGHT_ARITHMETIC, Opcode.SHIFT_RIGHT_LOGICAL)
 
 
 def _distance(x: Instruction) -> int | None:

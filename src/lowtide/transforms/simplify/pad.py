@@ -17,12 +17,7 @@ from lowtide.passes.matching import (
 from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.simplify.shapes import changes_unit_dimensions_only, is_scalar_broadcast
 from lowtide.transforms.simplify.slice import sliced
-from lowtide.transforms.simplify.support import (
-    Made,
-    arrays,
-    exact_on_integers,
-    spread,
-)
+from lowtide.transforms.simplify.support import Made, arrays, exact_on_integers, spread
 
 NO_PADDING: Final = PaddingDimension(0, 0)
 

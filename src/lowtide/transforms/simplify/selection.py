@@ -6,12 +6,7 @@ from typing import Final
 
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.ir.attributes import Compare
-from lowtide.passes.matching import (
-    has_one_user,
-    identity_of,
-    is_all,
-    scalar_value,
-)
+from lowtide.passes.matching import has_one_user, identity_of, is_all, scalar_value
 from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.simplify.bounds import bounds_of
 from lowtide.transforms.simplify.support import (

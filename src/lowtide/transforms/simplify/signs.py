@@ -5,12 +5,7 @@ from __future__ import annotations
 from lowtide.ir import Instruction, Opcode
 from lowtide.passes.matching import has_one_user, is_all
 from lowtide.passes.rewriting import Rewriter
-from lowtide.transforms.simplify.bounds import (
-    ROUNDING,
-    is_whole,
-    never_infinite,
-    never_negative,
-)
+from lowtide.transforms.simplify.bounds import ROUNDING, is_whole, never_infinite, never_negative
 from lowtide.transforms.simplify.support import (
     COMPLEX,
     FLOATS,

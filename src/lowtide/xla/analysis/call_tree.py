@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, final
 
-from lowtide.analysis.call_graph import (
-    CallRole,
-    call_sites,
-    executed_computations,
-)
+from lowtide.analysis.call_graph import CallRole, call_sites, executed_computations
 from lowtide.ir import Computation, Instruction, LowtideError, Module, Opcode
 
 

@@ -52,10 +52,7 @@ class HloLiveRange:
     """
 
     def __init__(
-        self,
-        alias: HloAliasAnalysis,
-        sequence: FlatSequence,
-        ranges: Mapping[HloValue, TimeBound],
+        self, alias: HloAliasAnalysis, sequence: FlatSequence, ranges: Mapping[HloValue, TimeBound]
     ) -> None:
         self.alias = alias
         self.sequence = sequence

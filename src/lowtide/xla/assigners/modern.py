@@ -146,8 +146,7 @@ class _Assigner:
             return sorted(buffers, key=lambda x: (-x.nbytes, not x.live_out, self._first(x)))
         if order is BufferOrder.START and ranges is not None:
             return sorted(
-                buffers,
-                key=lambda x: (min([ranges[v][0] for v in x.values]), self._first(x)),
+                buffers, key=lambda x: (min([ranges[v][0] for v in x.values]), self._first(x))
             )
         return sorted(buffers, key=self._first)
 

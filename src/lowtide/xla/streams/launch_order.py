@@ -52,10 +52,7 @@ def launch_order(
 
 
 def partial_orders(
-    module: Module,
-    assignment: StreamAssignment | None = None,
-    *,
-    follow_schedule: bool = False,
+    module: Module, assignment: StreamAssignment | None = None, *, follow_schedule: bool = False
 ) -> Mapping[str, PartialOrder]:
     """Return what three ways to run the entry order: "sequential", "launch" and "dependency".
 

@@ -53,11 +53,7 @@ TYPES = [
 ]
 
 
-def text_of(
-    types: tuple[str, str, str],
-    order: tuple[str, str],
-    sizes: dict[str, int],
-) -> str:
+def text_of(types: tuple[str, str, str], order: tuple[str, str], sizes: dict[str, int]) -> str:
     """A dot of operands whose dimensions are letters: b batch, m rows, n columns, k contracted."""
     lhs, rhs = order
     roles = {"batch": "bB", "contracting": "kK"}

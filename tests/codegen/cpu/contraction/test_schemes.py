@@ -48,9 +48,7 @@ def code_of(module: Module, target: Target) -> KernelCode:
 
 
 @pytest.mark.parametrize("sizes", [(512, 768, 3072), (512, 3072, 768), (96, 1024, 5000)])
-def test_sums_that_wait_are_cut_so_that_little_is_packed_again(
-    sizes: tuple[int, int, int],
-) -> None:
+def test_sums_that_wait_are_cut_so_that_little_is_packed_again(sizes: tuple[int, int, int]) -> None:
     m, k, n = sizes
     found = packed(m, k, n)
     assert found.keeps_sums

@@ -6,13 +6,7 @@ from tests.codegen.cpu.library.running import TARGETS, check, run, target_of
 
 from lowtide.client.executable.anew import compile_anew
 from lowtide.codegen.cpu.library import fft
-from lowtide.codegen.library.fft_form import (
-    FoldPass,
-    PassLimits,
-    factors_of,
-    halves_of,
-    passes_of,
-)
+from lowtide.codegen.library.fft_form import FoldPass, PassLimits, factors_of, halves_of, passes_of
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.inspection.kernel_texts import kernel_texts
 from lowtide.options import Options

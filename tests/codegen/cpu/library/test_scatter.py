@@ -16,12 +16,7 @@ from lowtide.ir import Opcode
 from lowtide.ir.literal import DTYPES
 from lowtide.llvm.target import host_target
 
-COMBINERS = {
-    "add": "add(a, b)",
-    "max": "maximum(a, b)",
-    "update": "copy(b)",
-    "keep": "copy(a)",
-}
+COMBINERS = {"add": "add(a, b)", "max": "maximum(a, b)", "update": "copy(b)", "keep": "copy(a)"}
 
 
 def combiner(name: str, type_: str) -> str:

@@ -54,10 +54,7 @@ def checked(kind, type_, sizes, dimensions, target="native"):
             else x / np.abs(x)
         )
     return check_kernel(
-        text(kind, type_, sizes, dimensions),
-        [x, random(rng, (), element)],
-        plan_reduction,
-        target,
+        text(kind, type_, sizes, dimensions), [x, random(rng, (), element)], plan_reduction, target
     )
 
 

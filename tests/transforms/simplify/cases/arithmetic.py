@@ -36,20 +36,12 @@ CASES: list[Case] = [
     ("add-zero", "x: f32[4]; c: f32[4] = 1; a = f32[4] add(x, c)", None),
     ("subtract-zero", "x: f32[4]; c: f32[4] = 0; a = f32[4] subtract(x, c)", "x: f32[4]"),
     ("subtract-zero", "x: f32[4]; c: f32[4] = -0; a = f32[4] subtract(x, c)", None),
-    *on_both(
-        "subtract-self",
-        "x: T[4]; a = T[4] subtract(x, x)",
-        "x: T[4]; a: T[4] = 0",
-    ),
+    *on_both("subtract-self", "x: T[4]; a = T[4] subtract(x, x)", "x: T[4]; a: T[4] = 0"),
     ("times-one", "x: f32[4]; c: f32[4] = 1; a = f32[4] divide(x, c)", "x: f32[4]"),
     ("times-one", "x: s32[]; c: s32[] = 1; a = s32[] multiply(x, c)", "x: s32[]"),
     ("times-one", "x: f32[4]; c: f32[4] = 2; a = f32[4] divide(x, c)", None),
     ("times-one", "x: c64[4]; c: c64[4] = (1,0); a = c64[4] multiply(x, c)", None),
-    *on_both(
-        "times-zero",
-        "x: T[4]; c: T[4] = 0; a = T[4] multiply(x, c)",
-        "x: T[4]; c: T[4] = 0",
-    ),
+    *on_both("times-zero", "x: T[4]; c: T[4] = 0; a = T[4] multiply(x, c)", "x: T[4]; c: T[4] = 0"),
     (
         "times-minus-one",
         "x: f32[4]; c: f32[4] = -1; a = f32[4] multiply(x, c)",
@@ -61,11 +53,7 @@ CASES: list[Case] = [
         "x: s8[4]; a = s8[4] negate(x)",
     ),
     ("times-minus-one", "x: u8[4]; c: u8[4] = 255; a = u8[4] divide(x, c)", None),
-    (
-        "negate-negated",
-        "x: f32[4]; a = f32[4] negate(x); b = f32[4] negate(a)",
-        "x: f32[4]",
-    ),
+    ("negate-negated", "x: f32[4]; a = f32[4] negate(x); b = f32[4] negate(a)", "x: f32[4]"),
     *on_both(
         "negate-difference",
         "x: T[4]; y: T[4]; a = T[4] subtract(x, y); b = T[4] negate(a)",
@@ -153,11 +141,7 @@ CASES: list[Case] = [
         "x: s32[4]; y: s32[4]; a = s32[4] subtract(x, y); b = s32[4] add(y, a)",
         "x: s32[4]; y: s32[4]; ROOT x",
     ),
-    (
-        "cancel-added",
-        "x: f32[4]; y: f32[4]; a = f32[4] add(x, y); b = f32[4] subtract(a, y)",
-        None,
-    ),
+    ("cancel-added", "x: f32[4]; y: f32[4]; a = f32[4] add(x, y); b = f32[4] subtract(a, y)", None),
     (
         "cancel-subtracted",
         "x: s32[4]; y: s32[4]; a = s32[4] subtract(x, y); b = s32[4] subtract(x, a)",

@@ -43,11 +43,7 @@ CASES: list[Case] = [
     ),
     ("iota-of-one-dimension", "a = s32[4] iota(), iota_dimension=0", None),
     ("iota-of-one-element", "a = s32[1] iota(), iota_dimension=0", "a: s32[1] = 0"),
-    (
-        "constant-of-equal-elements",
-        "a = f32[2,3] constant({{5,5,5},{5,5,5}})",
-        "a: f32[2,3] = 5",
-    ),
+    ("constant-of-equal-elements", "a = f32[2,3] constant({{5,5,5},{5,5,5}})", "a: f32[2,3] = 5"),
     ("constant-of-equal-elements", "a = f32[2] constant({0,-0})", None),
     ("constant-of-equal-elements", "a = f32[200] constant({...})", None),
     (

@@ -24,11 +24,7 @@ CASES: list[Case] = [
         "x: pred[4]; c: pred[4] = true; a = pred[4] or(x, c)",
         "x: pred[4]; c: pred[4] = true",
     ),
-    (
-        "xor-constant",
-        "x: s8[4]; c: s8[4] = -1; a = s8[4] xor(x, c)",
-        "x: s8[4]; a = s8[4] not(x)",
-    ),
+    ("xor-constant", "x: s8[4]; c: s8[4] = -1; a = s8[4] xor(x, c)", "x: s8[4]; a = s8[4] not(x)"),
     ("xor-constant", "x: s8[4]; c: s8[4] = 0; a = s8[4] xor(x, c)", "x: s8[4]"),
     (
         "merge-equal-operations",
@@ -124,11 +120,7 @@ CASES: list[Case] = [
         "x: s8[4]; c: s8[4] = 0; a = s8[4] shift-right-arithmetic(c, x)",
         "x: s8[4]; c: s8[4] = 0",
     ),
-    (
-        "shift-out",
-        "x: s8[4]; c: s8[4] = -1; a = s8[4] shift-left(x, c)",
-        "x: s8[4]; a: s8[4] = 0",
-    ),
+    ("shift-out", "x: s8[4]; c: s8[4] = -1; a = s8[4] shift-left(x, c)", "x: s8[4]; a: s8[4] = 0"),
     ("shift-out", "x: s8[4]; c: s8[4] = 7; a = s8[4] shift-left(x, c)", None),
     (
         "shift-twice",

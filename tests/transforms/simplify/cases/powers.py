@@ -138,11 +138,7 @@ CASES: list[Case] = [
         "x: f32[4]; c: f32[4] = 3; e = f32[4] exponential(x); a = f32[4] log(e); "
         "b = f32[4] multiply(a, c)",
     ),
-    (
-        "log-of-power",
-        "x: f32[4]; c: f32[4] = 2; a = f32[4] power(x, c); b = f32[4] log(a)",
-        None,
-    ),
+    ("log-of-power", "x: f32[4]; c: f32[4] = 2; a = f32[4] power(x, c); b = f32[4] log(a)", None),
     (
         "log-of-root",
         "x: f32[4]; a = f32[4] sqrt(x); b = f32[4] log(a)",

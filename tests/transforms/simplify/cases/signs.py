@@ -3,16 +3,8 @@
 from tests.transforms.simplify.cases.notation import Case
 
 CASES: list[Case] = [
-    (
-        "even-function-of-abs",
-        "x: c64[4]; a = f32[4] abs(x); b = f32[4] cosine(a)",
-        None,
-    ),
-    (
-        "square-of-unsigned",
-        "x: c64[4]; a = f32[4] abs(x); b = f32[4] multiply(a, a)",
-        None,
-    ),
+    ("even-function-of-abs", "x: c64[4]; a = f32[4] abs(x); b = f32[4] cosine(a)", None),
+    ("square-of-unsigned", "x: c64[4]; a = f32[4] abs(x); b = f32[4] multiply(a, a)", None),
     (
         "abs-of-positive",
         "x: f32[4]; a = f32[4] abs(x); b = f32[4] abs(a)",

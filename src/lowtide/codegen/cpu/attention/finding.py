@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, final
 
-from lowtide.codegen.cpu.attention.form import (
-    Attention,
-    Scores,
-    reduced_index,
-    row_length,
-)
+from lowtide.codegen.cpu.attention.form import Attention, Scores, reduced_index, row_length
 from lowtide.codegen.cpu.contraction.behind import forms_behind
 from lowtide.codegen.elements.literals import scalar
 from lowtide.codegen.elements.operands import bind, body_of

@@ -18,12 +18,7 @@ from lowtide.codegen.cpu.attention.form import Attention, Scores, digits
 from lowtide.codegen.cpu.attention.rows import WeightRows
 from lowtide.codegen.cpu.attention.tiles import tile_function, tile_heights
 from lowtide.codegen.cpu.contraction.behind import index_of
-from lowtide.codegen.cpu.contraction.packing import (
-    pack_panel,
-    pack_rows,
-    pack_transposed,
-    packer,
-)
+from lowtide.codegen.cpu.contraction.packing import pack_panel, pack_rows, pack_transposed, packer
 from lowtide.codegen.cpu.reduction.strip import Strip, StripStep
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.operands import bind

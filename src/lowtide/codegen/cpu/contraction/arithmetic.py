@@ -318,10 +318,7 @@ def sums_of_pairs(fn: Function, lanes: int, a: str, b: str) -> str:
     return fn.call(external(_BYTE_PAIRS[4 * lanes], pairs, quads, quads), [a, b])
 
 
-_BYTE_PAIRS: Final = {
-    32: "llvm.x86.avx2.pmadd.ub.sw",
-    64: "llvm.x86.avx512.pmaddubs.w.512",
-}
+_BYTE_PAIRS: Final = {32: "llvm.x86.avx2.pmadd.ub.sw", 64: "llvm.x86.avx512.pmaddubs.w.512"}
 """By the bytes of a vector what adds two products of bytes in 16 bits, which saturate."""
 
 _METHODS: Final = {

@@ -6,12 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
-from lowtide.codegen.cpu.contraction.arithmetic import (
-    Arithmetic,
-    arithmetic_of,
-    quads_of,
-    tiled,
-)
+from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, arithmetic_of, quads_of, tiled
 from lowtide.codegen.cpu.contraction.choice import (
     blocked_schemes,
     is_better_swapped,

@@ -21,13 +21,7 @@ GROUP: Final = 8
 """Steps of k at once, where there are 32 registers; half as many otherwise."""
 
 STRIP: Final = parameters(
-    buffers="ptr",
-    sums="ptr",
-    rows="ptr",
-    batch="i64",
-    column="i64",
-    first="i64",
-    last="i64",
+    buffers="ptr", sums="ptr", rows="ptr", batch="i64", column="i64", first="i64", last="i64"
 )
 """The parameters of a strip, which covers the elements of k from `%first` to `%last`.
 

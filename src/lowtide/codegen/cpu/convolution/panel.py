@@ -126,11 +126,7 @@ class _PanelWriter:
         return is_alone and self.scheme.how.planes == 1
 
     def _taps(
-        self,
-        axis: int,
-        taps: list[Affine],
-        to: str,
-        rows: Callable[[list[Affine], str], None],
+        self, axis: int, taps: list[Affine], to: str, rows: Callable[[list[Affine], str], None]
     ) -> None:
         scheme, elements = self.scheme, self.elements
         fn = elements.function

@@ -48,14 +48,7 @@ class Convolver:
     def slab(self, scheme: ConvolutionScheme) -> Function:
         """Return the function that copies the input of a piece of work, or of a tile."""
         name = "slab"
-        given = (
-            scheme,
-            self.target,
-            self.finish.kernel,
-            self.data,
-            self.fill,
-            self.constants,
-        )
+        given = (scheme, self.target, self.finish.kernel, self.data, self.fill, self.constants)
         return self._needed(name, lambda: slab_function(name, *given))
 
     def panel(self, columns: int) -> Function:

@@ -47,11 +47,6 @@ def philox(key: Number, low: Number, high: Number) -> list[Number]:
     keys = [key & _LOW, key >> 32]
     for _ in range(_PHILOX_ROUNDS):
         p, q = words[0] * _MULTIPLIERS[0], words[2] * _MULTIPLIERS[1]
-        words = [
-            (q >> 32) ^ words[1] ^ keys[0],
-            q & _LOW,
-            (p >> 32) ^ words[3] ^ keys[1],
-            p & _LOW,
-        ]
+        words = [(q >> 32) ^ words[1] ^ keys[0], q & _LOW, (p >> 32) ^ words[3] ^ keys[1], p & _LOW]
         keys = [(x + step) & _LOW for x, step in zip(keys, _KEY_STEPS, strict=True)]
     return words

@@ -12,13 +12,7 @@ from lowtide.codegen.cpu.library.fft_fold import FoldFunction
 from lowtide.codegen.cpu.library.fft_groups import MANY_GROUPS, FftStage, stages_of
 from lowtide.codegen.cpu.library.fft_pass import PassFunction, Setting, grid_of
 from lowtide.codegen.kernel import ARGUMENTS, KernelCode, KernelPlan, rounded
-from lowtide.codegen.library.fft_form import (
-    FftPass,
-    FoldPass,
-    LinesPlace,
-    PassLimits,
-    passes_of,
-)
+from lowtide.codegen.library.fft_form import FftPass, FoldPass, LinesPlace, PassLimits, passes_of
 from lowtide.codegen.library.fft_scratch import COMPLEX, lies_in_rows, places_in_scratch
 from lowtide.ir import ElementType, Instruction
 from lowtide.ir.attributes import Fft

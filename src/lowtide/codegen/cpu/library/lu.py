@@ -110,12 +110,7 @@ def _clear(work: BatchFunction, form: _Form, matrix: Matrix) -> None:
 
 
 def _eliminate(
-    work: BatchFunction,
-    form: _Form,
-    matrix: Matrix,
-    batch: list[Affine],
-    k: Integer,
-    failed: str,
+    work: BatchFunction, form: _Form, matrix: Matrix, batch: list[Affine], k: Integer, failed: str
 ) -> str:
     """Bring the pivot of a column up, and subtract its row from those below it.
 

@@ -109,9 +109,6 @@ class MergeWriter:
             before = self.less(b, a)
             lower = fn.op(f"and i1 {before}, {is_open}")
             raised = fn.select(is_open, "i64", fn.add(half, 1), low)
-            loop.next = [
-                fn.select(before, "i64", low, raised),
-                fn.select(lower, "i64", half, high),
-            ]
+            loop.next = [fn.select(before, "i64", low, raised), fn.select(lower, "i64", half, high)]
         taken = loop.results[0]
         return fn.add("%low", taken), fn.add("%middle", fn.sub(done, taken))

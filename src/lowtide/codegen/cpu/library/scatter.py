@@ -339,11 +339,7 @@ class ScatterKernel:
         return memory.load(self.function, self.target, type_, spot, self.lanes, name)
 
     def _combined(
-        self,
-        combine: Computation,
-        old: Sequence[Value],
-        new: Sequence[Value],
-        mask: Mask | None,
+        self, combine: Computation, old: Sequence[Value], new: Sequence[Value], mask: Mask | None
     ) -> list[Value]:
         elements = self.elements
         level = elements.scopes.level

@@ -144,14 +144,11 @@ class ColumnsKernel:
         self.part_start = span[0]
         self._deeper(lead, bounds, (), span)
         self._line(
-            bounds,
-            lambda column, place, mask: self._use([*lead, column], place, mask, part),
+            bounds, lambda column, place, mask: self._use([*lead, column], place, mask, part)
         )
 
     def _line(
-        self,
-        bounds: tuple[Integer, Integer],
-        body: Callable[[Affine, Integer, Mask | None], None],
+        self, bounds: tuple[Integer, Integer], body: Callable[[Affine, Integer, Mask | None], None]
     ) -> None:
         """The columns of a block, a vector at a time; `place` is where their totals are."""
         fn, elements, lanes = self.function, self.elements, self.lanes

@@ -13,11 +13,7 @@ from lowtide.codegen.indexing import Affine, Index
 
 
 def store_rows(
-    grid: ReductionGrid,
-    elements: Elements,
-    bound: Bound,
-    rows: Sequence[Affine],
-    mask: Mask | None,
+    grid: ReductionGrid, elements: Elements, bound: Bound, rows: Sequence[Affine], mask: Mask | None
 ) -> None:
     """Compute and store the results that have one element for each row."""
     results = [x for x in grid.form.results if not x.is_full]

@@ -209,11 +209,7 @@ class RowsKernel:
         """One run along a row; returns the totals of its reductions."""
         grid, along = self.grid, 0 if self.grid.is_across else self.elements.lanes
         strip = Strip(
-            self.elements,
-            grid.inner_sizes,
-            along,
-            has_first=not totals.are_monoids,
-            span=span,
+            self.elements, grid.inner_sizes, along, has_first=not totals.are_monoids, span=span
         )
         self._provide_kept(number, None)
         turns = total_count(grid) if along else 1

@@ -158,12 +158,7 @@ class Strip:
         return after
 
     def _rest_if(
-        self,
-        inner: tuple[Affine, ...],
-        stop: Integer,
-        flat: list[Value],
-        count: int,
-        body: Body,
+        self, inner: tuple[Affine, ...], stop: Integer, flat: list[Value], count: int, body: Body
     ) -> list[list[Value]]:
         """The rest of the line where the span reaches its end: a loop that runs once, or never."""
         fn = self.elements.function

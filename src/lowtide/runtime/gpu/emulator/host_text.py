@@ -111,10 +111,7 @@ _FUNCTIONS: Final = {
 }
 """What stands for each intrinsic of the device."""
 
-_LOADS: Final = (
-    ("gpu_matrices", Wait.MATRICES),
-    ("gpu_turned_matrices", Wait.TURNED_MATRICES),
-)
+_LOADS: Final = (("gpu_matrices", Wait.MATRICES), ("gpu_turned_matrices", Wait.TURNED_MATRICES))
 """The functions that stand for loads of matrices, and the wait."""
 
 _DECLARED: Final = re.compile(

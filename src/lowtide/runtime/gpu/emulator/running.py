@@ -15,11 +15,7 @@ from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.ptx import joined
 from lowtide.llvm.target import host_target
 from lowtide.runtime.gpu.emulator.blocks import Fibers
-from lowtide.runtime.gpu.emulator.host_text import (
-    check_shared_bytes,
-    host_text,
-    waiting_kernels,
-)
+from lowtide.runtime.gpu.emulator.host_text import check_shared_bytes, host_text, waiting_kernels
 from lowtide.runtime.gpu.emulator.shadow import Shadow, WatchedMoment
 from lowtide.runtime.gpu.program import GpuProgram
 

@@ -240,10 +240,7 @@ def _sliced_dimension(whole: Shape, part: Shape) -> int | None:
 
 
 def _reads(
-    stack: Stack,
-    walk: Walk,
-    sources: Sequence[Instruction],
-    walks: Mapping[Instruction, Walk],
+    stack: Stack, walk: Walk, sources: Sequence[Instruction], walks: Mapping[Instruction, Walk]
 ) -> list[tuple[Instruction, StackRead]]:
     """All slices that loops take of a stack; nothing where anything else is done with it."""
     found: list[tuple[Instruction, StackRead]] = []
