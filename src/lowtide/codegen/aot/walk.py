@@ -7,6 +7,7 @@ from enum import Enum
 from typing import final
 
 from lowtide.codegen.bundles.cells import slices_touched
+from lowtide.codegen.bundles.choice import ThunkCosts
 from lowtide.codegen.bundles.function import ThunkWriter, constant_definition
 from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.thunk import KernelEntry, KernelThunk, Thunk, WhileThunk, all_thunks
@@ -83,7 +84,7 @@ class _Walk(ThunkWriter):
     def __init__(
         self, f: Function, kernels: Sequence[KernelEntry], thunks: Sequence[Thunk]
     ) -> None:
-        super().__init__(f, kernels, {}, lambda _: 0.0)
+        super().__init__(f, kernels, {}, ThunkCosts([0.0] * len(kernels), [0] * len(kernels)))
         calls = (len(x.buffers) for x in all_thunks(thunks) if isinstance(x, KernelThunk))
         self._table = f.stack("ptr", max(calls, default=1) or 1, 8)
         self._bases: dict[int, str] = {}
