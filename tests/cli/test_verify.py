@@ -113,7 +113,7 @@ def test_a_packing(lowtide, tmp_path) -> None:
 
 def test_what_is_no_plan(lowtide, module, plan_file) -> None:
     assert lowtide("verify", module) == 1
-    assert "is no plan; expected what `lowtide plan -o` writes" in lowtide.err
+    assert "is no plan; expected what `lowtide plan MODEL -o PLAN` writes" in lowtide.err
     proto = module.with_name("module.pb")
     proto.write_bytes(write_hlo_proto(parse_hlo(TEXT)))
     assert lowtide("verify", proto) == 1
@@ -127,6 +127,21 @@ def test_what_is_no_plan(lowtide, module, plan_file) -> None:
     assert lowtide("verify", "-", "-") == 1
     assert lowtide("verify", module.with_name("none")) == 1
     assert "no such file" in lowtide.err
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("m.onnx", b"\x08\x08" + b"\x3a\x03\x12\x01g" + b"\x42\x02\x10\x12"),
+        ("m.tflite", b"\x1c\0\0\0TFL3" + bytes(20)),
+        ("m.mlir", b"ML\xefR" + bytes(20)),
+    ],
+)
+def test_models_in_place_of_a_plan(lowtide, tmp_path, name: str, data: bytes) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    assert lowtide("verify", path) == 1
+    assert f"{path}: is no plan; expected what `lowtide plan MODEL" in lowtide.err
 
 
 def test_bytes_that_changed_are_one_error_in_every_command(lowtide, module) -> None:

@@ -43,12 +43,17 @@ _MESSAGES: Final = (
 
 def refuse_other_protobuf(data: bytes, file: str) -> None:
     """Raise InputError where the bytes are a model of another program, and say what to do."""
+    words = other_protobuf(data)
+    if words:
+        raise InputError(words, file=file)
+
+
+def other_protobuf(data: bytes) -> str:
+    """Return what to do with bytes that are a model of another program; "" for others."""
     from lowtide.frontend.hlo_proto.wire import WireError, raw_fields
 
     try:
         fields = {(x.number, x.kind) for x in raw_fields(data, 0, len(data))}
     except WireError:
-        return
-    for message in _MESSAGES:
-        if message.has <= fields <= message.may_have:
-            raise InputError(message.words, file=file)
+        return ""
+    return next((x.words for x in _MESSAGES if x.has <= fields <= x.may_have), "")

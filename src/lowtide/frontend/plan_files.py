@@ -10,7 +10,7 @@ from typing import Final
 
 from lowtide.frontend.buffer_assignment_text import TITLE, read_buffer_assignment_text
 from lowtide.frontend.compressed import read_bytes
-from lowtide.frontend.file_kinds import looks_binary
+from lowtide.frontend.file_kinds import looks_binary, looks_like_stablehlo, looks_like_tflite
 from lowtide.frontend.files import STDIN
 from lowtide.frontend.hlo_proto import (
     holds_plan,
@@ -20,6 +20,7 @@ from lowtide.frontend.hlo_proto import (
     read_plan_of_hlo_proto,
 )
 from lowtide.frontend.hlo_proto.wire import kind_of
+from lowtide.frontend.other_protobuf import other_protobuf
 from lowtide.frontend.plan_json import read_plan_json
 from lowtide.ir import HloProtoError, InputError, InvalidModuleError, Module
 from lowtide.ir.buffer import BufferAssignment
@@ -168,7 +169,9 @@ def _from_protobuf(
 
 
 def _refuse_module(data: bytes, file: str) -> None:
-    """Raise InputError for a module in place of a plan."""
+    """Raise InputError for a module or a model in place of a plan."""
+    if looks_like_tflite(data) or looks_like_stablehlo(data) or other_protobuf(data):
+        raise _no_plan(file)
     try:
         module = read_hlo_proto(data, file)
     except HloProtoError:
@@ -179,8 +182,8 @@ def _refuse_module(data: bytes, file: str) -> None:
 
 def _no_plan(file: str) -> InputError:
     return InputError(
-        "is no plan; expected what `lowtide plan -o` writes, a BufferAssignmentProto, a HloProto "
-        "with one, XLA's text of a buffer assignment, or CSV with the columns "
+        "is no plan; expected what `lowtide plan MODEL -o PLAN` writes, a BufferAssignmentProto, a "
+        "HloProto with one, XLA's text of a buffer assignment, or CSV with the columns "
         "id,lower,upper,size,offset",
         file=file,
     )
