@@ -2,3 +2,5 @@
 
 from lowtide.builder.builder import Builder
 from lowtide.builder.values import BuildError, Op, SubComputation, Value
+
+__all__ = ["BuildError", "Builder", "Op", "SubComputation", "Value"]

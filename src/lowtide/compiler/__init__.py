@@ -5,3 +5,14 @@
 
 from lowtide.compiler.options import DEFAULT_PACKING, DEFAULT_PLAN, PlanOptions
 from lowtide.compiler.pipeline import ModulePlan, explain, optimize, plan, scheduled
+
+__all__ = [
+    "DEFAULT_PACKING",
+    "DEFAULT_PLAN",
+    "ModulePlan",
+    "PlanOptions",
+    "explain",
+    "optimize",
+    "plan",
+    "scheduled",
+]

@@ -16,6 +16,7 @@ import numpy as np
 from lowtide.evaluator import elementwise
 from lowtide.evaluator.bits import bitcast_convert
 from lowtide.evaluator.program import EvaluatorProgram, compile_program
+from lowtide.evaluator.reducers import as_ufunc
 from lowtide.evaluator.values import (
     TOKEN,
     Token,
@@ -35,6 +36,8 @@ from lowtide.ir.shape import Shape
 if TYPE_CHECKING:
     from lowtide.evaluator.interpreter import Interpreter
     from lowtide.evaluator.registry import Handler
+
+__all__ = ["as_ufunc", "evaluate_elementwise"]
 
 
 def evaluate_elementwise(

@@ -7,6 +7,36 @@ from typing import TYPE_CHECKING
 
 from lowtide.records.late import late_names
 
+__all__ = [
+    "NO_ANNOTATIONS",
+    "NO_ATTRIBUTES",
+    "TOKEN",
+    "Annotations",
+    "Attributes",
+    "Computation",
+    "ElementType",
+    "HloProtoError",
+    "HloTextError",
+    "InputError",
+    "Instruction",
+    "InvalidModuleError",
+    "Layout",
+    "Literal",
+    "LowtideError",
+    "Metadata",
+    "Module",
+    "Opcode",
+    "ProgramShape",
+    "Schedule",
+    "Shape",
+    "ShapeIndex",
+    "SourceLocation",
+    "UnsupportedOpError",
+    "array_shape",
+    "tuple_shape",
+]
+
+
 if TYPE_CHECKING:
     from lowtide.ir.annotations import NO_ANNOTATIONS, Annotations
     from lowtide.ir.attributes import NO_ATTRIBUTES, Attributes

@@ -18,6 +18,22 @@ from lowtide.onnx.settings import (
     SessionOptions,
 )
 
+__all__ = [
+    "Backend",
+    "ExecutionMode",
+    "GraphOptimizationLevel",
+    "IOBinding",
+    "InferenceSession",
+    "ModelMetadata",
+    "NodeArg",
+    "RunOptions",
+    "SessionOptions",
+    "get_available_providers",
+    "get_device",
+    "read_module",
+]
+
+
 if TYPE_CHECKING:
     from lowtide.frontend.onnx.module import read_module
     from lowtide.onnx.backend import OnnxBackend as Backend

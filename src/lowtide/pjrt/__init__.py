@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+__all__ = ["PLATFORM", "initialize"]
+
+
 PLATFORM: Final = "lowtide"
 
 

@@ -19,3 +19,27 @@ from lowtide.planning.registry import (
     offset_strategy,
 )
 from lowtide.search.effort import Effort, SearchOptions, StopReason
+
+__all__ = [
+    "ARENA",
+    "FREE",
+    "Effort",
+    "ObjectOptions",
+    "ObjectStrategy",
+    "ObjectsAssignment",
+    "OffsetStrategy",
+    "OffsetsAssignment",
+    "Packing",
+    "PackingProblem",
+    "SearchOptions",
+    "StopReason",
+    "TensorUsageRecord",
+    "assign_objects",
+    "assign_offsets",
+    "max_live",
+    "object_strategies",
+    "offset_strategies",
+    "offset_strategy",
+    "packing_problem",
+    "place",
+]

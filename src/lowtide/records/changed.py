@@ -13,6 +13,9 @@ from functools import cache
 from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+__all__ = ["changed"]
+
+
 _Field: TypeAlias = "tuple[str, Callable[[Any], Any], Callable[[Any, Any], None]]"
 """The name of a field, what reads it, and what fills it, past a frozen class."""
 

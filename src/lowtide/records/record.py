@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lowtide.records.definition import defined
 
+__all__ = ["dataclass", "is_frozen"]
+
+
 Method: TypeAlias = Callable[..., Any]
 
 

@@ -2,3 +2,5 @@
 
 from lowtide.checking.communication.check import CommunicationCheck, check_communication
 from lowtide.checking.communication.matching import CommunicationFault
+
+__all__ = ["CommunicationCheck", "CommunicationFault", "check_communication"]

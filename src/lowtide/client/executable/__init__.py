@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 from lowtide.records.late import late_names
 
+__all__ = ["Executable", "Making", "check_memory", "compile_module", "deserialize_executable"]
+
+
 if TYPE_CHECKING:
     from lowtide.client.executable.compiling import (
         check_memory,

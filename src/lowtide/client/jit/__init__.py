@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 from lowtide.records.late import late_names
 
+__all__ = ["Jitted", "Lowered", "jit"]
+
+
 if TYPE_CHECKING:
     from lowtide.client.jit.jitted import Jitted, jit
     from lowtide.client.jit.stages import Lowered

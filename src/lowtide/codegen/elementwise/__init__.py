@@ -14,6 +14,8 @@ from lowtide.ir.opcode import Opcode
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 
+__all__ = ["emit", "emit_op"]
+
 
 def emit(
     fn: Function, target: Target, instruction: Instruction, operands: Sequence[Value]

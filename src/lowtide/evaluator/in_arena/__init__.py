@@ -2,3 +2,5 @@
 
 from lowtide.evaluator.in_arena.errors import ArenaError, ValueReport
 from lowtide.evaluator.in_arena.run import differing_leaves, run_in_arena
+
+__all__ = ["ArenaError", "ValueReport", "differing_leaves", "run_in_arena"]

@@ -15,6 +15,23 @@ from lowtide.frontend.hlo_proto.writer import (
 )
 from lowtide.records.late import late_names
 
+__all__ = [
+    "holds_plan",
+    "read_buffer_assignment",
+    "read_hlo_proto",
+    "read_hlo_proto_plan",
+    "read_plan_of_hlo_proto",
+    "read_snapshot",
+    "write_buffer_assignment",
+    "write_hlo_module_proto",
+    "write_hlo_module_with_config",
+    "write_hlo_proto",
+    "write_hlo_proto_plan",
+    "write_hlo_proto_with_ids",
+    "write_sharding_proto",
+]
+
+
 if TYPE_CHECKING:
     from lowtide.frontend.hlo_proto.buffer_assignment import read_buffer_assignment
     from lowtide.frontend.hlo_proto.buffer_assignment_writer import (

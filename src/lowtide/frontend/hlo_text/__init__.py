@@ -2,3 +2,5 @@
 
 from lowtide.frontend.hlo_text.parser import parse_hlo
 from lowtide.frontend.hlo_text.sharding_parser import parse_sharding_text
+
+__all__ = ["parse_hlo", "parse_sharding_text"]

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 from lowtide.records.late import late_names
 
+__all__ = ["OnnxGraph", "OnnxNode", "compile_nodes"]
+
+
 if TYPE_CHECKING:
     from lowtide.frontend.onnx.node_list import OnnxGraph, OnnxNode, compile_nodes
 else:

@@ -30,3 +30,35 @@ from lowtide.planning.nnvm.memory_plan import Variant, plan
 from lowtide.planning.nnvm.ops import OPS, Pattern
 from lowtide.planning.nnvm.ops import NnvmOp as Op
 from lowtide.planning.nnvm.storage_pool import StoragePool
+
+__all__ = [
+    "COPY",
+    "DYNAMIC",
+    "EXTERNAL",
+    "IN_PLACE",
+    "NEVER_READ",
+    "NO_ASSIGN",
+    "NO_STORAGE",
+    "OPS",
+    "OWN_PLACE",
+    "UNKNOWN_SIZE",
+    "DecoratedPlan",
+    "Entry",
+    "Graph",
+    "Hazard",
+    "NnvmPlan",
+    "Node",
+    "Op",
+    "Pattern",
+    "PlanOptions",
+    "StoragePool",
+    "Variant",
+    "assign_flags",
+    "colour_nodes",
+    "decorate",
+    "find_hazards",
+    "options_from",
+    "original_assign_flags",
+    "plan",
+    "read_graph",
+]

@@ -32,14 +32,13 @@ _MOVED_PAIRS: Final = 5_000_000
 """The number of pairs to look at in all tries to improve packings."""
 
 _PLACED: Final = 15_000
-"""The number of buffers to place in all tries to improve packings, where Python does it."""
+"""The number of buffers to place in all tries to improve packings of few."""
 
 _FEW: Final = 200
-"""Fewer buffers are placed again and again by Python, more by compiled code."""
+"""Fewer buffers are few."""
 
-_PLACED_IN_ORDERS: Final = 3_000
-"""So many buffers to place in several orders take Python longer than compiled code, which is to be
-loaded first."""
+_LOADED: Final = 3_000
+"""So many buffers to place take Python longer than compiled code, which is to be loaded first."""
 
 _MOST_MOVES: Final = 150
 """The number of tries to improve one packing: few buffers settle at once or never."""
@@ -216,7 +215,7 @@ def _try_orders(incumbent: Incumbent, first: int, behind: int) -> None:
     if incumbent.height == UNKNOWN:
         count = max(count, 1)
     chosen = list(islice(orders(problem), first, max(count, first)))
-    compiled = large or len(chosen) * len(problem) >= _PLACED_IN_ORDERS
+    compiled = large or len(chosen) * len(problem) >= _LOADED
     for order in chosen:
         incumbent.check()
         incumbent.offer(buffers, _placed(incumbent, problem, order, compiled=compiled))
@@ -230,11 +229,12 @@ def _move_blame(incumbent: Incumbent) -> None:
     if not len(buffers):
         return
     problem = only(incumbent.problem, buffers)
-    compiled = len(problem) >= _FEW
-    most = _MOVED_PAIRS // _pairs(problem) if compiled else _PLACED // len(problem)
+    many = len(problem) >= _FEW
+    most = _MOVED_PAIRS // _pairs(problem) if many else _PLACED // len(problem)
     moves = min(_MOST_MOVES, most // _STARTS)
     if not moves:
         return
+    compiled = many or _STARTS * moves * len(problem) >= _LOADED
     starts = [
         (_placed(incumbent, problem, order, compiled=compiled), order)
         for order in islice(orders(problem), max(_STARTS, moves))

@@ -16,6 +16,9 @@ from lowtide.reduce.shrink.loops import run_less, wanted_counts
 from lowtide.reduce.shrink.relations import Relations
 from lowtide.verifier import verify
 
+__all__ = ["shrink"]
+
+
 _MOST_ATTEMPTS: Final = 200
 
 Leaf = Callable[[ShapeIndex, Shape], Shape]

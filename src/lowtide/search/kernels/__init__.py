@@ -2,3 +2,5 @@
 
 from lowtide.native.frozen import Array, FloatArray, Record
 from lowtide.search.kernels.kernel import Kernel, in_python, kernel
+
+__all__ = ["Array", "FloatArray", "Kernel", "Record", "in_python", "kernel"]

@@ -10,6 +10,9 @@ from lowtide.xla.assigners.classic import assign_classic
 from lowtide.xla.assigners.modern import assign
 from lowtide.xla.assigners.options import AssignerOptions, BufferOrder, Preset
 
+__all__ = ["ASSIGNERS", "AssignerOptions", "BufferOrder", "Preset", "assign", "assign_classic"]
+
+
 ASSIGNERS: Final[Mapping[str, Callable[[Module, Ordering], BufferAssignment]]] = {
     "xla": assign,
     "xla1.14": assign_classic,
