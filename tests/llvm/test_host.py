@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tests.architecture import ROOT
 from lowtide.files.object_cache import ObjectCache
 from lowtide.llvm import host
 from lowtide.llvm.host import HostFacts, host_facts, keep_facts
+from lowtide.llvm.target import Target, lacking
 
 FEW = HostFacts("x86_64-unknown-linux-gnu", "a-processor", ("avx2", "fma"), "1 (2, 3, 4)")
 
@@ -107,3 +109,15 @@ def test_facts_are_those_that_llvm_tells(tmp_path: Path) -> None:
         for _ in range(2)
     ]
     assert [x.strip() for x in said] == ["True", "False"]
+
+
+def test_a_feature_that_is_left_alone_is_not_lacking(
+    asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = Target(FEW.triple, FEW.cpu, ("avx2", "fma", "sse4a"), 32)
+    taken = Target(FEW.triple, FEW.cpu, ("avx2", "fma"), 32)
+    assert lacking(older, taken) == ["sse4a"]
+    monkeypatch.setattr(host, "_asked", lambda: replace(FEW, features=older.features))
+    host_facts.cache_clear()
+    assert lacking(older, taken) == []
+    assert lacking(replace(older, features=("avx512f",)), taken) == ["avx512f"]

@@ -22,6 +22,18 @@ ENTRY main {
     assert merge_common_subexpressions(module) == 0
 
 
+def test_no_value_is_read_of_a_constant_that_is_left_out_of_the_text() -> None:
+    module = lowtide.parse_hlo("""
+HloModule m
+ENTRY main {
+  i = s64[] parameter(0)
+  a = s8[4000000000000] constant({...})
+  ROOT one = s8[1] dynamic-slice(a, i), dynamic_slice_sizes={1}
+}
+""")
+    assert merge_common_subexpressions(module) == 0
+
+
 def test_copies_of_a_constant_that_is_left_out_of_the_text_are_equal() -> None:
     module = lowtide.parse_hlo("""
 HloModule m

@@ -103,6 +103,8 @@ class Literal:
         return self.value == other.value
 
     def __hash__(self) -> int:
+        if self.elided:
+            return id(self)
         if isinstance(self.value, np.ndarray):
             return hash((self.shape, self.value.tobytes()))
         return hash((self.shape, self.value))

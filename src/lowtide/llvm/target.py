@@ -77,6 +77,12 @@ def host_target() -> Target:
     return _pretended or _found_host()
 
 
+def lacking(target: Target, host: Target) -> list[str]:
+    """Return the features of a target that this processor has not, which is taken for `host`."""
+    has = {*host.features, *({_SLOW} & set(host_facts().features))}
+    return [x for x in target.features if x not in has]
+
+
 def pretended_host() -> Target | None:
     """Return the processor that this one is taken for, None where it is what it is."""
     return _pretended

@@ -50,16 +50,20 @@ def test_the_same_problem_gives_the_same_offsets(count):
     assert np.array_equal(one.offset, other.offset)
 
 
-def test_compiled_code_tries_the_orders_of_many_buffers(monkeypatch):
-    task = random_problem(0, 400, 200, 40)
+@pytest.mark.parametrize(
+    ("task", "options"),
+    [(random_problem(0, 400, 200, 40), FAST), (random_problem(1, 90, 360, 90), DEFAULT)],
+    ids=["many", "few, often"],
+)
+def test_compiled_code_places_many_buffers_and_few_often(task, options, monkeypatch):
     found = []
-    for least in (10**9, 3_000):
+    for least in (10**9, 500):
         placed = []
-        monkeypatch.setattr(module, "_PLACED_IN_ORDERS", least)
+        monkeypatch.setattr(module, "_LOADED", least)
         monkeypatch.setattr(
             module, "best_fit_in_order", lambda *x, to=placed: to.append(x) or best_fit_in_order(*x)
         )
-        found.append((portfolio(task, FAST).offset.tolist(), len(placed)))
+        found.append((portfolio(task, options).offset.tolist(), len(placed)))
     (slow, many), (quick, few) = found
     assert slow == quick
     assert few == 1 < many

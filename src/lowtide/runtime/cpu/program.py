@@ -13,7 +13,7 @@ from lowtide.ir.buffer import AllocationKind, BufferAssignment, BufferSlice
 from lowtide.ir.errors import InputError, UnsupportedOpError
 from lowtide.ir.shape import Shape, ShapeIndex
 from lowtide.ir.thunk import KernelEntry, Thunk, collective_thunks, host_calls
-from lowtide.llvm.target import Target, host_target
+from lowtide.llvm.target import Target, host_target, lacking
 from lowtide.records import dataclass
 from lowtide.runtime.cpu.arguments import Argument, major_to_minor
 
@@ -103,7 +103,7 @@ class NativeProgram:
     def check_host(self) -> None:
         """Raise InputError unless this processor runs the program's code."""
         host = host_target()
-        missing = [x for x in self.target.features if x not in host.features]
+        missing = lacking(self.target, host)
         if self.target.triple.split("-")[0] != host.triple.split("-")[0]:
             raise InputError(f"the program is for {self.target.triple}, this is {host.triple}")
         if missing:
