@@ -5,13 +5,16 @@ import re
 import numpy as np
 import pytest
 from tests.codegen.bundles.programs import program_of, results
+from tests.codegen.loops import target_of
 
 from lowtide.client.executable.anew import compile_anew
+from lowtide.codegen.elementwise.number import Number
 from lowtide.evaluator import array_leaves, evaluate
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.inspection.kernel_texts import kernel_texts
 from lowtide.ir import ElementType
 from lowtide.ir.literal import DTYPES
+from lowtide.llvm.function import Function
 from lowtide.options import Options
 
 TYPES = ["s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64", "s4", "u4"]
@@ -63,3 +66,11 @@ def test_what_is_known_is_not_written(opcode: str, constant: int) -> None:
     made = compile_anew(parse_hlo(text_of(opcode, "u32", constant)), Options())
     texts = "\n".join([x for _, x in kernel_texts(made)])
     assert not re.search(r"icmp \w+ <|select i1 \w|select <\d+ x i1>", texts)
+
+
+def test_truth_is_the_integer_of_its_one_bit() -> None:
+    fn = Function("f", (), "void")
+    yes, no = (Number(fn, target_of("avx2"), "i1", 0, x) for x in ("true", "false"))
+    found = [yes.compare(x, no).name for x in ("slt", "sgt", "ult", "ugt", "ne")]
+    assert found == ["true", "false", "false", "true", "true"]
+    assert ((yes | no).name, (no | no).name) == ("true", "false")

@@ -25,7 +25,7 @@ FLOATS: Final = ("float", "double")
 INTEGER_OF: Final = {"float": "i32", "double": "i64", "half": "i16", "bfloat": "i16"}
 FLOAT_OF: Final = {"i32": "float", "i64": "double"}
 
-_TRUTHS: Final = {"true": 1, "false": 0}
+_TRUTHS: Final = {"true": -1, "false": 0}
 
 _HOLDS: Final[Mapping[str, Callable[[int, int], bool]]] = {
     x: getattr(operator, x) for x in ("eq", "ne", "lt", "le", "gt", "ge")

@@ -41,7 +41,7 @@ def ahead_of(scheme: ConvolutionScheme) -> Ahead | None:
     None where the kernel is no such one, and where its taps do not lie evenly apart in a block.
     """
     problem, panels = scheme.problem, scheme.kernel_panels
-    if panels is None or problem.kernel.nbytes < FAR_KERNEL or scheme.columns > panels.width:
+    if panels is None or problem.kernel.nbytes <= FAR_KERNEL or scheme.columns > panels.width:
         return None
     pairs = zip(problem.spatial, panels.spatial, strict=True)
     lying = [(x.taps, x.tap_step * step) for x, step in pairs if x.taps > 1]
