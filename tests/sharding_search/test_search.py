@@ -256,6 +256,13 @@ def _layers(count):
     return "\n".join([*lines, f"  ROOT r = f32[16,64] negate(h{count})", "}"])
 
 
+def test_a_search_without_a_cap_that_found_nothing_in_time_fails():
+    module = parse_hlo(TWO_WEIGHTS)
+    report = search_shardings(module, mesh_of_devices(4), None, deadline=Deadline(0.0))
+    assert report.choices == ()
+    assert report.failure().startswith("no division over 4 devices was planned; a deadline ended")
+
+
 def test_a_deadline_is_told_where_nothing_was_found_in_time():
     module = parse_hlo(TWO_WEIGHTS)
     report = search_shardings(module, mesh_of_devices(4), 9_000_000, deadline=Deadline(0.0))

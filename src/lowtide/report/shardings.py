@@ -168,11 +168,13 @@ class ShardingReport(TextReport):
 
     def failure(self) -> str:
         """Return in one line why nothing fits, and which cap would do; "" where something fits."""
-        if self.choices or self.memory_bytes is None:
+        if self.choices:
             return ""
         least = "" if self.least_bytes is None else f"; {self.least_bytes:,} would do"
         least += "".join([f"; {x}" for x in self.remarks])
         over = f"over {self.devices} devices"
+        if self.memory_bytes is None:
+            return f"no division {over} was planned{least}"
         if self.memory_bytes < self.bound_bytes:
             return (
                 f"{self.memory_bytes:,} bytes a device were allowed, but no division of the "
@@ -188,7 +190,7 @@ def sharding_lines(report: ShardingReport, width: int = 100, *, color: bool = Fa
     """Return the report for people on `width` columns, as lines; code is not cut."""
     paint = Paint(color=color)
     if not report.choices:
-        return [report.failure() or f"{report.module}: no division was planned"]
+        return [report.failure()]
     unit = unit_for(max([x.peak_bytes for x in report.choices]))
     cap = report.memory_bytes
     allowed = "" if cap is None else f", {unit_for(cap).text(cap)} each"
