@@ -114,6 +114,8 @@ def test_facts_are_those_that_llvm_tells(tmp_path: Path) -> None:
 def test_a_feature_that_is_left_alone_is_not_lacking(
     asked: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(host, "_STORES", [])
+    host_facts.cache_clear()
     older = Target(FEW.triple, FEW.cpu, ("avx2", "fma", "sse4a"), 32)
     taken = Target(FEW.triple, FEW.cpu, ("avx2", "fma"), 32)
     assert lacking(older, taken) == ["sse4a"]

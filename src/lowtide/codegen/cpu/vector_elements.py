@@ -82,9 +82,7 @@ class VectorMemory:
         """Return the elements of all lanes from an address on, which no mask leaves out."""
         fn, target, lanes = elements.function, elements.target, elements.lanes
         if self.is_paired and type_ is ElementType.BF16:
-            from lowtide.codegen.elementwise.pairs import load_pairs  # Few programs are of bf16.
-
-            return load_pairs(fn, target, pointer, lanes)
+            return memory.load_pairs(fn, target, pointer, lanes)
         return memory.load(fn, target, type_, pointer, lanes)
 
     def keep(
@@ -93,9 +91,7 @@ class VectorMemory:
         """Store all lanes from an address on, as `whole` finds them."""
         fn, target = elements.function, elements.target
         if self.is_paired and vector.type is ElementType.BF16:
-            from lowtide.codegen.elementwise.pairs import store_pairs
-
-            store_pairs(fn, target, vector, pointer, streamed=streamed)
+            memory.store_pairs(fn, target, vector, pointer, streamed=streamed)
         else:
             memory.store(fn, target, vector, pointer, streamed=streamed)
 

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from lowtide.codegen.elementwise.apart import lane_places, load_apart, store_apart
-from lowtide.codegen.elementwise.formats import FORMATS, decoded, encoded
+from lowtide.codegen.elementwise.formats import FORMATS, UPPER, decoded, encoded
 from lowtide.codegen.elementwise.number import Number, constant_text
 from lowtide.codegen.value import Value, memory_type, register_type, vector_type
 from lowtide.ir.element_type import ElementType
@@ -172,6 +172,39 @@ def store(
 def stream(fn: Function, whole: str, name: str, pointer: str, nbytes: int) -> None:
     """Store a vector of so many bytes past the caches, as `store` says of `streamed`."""
     fn.do(f"store {whole} {name}, ptr {pointer}, align {min(nbytes, 64)}, !nontemporal !0")
+
+
+def load_pairs(fn: Function, target: Target, pointer: str, lanes: int) -> Value:
+    """Return `lanes` elements of bf16 from an address on: the even ones, then the odd ones.
+
+    A word holds two. The upper one is a float as it stands there, but for bits that are cleared,
+    the lower one is shifted: two vectors take one load and two instructions, where lanes in order
+    take one more to spread the elements of each.
+    """
+    half = lanes // 2
+    words = Number(fn, target, "i32", half, fn.load(f"<{half} x i32>", pointer, 2))
+    even, odd = words << 16, words & UPPER
+    joined = fn.shuffle(f"<{half} x i32>", even.name, odd.name, range(lanes))
+    whole = Number(fn, target, "i32", lanes, joined)
+    return Value((whole.from_bits().name,), ElementType.BF16, lanes)
+
+
+def store_pairs(
+    fn: Function, target: Target, value: Value, pointer: str, *, streamed: bool = False
+) -> None:
+    """Store what `load_pairs` would return, from an address on; `streamed` as in `store`."""
+    lanes = value.lanes
+    half = lanes // 2
+    bits = Number(fn, target, "float", lanes, value.names[0]).bits()
+    even, odd = [
+        Number(fn, target, "i32", half, fn.shuffle(f"<{lanes} x i32>", bits.name, "poison", picked))
+        for picked in (range(half), range(half, lanes))
+    ]
+    words = (even >> 16) | (odd & UPPER)
+    if streamed:
+        stream(fn, f"<{half} x i32>", words.name, pointer, 2 * lanes)
+    else:
+        fn.store(f"<{half} x i32>", words.name, pointer, 2)
 
 
 def _store(
