@@ -18,6 +18,10 @@ from lowtide.onnx.settings import (
     SessionOptions,
 )
 
+if TYPE_CHECKING:
+    from lowtide.frontend.onnx.module import read_module
+    from lowtide.onnx.backend import OnnxBackend as Backend
+
 __all__ = [
     "Backend",
     "ExecutionMode",
@@ -32,11 +36,6 @@ __all__ = [
     "get_device",
     "read_module",
 ]
-
-
-if TYPE_CHECKING:
-    from lowtide.frontend.onnx.module import read_module
-    from lowtide.onnx.backend import OnnxBackend as Backend
 
 
 def get_available_providers() -> list[str]:

@@ -10,9 +10,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["PLATFORM", "initialize"]
-
-
 PLATFORM: Final = "lowtide"
 
 
@@ -32,3 +29,6 @@ def initialize() -> None:
 
             register()
             count_as_lasting()
+
+
+__all__ = ["PLATFORM", "initialize"]

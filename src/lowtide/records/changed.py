@@ -13,9 +13,6 @@ from functools import cache
 from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-__all__ = ["changed"]
-
-
 _Field: TypeAlias = "tuple[str, Callable[[Any], Any], Callable[[Any, Any], None]]"
 """The name of a field, what reads it, and what fills it, past a frozen class."""
 
@@ -49,3 +46,5 @@ if TYPE_CHECKING:
     from dataclasses import replace as changed
 else:
     changed = _changed
+
+__all__ = ["changed"]

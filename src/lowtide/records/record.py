@@ -17,9 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lowtide.records.definition import defined
 
-__all__ = ["dataclass", "is_frozen"]
-
-
 Method: TypeAlias = Callable[..., Any]
 
 
@@ -252,3 +249,6 @@ def _restore(self: Any, state: list[Any]) -> None:
     """Give a new value the fields of another one."""
     for x, value in zip(dataclasses.fields(self), state, strict=True):
         object.__setattr__(self, x.name, value)
+
+
+__all__ = ["dataclass", "is_frozen"]

@@ -18,7 +18,6 @@ from lowtide.verifier import verify
 
 __all__ = ["shrink"]
 
-
 _MOST_ATTEMPTS: Final = 200
 
 Leaf = Callable[[ShapeIndex, Shape], Shape]
