@@ -70,10 +70,7 @@ class VectorMemory:
         if place.lane_step == 1:
             streamed = self.is_streaming and name is None and is_aligned(vector, place)
             pointer = elements.address(array, place)
-            if self.is_paired:
-                self.keep(elements, vector, pointer, streamed=streamed)
-            else:
-                memory.store(fn, target, vector, pointer, name, streamed=streamed)
+            self.keep(elements, vector, pointer, name, streamed=streamed)
             return
         indices, narrow = _places(elements, place)
         memory.scatter_store(fn, target, vector, array.pointer, indices, name, narrow=narrow)
@@ -86,14 +83,20 @@ class VectorMemory:
         return memory.load(fn, target, type_, pointer, lanes)
 
     def keep(
-        self, elements: Elements, vector: Value, pointer: str, *, streamed: bool = False
+        self,
+        elements: Elements,
+        vector: Value,
+        pointer: str,
+        mask: str | None = None,
+        *,
+        streamed: bool = False,
     ) -> None:
-        """Store all lanes from an address on, as `whole` finds them."""
+        """Store lanes from an address on, all that no mask leaves out, as `whole` finds them."""
         fn, target = elements.function, elements.target
         if self.is_paired and vector.type is ElementType.BF16:
             memory.store_pairs(fn, target, vector, pointer, streamed=streamed)
         else:
-            memory.store(fn, target, vector, pointer, streamed=streamed)
+            memory.store(fn, target, vector, pointer, mask, streamed=streamed)
 
     def store_in_turn(
         self,

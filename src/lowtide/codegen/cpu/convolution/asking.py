@@ -9,14 +9,12 @@ from __future__ import annotations
 from math import prod
 from typing import Final
 
-from lowtide.codegen.cpu.convolution.cycles import FAR_KERNEL
+from lowtide.codegen.cpu.contraction.prefetching import LINE
+from lowtide.codegen.cpu.convolution.cycles import is_far
 from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
 from lowtide.codegen.cpu.convolution.work import InputBlock, PackedPanel, WrittenPhase
 from lowtide.llvm.function import Integer
 from lowtide.records import dataclass
-
-_LINE: Final = 64
-"""Bytes that come at once."""
 
 _CACHE: Final = 2
 """The cache into which they come: the first one is full of what is read meanwhile."""
@@ -41,7 +39,7 @@ def ahead_of(scheme: ConvolutionScheme) -> Ahead | None:
     None where the kernel is no such one, and where its taps do not lie evenly apart in a block.
     """
     problem, panels = scheme.problem, scheme.kernel_panels
-    if panels is None or problem.kernel.nbytes <= FAR_KERNEL or scheme.columns > panels.width:
+    if panels is None or not is_far(problem) or scheme.columns > panels.width:
         return None
     pairs = zip(problem.spatial, panels.spatial, strict=True)
     lying = [(x.taps, x.tap_step * step) for x, step in pairs if x.taps > 1]
@@ -73,5 +71,5 @@ def ask_for_later(
     last = fn.div(fn.mul(fn.add(number, 1), taps), tiles)
     with fn.loop(first, last) as tap:
         run = fn.gep(later, fn.mul(tap.index, ahead.tap * nbytes))
-        with fn.loop(0, scheme.feature_block * panels.feature * nbytes, _LINE) as line:
+        with fn.loop(0, scheme.feature_block * panels.feature * nbytes, LINE) as line:
             fn.prefetch(fn.gep(run, line.index), _CACHE)

@@ -7,8 +7,10 @@ from math import inf, prod
 from typing import Final
 
 from lowtide.codegen.arrays import strides
+from lowtide.codegen.cpu.contraction.prefetching import LINE
 from lowtide.codegen.cpu.contraction.tiles import LATENCY, PORTS
 from lowtide.codegen.cpu.convolution.axes import BATCH
+from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem
 from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
 
 _COPIED: Final = 4.0
@@ -41,11 +43,10 @@ _STREAM: Final = 48
 _FAR_BYTES: Final = 512 << 10
 """More of the input than the second cache holds beside a panel: each panel fetches it again."""
 
-_LINE: Final = 64
 _PER_FAR_LINE: Final = 3.0
 """Cycles in which a line of it comes."""
 
-FAR_KERNEL: Final = 1 << 20
+_FAR_KERNEL: Final = 1 << 20
 """Bytes of a kernel that no second cache holds from one packing to the next."""
 
 _PER_KERNEL_LINE: Final = 12.0
@@ -71,6 +72,11 @@ _MUCH: Final = 1.15
 
 _ABOVE: Final = 1.05
 """What it is worth to stay with that, beside the price."""
+
+
+def is_far(problem: ConvolutionProblem) -> bool:
+    """Whether the kernel of a convolution comes from memory each time that it is read."""
+    return problem.kernel.nbytes > _FAR_KERNEL
 
 
 def cheapest(schemes: Sequence[ConvolutionScheme], *, is_ready: bool) -> ConvolutionScheme:
@@ -114,7 +120,7 @@ def cycles(scheme: ConvolutionScheme, *, is_ready: bool) -> float:
     if not scheme.in_place:
         copied = slab_cycles(scheme, _COPIED if is_ready else _COMPUTED)
     elif scheme.read_bytes > _FAR_BYTES and not scheme.is_lanewise:
-        copied += scheme.column_block * _PER_FAR_LINE * scheme.read_bytes / _LINE
+        copied += scheme.column_block * _PER_FAR_LINE * scheme.read_bytes / LINE
     blocks = scheme.row_units * scheme.shares
     packed = scheme.column_block * _filled(scheme) * _panel(scheme)
     return blocks * inner / scheme.shares * (copied + packed + tiles)
@@ -145,7 +151,7 @@ def _step(scheme: ConvolutionScheme) -> float:
     if scheme.block_steps * unit > _NEAR_BYTES:
         found.append(unit / _STREAM)
     if scheme.read_bytes > _NEAR_BYTES:
-        found.append(_new_lines(scheme) * _LINE / _STREAM)
+        found.append(_new_lines(scheme) * LINE / _STREAM)
     return max(found)
 
 
@@ -169,13 +175,13 @@ def _panel(scheme: ConvolutionScheme) -> float:
     """Cycles in which a panel of the kernel is packed."""
     steps, columns = scheme.block_steps, scheme.columns
     if scheme.weights_in_place:
-        is_far = scheme.kernel_panels is not None and scheme.problem.kernel.nbytes > FAR_KERNEL
-        lines = steps * columns * scheme.column_unit_bytes / _LINE
-        return _PER_FAR_LINE * lines if is_far else 0.0
+        if scheme.kernel_panels is None or not is_far(scheme.problem):
+            return 0.0
+        return _PER_FAR_LINE * steps * columns * scheme.column_unit_bytes / LINE
     found = steps * -(-columns // scheme.lanes) * _COPIED * scheme.how.group
     at, numbers = strides(scheme.problem.kernel), scheme.problem.numbers
     if at[numbers.kernel_input_feature] == 1 != at[numbers.kernel_output_feature]:
         found += steps / scheme.feature_block * columns * _PER_COLUMN
-    if scheme.problem.kernel.nbytes > FAR_KERNEL:
-        found += steps * columns * scheme.how.unit_bytes / _LINE * _PER_KERNEL_LINE
+    if is_far(scheme.problem):
+        found += steps * columns * scheme.how.unit_bytes / LINE * _PER_KERNEL_LINE
     return found

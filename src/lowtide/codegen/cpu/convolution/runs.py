@@ -11,7 +11,7 @@ from typing import Final
 from lowtide.codegen.cpu.contraction.arithmetic import MultiplyMethod
 from lowtide.codegen.cpu.contraction.views import View, view_of, whole
 from lowtide.codegen.cpu.convolution.axes import FEATURE
-from lowtide.codegen.cpu.convolution.cycles import FAR_KERNEL
+from lowtide.codegen.cpu.convolution.cycles import is_far
 from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
 from lowtide.codegen.cpu.strided import FARTHEST
 from lowtide.codegen.cpu.tiles import MOST, side_of
@@ -82,7 +82,7 @@ def run_of(
     steps = {kind: view.single((d,)) for kind, d in places.items()}
     column = view.single((numbers.kernel_output_feature,))
     known = {kind: x for kind, x in steps.items() if x is not None}
-    near = FARTHEST if problem.kernel.nbytes > FAR_KERNEL else _LEAST_APART - 1
+    near = FARTHEST if is_far(problem) else _LEAST_APART - 1
     if column is None or column <= near or len(known) < len(steps):
         return None
     sizes = {kind: problem.kernel.dimensions[d] for kind, d in places.items()}
