@@ -83,7 +83,7 @@ class _LatePattern:
     """A regular expression whose methods are found when they are first asked for."""
 
     def __init__(self, text: str | bytes, flags: int) -> None:
-        self._compile = lambda: re.compile(text, flags)
+        self._compile: Callable[[], re.Pattern[Any]] = lambda: re.compile(text, flags)
 
     def __getattr__(self, name: str) -> object:
         found = getattr(self._compile(), name)
