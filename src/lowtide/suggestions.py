@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import SequenceMatcher
 from itertools import islice, takewhile
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from difflib import SequenceMatcher
 
 _LONGEST: Final = 80
 _MOST: Final = 20_000
@@ -35,6 +37,8 @@ def nearest_name(value: str, known: Iterable[str], like: float = _LIKE) -> str:
     Source of the weight of first letters: Winkler (1990), "String Comparator Metrics and Enhanced
     Decision Rules in the Fellegi-Sunter Model of Record Linkage".
     """
+    from difflib import SequenceMatcher  # Loaded where something is misspelt.
+
     wanted = value[:_LONGEST].casefold()
     matcher = SequenceMatcher(b=wanted)
     best, chosen = (0.0, 0.0), ""

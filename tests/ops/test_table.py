@@ -36,7 +36,7 @@ def test_text_may_omit_exactly_the_shapes_that_are_not_declared():
 
 
 def test_text_and_table_agree_on_fixed_numbers_of_operands():
-    for opcode, syntax in SYNTAX.items():
+    for opcode, syntax in [(x, SYNTAX[x]) for x in Opcode]:
         if syntax.arity is not None:
             assert TABLE[opcode].operand_count_fits(syntax.arity), opcode
 

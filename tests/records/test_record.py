@@ -129,7 +129,7 @@ def test_a_default_that_can_change_is_refused() -> None:
 
 @pytest.mark.parametrize("given", [(), (1, "a", [], 3, 4), (1, 2, 3, 4)], ids=len)
 @pytest.mark.parametrize("named", [{}, {"x": 1}, {"z": [2], "x": 3}, {"late": 1}, {"no": 1}])
-@pytest.mark.parametrize("count", [1, 20])
+@pytest.mark.parametrize("count", [1, 2 * record._FEW])
 def test_arguments_that_do_not_fit_are_refused(
     given: tuple[Any, ...], named: dict[str, Any], count: int
 ) -> None:
@@ -232,7 +232,41 @@ def test_defining_a_record_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     many = [ours(x) for x in range(100)]
     assert len(made) == 1
     assert many[: len(few)] == few
+    assert len(made) == 1
+    for _ in range(record._FEW):
+        assert many[0] == few[0]
     assert len(made) == 2
+
+
+def test_fields_are_found_by_their_own_names() -> None:
+    """Methods have names of their own beside those of fields."""
+
+    @dataclass(frozen=True, slots=True)
+    class One:
+        n1: int
+        f0: int
+        other: int = 3
+        made0: tuple[int, ...] = field(default_factory=tuple)
+        n0: int = 5
+
+    @dataclass
+    class Two:
+        f1: int
+        n0: int
+        set_: int = 4
+
+    @dataclass(frozen=True)
+    class Three:
+        name1: int
+        n0: int
+
+    assert repr(One(1, n0=2, f0=7)).endswith("One(n1=1, f0=7, other=3, made0=(), n0=2)")
+    assert repr(Two(n0=1, f1=2)).endswith("Two(f1=2, n0=1, set_=4)")
+    assert repr(Three(1, n0=2)).endswith("Three(name1=1, n0=2)")
+    assert One(1, 2) == One(1, 2) != One(1, 2, n0=6)
+    assert hash(One(1, 2)) == hash((1, 2, 3, (), 5))
+    with pytest.raises(TypeError, match="unexpected keyword argument 'f1'"):
+        One(1, f1=2)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("how", HOWS, ids=str)

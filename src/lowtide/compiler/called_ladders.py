@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -13,10 +12,8 @@ from lowtide.analysis.live_range import LiveRanges, live_ranges
 from lowtide.buffers.packing import pack_buffers
 from lowtide.ir import Computation, Instruction, Module
 from lowtide.report.memory import ComputationMemory, Ladder
-from lowtide.scheduling.module_bound import ComputationBound
+from lowtide.scheduling.module_bound import Bounds
 from lowtide.search.effort import Effort, SearchOptions
-
-Bounds = Mapping[Computation, ComputationBound]
 
 
 def called_ladders(

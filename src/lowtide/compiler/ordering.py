@@ -14,13 +14,12 @@ from lowtide.analysis.module_graphs import ComputationGraph
 from lowtide.buffers.copy_insertion import CopyInsertion, insert_copies
 from lowtide.buffers.copy_removal import remove_copies
 from lowtide.buffers.packing import pack_buffers
-from lowtide.compiler.called_ladders import Bounds
 from lowtide.compiler.late_overwriting import with_late_overwriting
 from lowtide.compiler.placing import is_tight
 from lowtide.compiler.state import OptimizedModule, OrderedModule, StageClock
 from lowtide.ir import LowtideError, Module, Schedule
 from lowtide.ir.kept import forget_kept
-from lowtide.scheduling.module_bound import module_bounds
+from lowtide.scheduling.module_bound import Bounds, module_bounds
 from lowtide.scheduling.module_model import model_graphs, with_orders
 from lowtide.scheduling.module_scheduler import schedule_candidates
 from lowtide.scheduling.module_search import Searches

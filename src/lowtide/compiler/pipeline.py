@@ -12,7 +12,6 @@ from lowtide.buffers.assignment import assign_buffers
 from lowtide.buffers.copy_insertion import CopyInsertion
 from lowtide.buffers.packing import PackedBuffers
 from lowtide.compiler import proposals
-from lowtide.compiler.called_ladders import Bounds
 from lowtide.compiler.options import DEFAULT_PLAN, PlanOptions
 from lowtide.compiler.ordering import order
 from lowtide.compiler.placing import place
@@ -27,6 +26,7 @@ from lowtide.ir.garbage_collection import without_collection
 from lowtide.options import cache_folder
 from lowtide.passes import Observer
 from lowtide.records import dataclass
+from lowtide.scheduling.module_bound import Bounds
 from lowtide.search.kernels.objects import keep_objects
 from lowtide.transforms.layout.handed_on import obey_layouts
 

@@ -7,12 +7,11 @@ from lowtide.analysis.live_range import LiveRanges, live_ranges
 from lowtide.analysis.scratch import ScratchBytes
 from lowtide.buffers.assignment import HostPlaces
 from lowtide.buffers.packing import PackedBuffers, pack_buffers
-from lowtide.compiler.called_ladders import Bounds
 from lowtide.compiler.options import DEFAULT_PACKING
 from lowtide.compiler.state import OrderedModule, PlacedModule
 from lowtide.ir import LowtideError
 from lowtide.ir.shape import HOST_MEMORY
-from lowtide.scheduling.module_bound import module_bounds
+from lowtide.scheduling.module_bound import Bounds, module_bounds
 from lowtide.search.effort import Effort, SearchOptions
 
 

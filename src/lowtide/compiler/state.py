@@ -14,11 +14,11 @@ from lowtide.analysis.live_range import LiveRanges
 from lowtide.buffers.assignment import HostPlaces
 from lowtide.buffers.copy_insertion import CopyInsertion
 from lowtide.buffers.packing import PackedBuffers
-from lowtide.compiler.called_ladders import Bounds
 from lowtide.compiler.options import PlanOptions
 from lowtide.ir import Module
 from lowtide.records import dataclass
 from lowtide.records.late import Late
+from lowtide.scheduling.module_bound import Bounds
 from lowtide.scheduling.module_search import Searches
 
 if TYPE_CHECKING:

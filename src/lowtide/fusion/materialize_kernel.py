@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -14,11 +13,12 @@ from lowtide.ir.attributes import Fusion, GetTupleElement, Parameter
 from lowtide.ir.shape import tuple_shape
 from lowtide.ir.traversal import post_order
 from lowtide.ops.in_place import EPILOGUE, LOOPS, ONE_PASS, ROWS
+from lowtide.records.late import late_pattern
 
 _SEVERAL_RESULTS: Final = {KernelKind.REDUCTION: ONE_PASS, KernelKind.UPDATE: ONE_PASS}
 
 
-_NUMBER: Final = re.compile(r"\.\d+$")
+_NUMBER: Final = late_pattern(r"\.\d+$")
 """What makes a name unique."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -10,6 +9,7 @@ from typing import Any, Final, TypeAlias, final
 from weakref import WeakValueDictionary
 
 from lowtide.ir.errors import UnsupportedOpError
+from lowtide.records.late import late_pattern
 
 TARGET: Final = "lowtide_python_function"
 """The target of custom calls of Python functions; their configuration has the number."""
@@ -43,7 +43,7 @@ class HostFunction:
 
 _functions: Final[WeakValueDictionary[int, HostFunction]] = WeakValueDictionary()
 
-_CONFIG: Final = re.compile(rf"\{{\s*{NUMBER} = (\d+)(?: : \w+)?\s*\}}")
+_CONFIG: Final = late_pattern(rf"\{{\s*{NUMBER} = (\d+)(?: : \w+)?\s*\}}")
 
 
 def function_named(config: str) -> HostFunction:

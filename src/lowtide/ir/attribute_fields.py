@@ -6,10 +6,9 @@ from what is said here. A field of a simple form needs nothing else there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import MISSING, field, fields
 from enum import Enum
-from typing import Any, TypedDict, TypeVar, Unpack, dataclass_transform, final
+from typing import Any, TypedDict, TypeVar, Unpack, dataclass_transform
 
 from lowtide.ir.opcode import Opcode
 from lowtide.records import dataclass
@@ -121,19 +120,6 @@ def attribute(form: Form, *, default: Any = MISSING, **how: Unpack[Written]) -> 
 def attribute_record(record: type[T]) -> type[T]:
     """Return the class as a frozen dataclass with slots, whose fields `attribute` may make."""
     return dataclass(frozen=True, slots=True)(record)
-
-
-@final
-class PerRecord(dict[type, T]):
-    """Results that are made of each record class, once they are asked for."""
-
-    def __init__(self, make: Callable[[type], T]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, record: type) -> T:
-        made = self[record] = self._make(record)
-        return made
 
 
 def attribute_fields(record: type) -> tuple[AttributeField, ...]:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import lowtide.ir.attributes as ir
 from lowtide.ir.annotations import Annotations, ResultAccuracy
-from lowtide.ir.attribute_fields import AttributeField, Form, PerRecord, Shown, attribute_fields
+from lowtide.ir.attribute_fields import AttributeField, Form, Shown, attribute_fields
 from lowtide.ir.literal import Literal
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.strings import dictionary_end, quote
+from lowtide.records.late import LateTable
 
 if TYPE_CHECKING:
     from lowtide.ir.instruction import Instruction
@@ -39,7 +40,7 @@ def _shows(record: type) -> tuple[Show, ...]:
     return tuple([_SHOWS.get(x.form) or _show_value(x) for x in shown])
 
 
-_SHOWN: Final = PerRecord(_shows)
+_SHOWN: Final = LateTable(_shows)
 
 
 def _show_value(field: AttributeField) -> Show:

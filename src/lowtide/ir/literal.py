@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, Final, final
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Any, Final, TypeVar, final
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -14,19 +14,15 @@ from lowtide.ir.element_type import ElementType
 from lowtide.ir.shape import Shape
 
 Array = npt.NDArray[Any]
+KeyT = TypeVar("KeyT")
+ValueT = TypeVar("ValueT")
 
-DTYPES: Final[dict[ElementType, np.dtype[Any]]] = {
+_PLAIN: Final[dict[ElementType, np.dtype[Any]]] = {
     ElementType.PRED: np.dtype(np.bool_),
-    ElementType.S1: np.dtype(ml_dtypes.int1),
-    ElementType.S2: np.dtype(ml_dtypes.int2),
-    ElementType.S4: np.dtype(ml_dtypes.int4),
     ElementType.S8: np.dtype(np.int8),
     ElementType.S16: np.dtype(np.int16),
     ElementType.S32: np.dtype(np.int32),
     ElementType.S64: np.dtype(np.int64),
-    ElementType.U1: np.dtype(ml_dtypes.uint1),
-    ElementType.U2: np.dtype(ml_dtypes.uint2),
-    ElementType.U4: np.dtype(ml_dtypes.uint4),
     ElementType.U8: np.dtype(np.uint8),
     ElementType.U16: np.dtype(np.uint16),
     ElementType.U32: np.dtype(np.uint32),
@@ -34,24 +30,63 @@ DTYPES: Final[dict[ElementType, np.dtype[Any]]] = {
     ElementType.F16: np.dtype(np.float16),
     ElementType.F32: np.dtype(np.float32),
     ElementType.F64: np.dtype(np.float64),
-    ElementType.BF16: np.dtype(ml_dtypes.bfloat16),
-    ElementType.F8E5M2: np.dtype(ml_dtypes.float8_e5m2),
-    ElementType.F8E4M3: np.dtype(ml_dtypes.float8_e4m3),
-    ElementType.F8E4M3FN: np.dtype(ml_dtypes.float8_e4m3fn),
-    ElementType.F8E4M3B11FNUZ: np.dtype(ml_dtypes.float8_e4m3b11fnuz),
-    ElementType.F8E3M4: np.dtype(ml_dtypes.float8_e3m4),
-    ElementType.F8E5M2FNUZ: np.dtype(ml_dtypes.float8_e5m2fnuz),
-    ElementType.F8E4M3FNUZ: np.dtype(ml_dtypes.float8_e4m3fnuz),
-    ElementType.F8E8M0FNU: np.dtype(ml_dtypes.float8_e8m0fnu),
-    ElementType.F4E2M1FN: np.dtype(ml_dtypes.float4_e2m1fn),
-    ElementType.F6E3M2FN: np.dtype(ml_dtypes.float6_e3m2fn),
-    ElementType.F6E2M3FN: np.dtype(ml_dtypes.float6_e2m3fn),
     ElementType.C64: np.dtype(np.complex64),
     ElementType.C128: np.dtype(np.complex128),
 }
+
+
+_NARROW: Final = {
+    **{ElementType(f"s{x}"): f"int{x}" for x in (1, 2, 4)},
+    **{ElementType(f"u{x}"): f"uint{x}" for x in (1, 2, 4)},
+    ElementType.BF16: "bfloat16",
+    ElementType.F8E5M2: "float8_e5m2",
+    ElementType.F8E4M3: "float8_e4m3",
+    ElementType.F8E4M3FN: "float8_e4m3fn",
+    ElementType.F8E4M3B11FNUZ: "float8_e4m3b11fnuz",
+    ElementType.F8E3M4: "float8_e3m4",
+    ElementType.F8E5M2FNUZ: "float8_e5m2fnuz",
+    ElementType.F8E4M3FNUZ: "float8_e4m3fnuz",
+    ElementType.F8E8M0FNU: "float8_e8m0fnu",
+    ElementType.F4E2M1FN: "float4_e2m1fn",
+    ElementType.F6E3M2FN: "float6_e3m2fn",
+    ElementType.F6E2M3FN: "float6_e2m3fn",
+}
+"""What NumPy has not, by its name in ml_dtypes, which takes as long to load as ten files."""
+
+
+@cache
+def _narrow() -> dict[ElementType, np.dtype[Any]]:
+    import ml_dtypes
+
+    return {x: np.dtype(getattr(ml_dtypes, name)) for x, name in _NARROW.items()}
+
+
+def _swapped(table: Mapping[ElementType, np.dtype[Any]]) -> dict[np.dtype[Any], ElementType]:
+    return {dtype: element_type for element_type, dtype in table.items()}
+
+
+@final
+class _Table(Mapping[KeyT, ValueT]):
+    """A table of what NumPy has, and of the rest once something else is asked for."""
+
+    def __init__(self, plain: dict[KeyT, ValueT], rest: Callable[[], dict[KeyT, ValueT]]) -> None:
+        self._plain, self._rest = plain, rest
+
+    def __getitem__(self, key: KeyT) -> ValueT:
+        found = self._plain.get(key)
+        return self._rest()[key] if found is None else found
+
+    def __iter__(self) -> Iterator[KeyT]:
+        return iter((*self._plain, *self._rest()))
+
+    def __len__(self) -> int:
+        return len(self._plain) + len(self._rest())
+
+
+DTYPES: Final = _Table(_PLAIN, _narrow)
 """The NumPy dtype of each array element type; narrow types take one byte per element."""
 
-ELEMENT_TYPES: Final = {dtype: element_type for element_type, dtype in DTYPES.items()}
+ELEMENT_TYPES: Final = _Table(_swapped(_PLAIN), cache(lambda: _swapped(_narrow())))
 
 PRINT_LIMIT: Final = 10
 """XLA's text shows `{...}` instead of the value of an array with more elements than this."""

@@ -6,9 +6,10 @@ import re
 from typing import Final
 
 from lowtide.ir.element_type import BY_KEYWORD
+from lowtide.records.late import late_pattern
 
-_ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_.-]")
-_SUFFIX: Final = re.compile(r"(.+)\.([+-]?\d+)", re.DOTALL)
+_ILLEGAL: Final = late_pattern(r"[^A-Za-z0-9_.-]")
+_SUFFIX: Final = late_pattern(r"(.+)\.([+-]?\d+)", re.DOTALL)
 _LARGEST: Final = 2**63 - 1
 
 

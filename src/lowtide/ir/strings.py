@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from lowtide.records.late import late_pattern
+
 _ESCAPES: Final = {
     ord("\n"): "\\n",
     ord("\r"): "\\r",
@@ -13,7 +15,7 @@ _ESCAPES: Final = {
     ord("'"): "\\'",
     ord("\\"): "\\\\",
 }
-_PLAIN: Final = re.compile(r"[ -!#-&(-\[\]-~]*")
+_PLAIN: Final = late_pattern(r"[ -!#-&(-\[\]-~]*")
 """Text which needs no escape: printable ASCII but for both quotes and the backslash."""
 
 
@@ -45,12 +47,12 @@ def quote_readable(text: str) -> str:
     return f'"{text}"' if text.isprintable() and not _CLOSING.search(text) else quote(text)
 
 
-_CLOSING: Final = re.compile(r'["\\]')
+_CLOSING: Final = late_pattern(r'["\\]')
 _SIMPLE: Final = {
     "a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11,
     "\\": 92, "?": 63, "'": 39, '"': 34,
 }  # fmt: skip
-_ESCAPE: Final = re.compile(
+_ESCAPE: Final = late_pattern(
     r"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]+)|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL
 )
 
@@ -92,7 +94,7 @@ def _escaped_bytes(match: re.Match[str]) -> bytes:
     return bytes([value])
 
 
-_DICTIONARY_PART: Final = re.compile(r'[{}]|"[^"\\]*+(?:\\.[^"\\]*+)*+("?)', re.DOTALL)
+_DICTIONARY_PART: Final = late_pattern(r'[{}]|"[^"\\]*+(?:\\.[^"\\]*+)*+("?)', re.DOTALL)
 
 
 def dictionary_end(text: str, start: int = 0) -> int:

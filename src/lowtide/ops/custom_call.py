@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -16,6 +15,7 @@ from lowtide.ops.aliasing import check_aliasing
 from lowtide.ops.checks import agree, plain, token, tuple_of
 from lowtide.ops.definition import UNLIMITED, OpDefinition
 from lowtide.ops.quantities import Cost, unknown_cost
+from lowtide.records.late import late_pattern
 
 Shapes = Sequence[Shape]
 Called = Sequence[ProgramShape]
@@ -47,7 +47,7 @@ ANNOTATING_TARGETS: Final = frozenset(
 )
 """Targets of custom calls that only say where or how a value should lie."""
 
-_OPTION: Final = re.compile(r"(\w+) = (-?\d+|true|false)")
+_OPTION: Final = late_pattern(r"(\w+) = (-?\d+|true|false)")
 
 
 def call_options(instruction: Instruction) -> Mapping[str, str]:

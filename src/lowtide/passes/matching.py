@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-import ml_dtypes
 import numpy as np
 
 from lowtide.ir import ElementType, Instruction, Opcode, Shape, array_shape
@@ -168,13 +167,13 @@ def _extreme(element_type: ElementType, *, least: bool) -> Any:
         infinite = dtype.type(-np.inf if least else np.inf)
         if not np.isnan(infinite):
             return infinite
-        limits = _TYPES.finfo(dtype)  # A type without infinities.
+        import ml_dtypes  # Of types without infinities, which few programs have.
+
+        types: Any = ml_dtypes
+        limits = types.finfo(dtype)
         return dtype.type(limits.min if least else limits.max)
     low, high = element_type.bounds
     return _integer(low if least else high, dtype)
-
-
-_TYPES: Final[Any] = ml_dtypes
 
 
 def _integer(value: int, dtype: np.dtype[Any]) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cache, partial
 from importlib import import_module
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from lowtide.ir import Module
 from lowtide.passes.interface import LatePass, OptionValue, Pass, PassError
 from lowtide.passes.table import TABLE
+from lowtide.records.late import late_pattern
 from lowtide.suggestions import nearest
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def parse_passes(text: str) -> tuple[Pass, ...]:
     return tuple(found)
 
 
-_ITEM: Final = re.compile(r"\s*(?P<name>[\w.-]+)\s*(?:\{(?P<options>[^{}]*)\})?\s*(?:,|$)")
+_ITEM: Final = late_pattern(r"\s*(?P<name>[\w.-]+)\s*(?:\{(?P<options>[^{}]*)\})?\s*(?:,|$)")
 
 
 def _configured(name: str, options: str | None) -> Pass:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from importlib import import_module
 from threading import RLock
-from typing import Any, Generic, TypeVar, final
+from typing import Any, AnyStr, Generic, TypeVar, cast, final
 
+KeyT = TypeVar("KeyT")
 MadeT = TypeVar("MadeT")
 
 
@@ -32,6 +34,19 @@ class Late(Generic[MadeT]):
                 self._found.append(self._make())
                 self._make = None
         return self._found[0]
+
+
+@final
+class LateTable(dict[KeyT, MadeT]):
+    """Values that are made of their keys, once they are asked for."""
+
+    def __init__(self, make: Callable[[KeyT], MadeT]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, key: KeyT) -> MadeT:
+        made = self[key] = self._make(key)
+        return made
 
 
 def late_names(package: str, **files: str) -> Callable[[str], object]:
@@ -61,3 +76,24 @@ def late_function(module: str, table: str, key: object) -> Callable[..., Any]:
         return getattr(import_module(module), table)[key](*given)
 
     return function
+
+
+@final
+class _LatePattern:
+    """A regular expression whose methods are found when they are first asked for."""
+
+    def __init__(self, text: str | bytes, flags: int) -> None:
+        self._compile: Callable[[], re.Pattern[Any]] = lambda: re.compile(text, flags)
+
+    def __getattr__(self, name: str) -> object:
+        found = getattr(self._compile(), name)
+        setattr(self, name, found)
+        return found
+
+
+def late_pattern(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
+    """Return a regular expression that is compiled when it is first used: most programs need few.
+
+    It is used by its methods; functions of `re` do not take it. They raise re.error for a bad text.
+    """
+    return cast("re.Pattern[AnyStr]", _LatePattern(text, flags))

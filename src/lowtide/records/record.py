@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from operator import attrgetter
 from reprlib import recursive_repr
 from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -29,24 +30,40 @@ def _record(
     """
     if cls is None:
         return lambda given: _record(given, frozen=frozen, eq=eq, slots=slots)
-    made: Any = defined(cls, slots=slots)
+    owner: list[type] = []
+    inside = _methods(cls, owner, frozen=frozen, eq=eq)
+    if frozen and slots:
+        inside |= {"__getstate__": _state, "__setstate__": _restore}
+    made: Any = defined(cls, inside, slots=slots)
     if made is None:
         made = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(cls)
-    made.__is_frozen__ = frozen
-    if [x for x in dataclasses.fields(made) if x.kw_only]:
-        raise TypeError(f"{cls.__name__} has a field by keyword only, which is not for records")
-    has_own_hash = made.__dict__.get("__hash__") is not None
-    _give(made, "__init__", _first_init(made))
-    _give(made, "__repr__", _shown)
+        if [x for x in dataclasses.fields(made) if x.kw_only]:
+            raise TypeError(f"{cls.__name__} has a field by keyword only, which is not for records")
+        for name, x in inside.items():
+            if name not in made.__dict__:
+                setattr(made, name, x)
+    if "__hash__" in inside and made.__dict__["__hash__"] is not inside["__hash__"]:
+        made.__hash__ = inside["__hash__"]
+    owner.append(made)
+    return made
+
+
+def _methods(cls: type, owner: list[type], *, frozen: bool, eq: bool) -> dict[str, Any]:
+    """What a class has where it does not define it itself; `owner` will have the class."""
+    made: dict[str, Any] = {
+        "__is_frozen__": frozen,
+        "__init__": _later(owner, "__init__"),
+        "__repr__": _shown,
+    }
     if eq:
-        _give(made, "__eq__", _later(made, "__eq__"))
-    if eq and not has_own_hash:
-        made.__hash__ = _later(made, "__hash__") if frozen else None
+        made["__eq__"] = _later(owner, "__eq__")
+        if cls.__dict__.get("__hash__") is None:
+            made["__hash__"] = _later(owner, "__hash__") if frozen else None
     if frozen:
-        _freeze(made)
-    if frozen and slots:
-        _give(made, "__getstate__", _state)
-        _give(made, "__setstate__", _restore)
+        for name, verb in (("__setattr__", "assign to"), ("__delattr__", "delete")):
+            if name in cls.__dict__:
+                raise TypeError(f"{cls.__name__} is frozen and defines {name}")
+            made[name] = _refusing(owner, name, verb)
     return made
 
 
@@ -61,81 +78,127 @@ def is_frozen(cls: Any) -> bool:
     return bool(cls.__dict__.get("__is_frozen__", cls.__dataclass_params__.frozen))
 
 
-def _give(cls: type, name: str, method: Method) -> None:
-    """Give a method to a class that does not define it."""
-    if name not in cls.__dict__:
-        setattr(cls, name, method)
+# -- methods that are made late --------------------------------------------------------------------
 
 
-# -- methods from text -----------------------------------------------------------------------------
+def _later(owner: list[type], name: str) -> Method:
+    """A method that works field by field until it is worth a real one, which takes its place.
 
-
-def _later(cls: type, name: str) -> Method:
-    """A method that has the real one made, puts it into its place, and calls it."""
+    Most classes have few values in a process, and the text of a method takes as long to compile as
+    many values take to be filled.
+    """
+    left = _FEW
+    plain: Method | None = None
 
     def method(*values: Any, **named: Any) -> Any:
-        return _put(cls, name, method)(*values, **named)
+        nonlocal left, plain
+        left -= 1
+        cls = owner[0]
+        if left < 0:
+            plain = _real(cls, name)
+            if cls.__dict__.get(name) is method:
+                setattr(cls, name, plain)
+        elif plain is None:
+            plain = _PLAIN[name](cls)
+        return plain(*values, **named)
 
     method.__name__ = name
     return method
 
 
-def _put(cls: type, name: str, instead_of: Method) -> Method:
-    """The real method, which is in its place afterwards."""
-    real = _WRITERS[name](cls)
-    real.__qualname__ = f"{cls.__qualname__}.{name}"
-    if cls.__dict__.get(name) is instead_of:
-        setattr(cls, name, real)
-    return real
+_FEW: Final = 40
 
 
-def _first_init(cls: type) -> Method:
-    """An `__init__` that sets fields one by one a few times, until it is worth a real one.
+# -- methods that work field by field --------------------------------------------------------------
 
-    Most classes have few values in a process, and the text of a method takes as long to compile as
-    twenty values take to be filled.
-    """
-    left = _FEW
+
+def _filling(cls: Any) -> Method:
+    """Fills the fields from arguments and defaults; what does not fit the real method refuses."""
+    fields = dataclasses.fields(cls)
+    puts = [_putting(cls, x.name) for x in fields if x.init]
+    others = [(_putting(cls, x.name), _maker(x)) for x in fields if not x.init]
+    makers = {x.name: _maker(x) for x in fields if x.init}
+    names, checks = tuple(makers), hasattr(cls, "__post_init__")
+
+    def arranged(values: tuple[Any, ...], named: dict[str, Any]) -> list[Any] | None:
+        """The values in the order of the fields."""
+        found = [*values]
+        left = len(named)
+        for name in names[len(values) :]:
+            make = makers[name]
+            if name in named:
+                left -= 1
+                found.append(named[name])
+            elif make is not None:
+                found.append(make())
+        return None if left or len(found) != len(names) else found
 
     def method(self: Any, *values: Any, **named: Any) -> None:
-        nonlocal left
-        left -= 1
-        found = _arguments(cls, values, named) if left >= 0 else None
-        if found is None:  # Often enough, or what does not fit, which the real one says.
-            _put(cls, "__init__", method)(self, *values, **named)
-            return
-        for name, value in found.items():
-            object.__setattr__(self, name, value)
-        if hasattr(cls, "__post_init__"):
+        found: Any = values
+        if named or len(values) != len(names):
+            found = arranged(values, named)
+            if found is None:
+                _real(cls, "__init__")(self, *values, **named)
+        for put, value in zip(puts, found, strict=True):
+            put(self, value)
+        for put, make in others:
+            if make is not None:
+                put(self, make())
+        if checks:
             self.__post_init__()
 
-    method.__name__ = "__init__"
     return method
 
 
-_FEW: Final = 8
+def _maker(x: dataclasses.Field[Any]) -> Method | None:
+    """A function that makes the default of a field, None where there is none."""
+    if x.default_factory is not dataclasses.MISSING:
+        return x.default_factory
+    return None if x.default is dataclasses.MISSING else lambda: x.default
 
 
-def _arguments(cls: Any, values: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any] | None:
-    """The value of each field that gets one, None where the arguments do not fit."""
-    fields = dataclasses.fields(cls)
-    given = dict(zip([x.name for x in fields if x.init], values, strict=False))
-    if len(given) < len(values) or not given.keys().isdisjoint(named):
-        return None
-    given |= named
-    found = {}
-    taken = 0
-    for x in fields:
-        if x.init and x.name in given:
-            found[x.name] = given[x.name]
-            taken += 1
-        elif x.default_factory is not dataclasses.MISSING:
-            found[x.name] = x.default_factory()
-        elif x.default is not dataclasses.MISSING:
-            found[x.name] = x.default
-        elif x.init:
-            return None
-    return found if taken == len(given) else None
+def _putting(cls: Any, name: str) -> Method:
+    """A function that sets a field of a value."""
+    slot = getattr(cls, name, None)
+    if isinstance(slot, MemberDescriptorType):
+        return slot.__set__
+    set_ = object.__setattr__ if cls.__is_frozen__ else setattr
+    return lambda self, value: set_(self, name, value)
+
+
+def _reading(names: list[str]) -> Method:
+    """A function that reads a tuple of the values of fields."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda self: tuple([getattr(self, x) for x in names])
+
+
+def _comparing(cls: Any) -> Method:
+    """Whether another value has the same class and equal fields."""
+    values = _reading(_names(cls))
+
+    def method(self: Any, other: object) -> Any:
+        return (
+            values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
+        )
+
+    return method
+
+
+def _hashing(cls: Any) -> Method:
+    """The hash of the values of fields."""
+    values = _reading(_names(cls, hashed=True))
+    return lambda self: hash(values(self))
+
+
+_PLAIN: Final[dict[str, Callable[[Any], Method]]] = {
+    "__init__": _filling,
+    "__eq__": _comparing,
+    "__hash__": _hashing,
+}
+
+
+# -- methods from text -----------------------------------------------------------------------------
 
 
 def _compiled(head: str, lines: list[str], known: dict[str, Any]) -> Method:
@@ -181,26 +244,38 @@ def _setting(cls: Any, name: str, value: str, known: dict[str, Any]) -> str:
     return f"set_{name}_(self_, {value})"
 
 
-def _values(cls: Any, owner: str, *, hashed: bool = False) -> str:
-    """The text of a tuple of the values that equality or the hash is about."""
-    named = [
+def _real(cls: type, name: str) -> Method:
+    """The method of a text."""
+    real = _WRITERS[name](cls)
+    real.__qualname__ = f"{cls.__qualname__}.{name}"
+    return real
+
+
+def _names(cls: Any, *, hashed: bool = False) -> list[str]:
+    """The names of the fields that equality or the hash is about."""
+    return [
         x.name
         for x in dataclasses.fields(cls)
         if (x.compare if x.hash is None or not hashed else x.hash)
     ]
-    return f"({''.join([f'{owner}.{x}, ' for x in named])})"
+
+
+def _values(names: list[str], owner: str) -> str:
+    """The text of a tuple of the values of fields."""
+    return f"({''.join([f'{owner}.{x}, ' for x in names])})"
 
 
 def _equality(cls: Any) -> Method:
     """Whether another value has the same class and equal fields."""
-    values = f"{_values(cls, 'self')} == {_values(cls, 'other')}"
+    names = _names(cls)
+    values = f"{_values(names, 'self')} == {_values(names, 'other')}"
     line = f"return {values} if other.__class__ is self.__class__ else NotImplemented"
     return _compiled("self, other", [line], {})
 
 
 def _hash(cls: Any) -> Method:
     """The hash of the values of fields."""
-    return _compiled("self", [f"return hash({_values(cls, 'self', hashed=True)})"], {})
+    return _compiled("self", [f"return hash({_values(_names(cls, hashed=True), 'self')})"], {})
 
 
 _WRITERS: Final[dict[str, Callable[[Any], Method]]] = {
@@ -220,24 +295,16 @@ def _shown(self: Any) -> str:
     return f"{self.__class__.__qualname__}({', '.join(values)})"
 
 
-def _freeze(cls: Any) -> None:
-    """Have values of a class refuse changes, but of attributes that a subclass adds."""
-    names = frozenset([x.name for x in dataclasses.fields(cls)])
+def _refusing(owner: list[type], name: str, verb: str) -> Method:
+    """A method that refuses changes, but of attributes that a subclass adds."""
 
-    def set_attribute(self: Any, name: str, value: Any) -> None:
-        if type(self) is cls or name in names:
-            raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-        super(cls, self).__setattr__(name, value)
+    def method(self: Any, changed: str, *values: Any) -> None:
+        cls: Any = owner[0]
+        if type(self) is cls or changed in [x.name for x in dataclasses.fields(cls)]:
+            raise dataclasses.FrozenInstanceError(f"cannot {verb} field {changed!r}")
+        getattr(super(cls, self), name)(changed, *values)
 
-    def delete_attribute(self: Any, name: str) -> None:
-        if type(self) is cls or name in names:
-            raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
-        super(cls, self).__delattr__(name)
-
-    for name, method in (("__setattr__", set_attribute), ("__delattr__", delete_attribute)):
-        if name in cls.__dict__:
-            raise TypeError(f"{cls.__name__} is frozen and defines {name}")
-        setattr(cls, name, method)
+    return method
 
 
 def _state(self: Any) -> list[Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -48,6 +49,9 @@ class ComputationBound:
             tuple([nodes[x] for x in program_order(order, self.model)])
             for order in self.found.lower
         ]
+
+
+Bounds: TypeAlias = Mapping[Computation, ComputationBound]
 
 
 def module_bounds(

@@ -20,13 +20,14 @@ from lowtide.frontend.hlo_proto.messages import field_at
 from lowtide.frontend.hlo_proto.shapes import ShapeWriter
 from lowtide.frontend.hlo_proto.shardings import write_sharding
 from lowtide.frontend.hlo_proto.sources import PayloadWriter, write_scalar
-from lowtide.ir.attribute_fields import AttributeField, Form, PerRecord, attribute_fields
+from lowtide.ir.attribute_fields import AttributeField, Form, attribute_fields
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.literal import Literal
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.replica_groups import ReplicaGroups
 from lowtide.ir.shape import Shape
 from lowtide.records import dataclass
+from lowtide.records.late import LateTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def _writer(record: type) -> Write:
     return write
 
 
-_WRITERS: Final = PerRecord(_writer)
+_WRITERS: Final = LateTable(_writer)
 
 
 def _field_writer(how: AttributeField) -> Write:

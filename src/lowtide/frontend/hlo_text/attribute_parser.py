@@ -24,6 +24,7 @@ from lowtide.ir.attributes import (
 )
 from lowtide.ir.shape import Shape
 from lowtide.ir.strings import quote_readable
+from lowtide.records.late import late_pattern
 
 
 def integer(lexer: Lexer) -> int:
@@ -151,7 +152,7 @@ def padding(lexer: Lexer) -> tuple[PaddingDimension, ...]:
     return tuple(dimensions)
 
 
-_PADDED: Final = re.compile(r"(-?\d{1,20})_(-?\d{1,20})(?:_(\d{1,20}))?", re.ASCII)
+_PADDED: Final = late_pattern(r"(-?\d{1,20})_(-?\d{1,20})(?:_(\d{1,20}))?", re.ASCII)
 
 
 def _padding_text(lexer: Lexer) -> str:

@@ -73,20 +73,19 @@ def _plain(
 
 
 _REAL_PARTS: Final = {
-    ElementType.BF16: DTYPES[ElementType.BF16],
-    ElementType.F32: DTYPES[ElementType.F32],
-    ElementType.F64: DTYPES[ElementType.F64],
-    ElementType.C64: DTYPES[ElementType.F32],
-    ElementType.C128: DTYPES[ElementType.F64],
+    **{x: x for x in (ElementType.BF16, ElementType.F32, ElementType.F64)},
+    ElementType.C64: ElementType.F32,
+    ElementType.C128: ElementType.F64,
 }
 """The types of whose numbers XLA takes the subnormal ones for zero."""
 
 
 def _flush(value: Array, of: ElementType) -> None:
     """Put zeros for subnormal numbers."""
-    dtype = _REAL_PARTS.get(of)
-    if dtype is None:
+    part = _REAL_PARTS.get(of)
+    if part is None:
         return
+    dtype = DTYPES[part]
     parts = value.view(dtype)
     least = np.finfo(np.float64 if dtype.itemsize == 8 else np.float32).tiny
     parts[np.abs(parts.astype(np.float64)) < least] = 0

@@ -13,6 +13,7 @@ from lowtide.frontend.hlo_text.shape_parser import parse_shape, parse_shape_inde
 from lowtide.ir.module import BufferDonor, InputOutputAlias, Module
 from lowtide.ir.shape import ProgramShape, Shape, major_to_minor
 from lowtide.ir.strings import escape, unescape
+from lowtide.records.late import late_pattern
 
 _LARGEST_COUNT: Final = 2**31 - 1
 
@@ -176,7 +177,7 @@ def _is_signature(lexer: Lexer) -> bool:
     return lexer.at(")") or lexer.kind is TokenKind.NAME
 
 
-_NESTED: Final = re.compile(r'"(\s*HloModule[^"\\]*+(?:\\.[^"\\]*+)*+)"', re.DOTALL)
+_NESTED: Final = late_pattern(r'"(\s*HloModule[^"\\]*+(?:\\.[^"\\]*+)*+)"', re.DOTALL)
 
 
 def normalize_recovery_table(text: str, parse: Callable[[str], Module]) -> str:

@@ -15,26 +15,27 @@ from lowtide.frontend.hlo_text.shape_parser import parse_shape
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import DTYPES, Array, Literal, nan_payload_bits
 from lowtide.ir.shape import UNBOUNDED, Layout, Shape, array_shape, tuple_shape
+from lowtide.records.late import late_pattern
 
-_PART: Final = re.compile(
+_PART: Final = late_pattern(
     r"(?:\s+|/\*.*?\*/|//[^\n]*)*"
     r"([{},]|\.\.\.|\((?:[^()]|\([^()]*\))*+\)|[^\s{},()/]+(?:\(0x[0-9a-fA-F]+\))?)",
     re.DOTALL,
 )
-_INTEGER: Final = re.compile(r"-?\d+")
-_NOT_SHORT: Final = re.compile(r"[.eE]|\d{18}")
+_INTEGER: Final = late_pattern(r"-?\d+")
+_NOT_SHORT: Final = late_pattern(r"[.eE]|\d{18}")
 """What makes a row of numbers one of decimals, or of integers that may not fit 64 bits."""
 _LARGEST_FILL: Final = 2**28
 """How many elements a constant may have of which the text gives only the first."""
-_ROW: Final = re.compile(
+_ROW: Final = late_pattern(
     r"\s*+-?\d++\.?+\d*+(?:[eE][+-]?\d{1,3}+)?+(?:\s*+,\s*+"
     r"-?\d++\.?+\d*+(?:[eE][+-]?\d{1,3}+)?+){15,}+(?=\s*+,?+\s*+\})"
 )
 """A row of plain numbers, long enough to be read at once."""
-_NUMBER: Final = re.compile(r"(?:-?\d+\.?\d*|-\.\d+)(?:[eE][+-]?\d+)?|-?inf")
+_NUMBER: Final = late_pattern(r"(?:-?\d+\.?\d*|-\.\d+)(?:[eE][+-]?\d+)?|-?inf")
 """A number without digits before its point needs a sign, as in XLA."""
-_NAN: Final = re.compile(r"(-?)nan(?:\((0x[0-9a-fA-F]+)\))?")
-_COMPLEX: Final = re.compile(
+_NAN: Final = late_pattern(r"(-?)nan(?:\((0x[0-9a-fA-F]+)\))?")
+_COMPLEX: Final = late_pattern(
     r"\(\s*([^\s,()]+(?:\([^\s,()]+\))?)\s*,\s*([^\s,()]+(?:\([^\s,()]+\))?)\s*\)"
 )
 

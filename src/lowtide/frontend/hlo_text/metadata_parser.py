@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from lowtide.frontend.hlo_text.lexer import Lexer, TokenKind
 from lowtide.ir.metadata import FileLocation, Metadata, StackFrame, StackFrames
+from lowtide.records.late import late_pattern
 
 T = TypeVar("T")
 
@@ -138,7 +139,7 @@ def parse_stack_frames(lexer: Lexer) -> StackFrames:
 def _row(keys: tuple[str, ...]) -> re.Pattern[str]:
     """Return the pattern of a row as XLA prints it: the fast path, other rows go by tokens."""
     fields = " ".join([rf"{key}=(\d{{1,9}})" for key in keys])
-    return re.compile(rf"(\d{{1,9}}) \{{{fields}\}}\s*+", re.ASCII)
+    return late_pattern(rf"(\d{{1,9}}) \{{{fields}\}}\s*+", re.ASCII)
 
 
 _LOCATION_KEYS: Final = (

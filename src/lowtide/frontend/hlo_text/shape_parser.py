@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from lowtide.frontend.hlo_text.lexer import MAX_LIST, Lexer, TokenKind
@@ -22,8 +21,9 @@ from lowtide.ir.shape import (
     can_be_array,
     tuple_shape,
 )
+from lowtide.records.late import late_pattern
 
-_PLAIN_ARRAY: Final = re.compile(r"[a-z]\w*+\[[\d,]*+\](?:\{[\d,]*+\}|(?!\s*+\{))")
+_PLAIN_ARRAY: Final = late_pattern(r"[a-z]\w*+\[[\d,]*+\](?:\{[\d,]*+\}|(?!\s*+\{))")
 """An array shape without extras, which is looked up by its text."""
 
 

@@ -22,6 +22,7 @@ from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import Shape
 from lowtide.ops.table import TABLE
 from lowtide.records import dataclass
+from lowtide.records.late import LateTable
 
 Values = Mapping[str, Any]
 ValueParser = Callable[[Lexer], Any]
@@ -292,7 +293,5 @@ def syntax_of(opcode: Opcode, record: type[ir.Attributes]) -> OpSyntax:
     )
 
 
-SYNTAX: Final[Mapping[Opcode, OpSyntax]] = {
-    opcode: syntax_of(opcode, TABLE[opcode].attributes) for opcode in Opcode
-}
+SYNTAX: Final = LateTable[Opcode, OpSyntax](lambda x: syntax_of(x, TABLE[x].attributes))
 """The syntax of every opcode."""

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.host_calls.functions import TARGET
 from lowtide.ir.buffer import AllocationKind, BufferAssignment, BufferSlice
 from lowtide.ir.errors import InputError, UnsupportedOpError
 from lowtide.ir.shape import Shape, ShapeIndex
-from lowtide.ir.thunk import KernelEntry, Thunk, collective_thunks, host_calls
+from lowtide.ir.thunk import HostCall, KernelEntry, Thunk, collective_thunks, host_calls
 from lowtide.llvm.target import Target, host_target, lacking
 from lowtide.records import dataclass
 from lowtide.runtime.cpu.arguments import Argument, major_to_minor
@@ -93,7 +92,7 @@ class NativeProgram:
     @property
     def python_call(self) -> str:
         """The name of the first call of a Python function, which this process only has; or ""."""
-        return next((x.name for x in host_calls(self.thunks) if x.call.target == TARGET), "")
+        return next((x.name for x in host_calls(self.thunks) if _is_python(x.call)), "")
 
     @property
     def side_effect(self) -> str:
@@ -179,3 +178,9 @@ def nested(structure: Structure, arrays: Sequence[object]) -> object:
     if isinstance(structure, tuple):
         return tuple([nested(x, arrays) for x in structure])
     return None if structure is None else arrays[structure]
+
+
+def _is_python(call: HostCall) -> bool:
+    from lowtide.host_calls.functions import TARGET  # Few programs have calls.
+
+    return call.target == TARGET

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from lowtide.host_calls.instructions import is_foreign_call
 from lowtide.ir import Computation, Instruction, Module, Opcode, Shape, tuple_shape
 from lowtide.ir.attributes import CustomCall
 from lowtide.ir.schedule import Schedule
@@ -250,6 +249,8 @@ def _write_in_place(x: Instruction) -> int:
 
 def _custom_call(x: Instruction) -> int:
     """What a foreign function reads has the layouts that the call names, row-major ones without."""
+    from lowtide.host_calls.instructions import is_foreign_call  # Few programs have such calls.
+
     if not is_foreign_call(x):
         return _write_in_place(x)
     layouts = x.attributes_as(CustomCall).operand_layouts
