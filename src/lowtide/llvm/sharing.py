@@ -119,7 +119,8 @@ def with_shared_functions(texts: Sequence[str]) -> tuple[list[str], list[str]]:
     for (name, _, body), found in _alike(texts).items():
         for group in _groups(found):
             made[_shared(name, body, group, texts, changes)] = None
-    left, calls = [], []
+    left: list[str] = []
+    calls: list[str] = []
     for number, text in enumerate(texts):
         change = changes.get(number)
         is_call = change is not None and f"\n{text}".count("\ndefine ") == len(change.texts)
