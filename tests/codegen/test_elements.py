@@ -5,7 +5,9 @@ from importlib import import_module
 import pytest
 
 from lowtide.codegen.arrays import Array
+from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import ElementRule, Elements, Given
+from lowtide.codegen.elements.lanes import first_lanes
 from lowtide.codegen.elements.operands import bind
 from lowtide.codegen.elements.scalar import ScalarMemory, scalar_elements
 from lowtide.codegen.elements.table import HOMES, has_rule, rule_of
@@ -123,6 +125,37 @@ def test_what_pieces_have_in_common_is_computed_once() -> None:
     bound = bind(fn, root)
     elements.at(bound.root, (place,), bound.frame)
     assert sum(["fdiv" in x for x in fn.lines]) == 1
+
+
+ROWS = """HloModule m
+
+f {
+  a = f32[5] parameter(0)
+  b = f32[5] parameter(1)
+  q = f32[5] divide(a, b)
+  ROOT rows = f32[5,12] broadcast(q), dimensions={0}
+}
+
+ENTRY e {
+  a = f32[5] parameter(0)
+  b = f32[5] parameter(1)
+  ROOT all = f32[5,12] fusion(a, b), kind=kLoop, calls=f
+}
+"""
+
+
+@pytest.mark.parametrize(("tail", "quotients"), [(first_lanes(4, 8), 1), ("%some", 2)])
+def test_what_all_lanes_have_in_common_is_computed_once(tail: str, quotients: int) -> None:
+    """The rest of a row wants the quotient of the row, which its whole vectors have had."""
+    root = parse_hlo(ROWS).entry.root
+    fn = Function("f", ARGUMENTS)
+    elements = vector_elements(fn, AARCH64, 8)
+    row = elements.indices.variable("%begin", 5)
+    column = elements.indices.variable("%end", 4, is_lane=True)
+    bound = bind(fn, root)
+    elements.at(bound.root, (row, column), bound.frame)
+    elements.at(bound.root, (row, column + 8), bound.frame, Mask(tail, 8, 0))
+    assert sum(["fdiv" in x for x in fn.lines]) == quotients
 
 
 def test_what_a_kernel_gives_for_now_goes_ahead_of_what_it_provides() -> None:

@@ -174,3 +174,67 @@ def test_functions_of_common_names_are_modules_of_their_own() -> None:
     assert without_common(module_text([three, more]))[1] == modules
     (found,) = results([left, *modules], [f"outer{ending}"], 1)
     assert found[0] == 17
+
+
+def kernel(first: int, apart: int, *, is_fixed: bool = True) -> tuple[str, str]:
+    """Return a module with to[first + i] += to[i + apart / 8] for i < 5 as its only function.
+
+    What it reads is as far behind an address that steps, or behind one that a loop has loaded.
+    """
+    f = Function("kernel", parameters(table="ptr"))
+    base = f.load("ptr", "%table", 8)
+    to = f.gep(base, first, "i64")
+    with f.loop(0, 5) as loop:
+        start = base if is_fixed else f.load("ptr", "%table", 8)
+        place = f.op(f"getelementptr i64, ptr {start}, i64 {loop.index}")
+        value = f.load("i64", f.op(f"getelementptr i8, ptr {place}, i64 {apart}"), 8)
+        for _ in range(SUMS):
+            value = f.op(f"xor i64 {value}, {loop.index}")
+        there = f.gep(to, loop.index, "i64")
+        f.store("i64", f.op(f"add i64 {value}, {f.load('i64', there, 8)}"), there, 8)
+    text, ending = with_unique_names(module_text([f]))
+    return text, f"kernel{ending}"
+
+
+def sums(texts: Sequence[str], names: Sequence[str]) -> list[list[int]]:
+    compiler = KernelCompiler(host_target())
+    library = Library([compiler.object_code(x) for x in texts], names, host_target())
+    found = []
+    for name in names:
+        to = np.arange(1, 33)
+        table = np.array([to.ctypes.data])
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library[name])(table.ctypes.data)
+        found.append(to.tolist())
+    return found
+
+
+@pytest.mark.parametrize("others", [[(3, 56)], [(2, 64)], [(3, 64), (7, 96)]])
+def test_kernels_equal_but_for_distances_become_calls_of_one(others: list[tuple[int, int]]) -> None:
+    texts, names = zip(*[kernel(*x) for x in [(2, 56), *others]], strict=True)
+    (calls,), (shared,) = with_shared_functions(texts)
+    assert all(calls.count(f"@{x}(") == 1 for x in names)
+    assert calls.count("tail call void ") == len(texts)
+    assert (calls + shared).count(" xor ") == SUMS
+    assert sums([calls, shared], names) == sums(texts, names)
+
+
+def test_a_distance_in_a_loop_is_given_to_what_stands_ahead_of_it() -> None:
+    texts = [kernel(2, 56)[0], kernel(2, 64)[0]]
+    _, (shared,) = with_shared_functions(texts)
+    ahead, _, loop = shared.partition("br label")
+    assert ahead.count("ptr %v.1, i64 %given.0") == 1
+    assert "%given" not in loop
+    assert loop.count("getelementptr") == texts[0].partition("br label")[2].count("getelementptr")
+
+
+def test_a_distance_behind_what_a_loop_loads_keeps_kernels_apart() -> None:
+    texts = [kernel(2, x, is_fixed=False)[0] for x in (56, 64)]
+    assert with_shared_functions(texts) == (texts, [])
+
+
+def test_a_kernel_that_others_are_not_like_stays() -> None:
+    texts = [kernel(2, 56)[0], kernel(3, 64)[0], module(inner(2, 5))[0]]
+    left, shared = with_shared_functions(texts)
+    assert left[0] == texts[2]
+    assert len(left) == 2
+    assert len(shared) == 1

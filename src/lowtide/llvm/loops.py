@@ -8,7 +8,6 @@ has no attribute that says as much for a function.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import field
 from typing import Final, TypeAlias
@@ -20,8 +19,6 @@ Integer: TypeAlias = "str | int"
 
 OPEN: Final = " ; open"
 """What ends the line of a value that is to be open: a comment, which other targets ignore."""
-
-_OPENED: Final = re.compile(rf"\n  (%[\w.]+) = ([^\n]+){OPEN}(?=\n)")
 
 
 @dataclass(eq=False, slots=True)
@@ -67,4 +64,13 @@ def with_open_counters(text: str) -> str:
 
     That is no instruction for the processor.
     """
-    return _OPENED.sub(r'\n  \1.closed = \2\n  \1 = call i64 asm "", "=r,0"(i64 \1.closed)', text)
+    *opened, rest = text.split(f"{OPEN}\n")
+    return "".join([*[_passed_on(x) for x in opened], rest])
+
+
+def _passed_on(text: str) -> str:
+    """Text that ends with the line of a value, which passes through a piece of assembly there."""
+    start = text.rfind("\n") + 1
+    name, _, value = text[start:].partition(" = ")
+    passed = f'{name} = call i64 asm "", "=r,0"(i64 {name.lstrip()}.closed)\n'
+    return f"{text[:start]}{name}.closed = {value}\n{passed}"

@@ -2,7 +2,8 @@
 
 Layers of one model have kernels that differ by what stands before and after a product, or by how
 far rows lie apart, while the loops within are the same. Functions that are equal but for factors,
-limits of loops and numbers of buffers become one, which is given those that differ.
+limits of loops, numbers of buffers and distances become one, which is given those that differ. A
+kernel that is such a function as a whole is left as a call of it; all these calls are one module.
 """
 
 from __future__ import annotations
@@ -10,27 +11,56 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Final
 
+from lowtide.llvm.merging import merged
 from lowtide.llvm.objects import COMMON
 from lowtide.records import dataclass
 
 _ENDING: Final = re.compile(r"^define .*?@\w+(\.[0-9a-f]{16})\(", re.MULTILINE)
 """A function of a module with what all of its names end with, see `with_unique_names`."""
 
-_INNER: Final = re.compile(
-    r"^define internal void @(?P<name>\w+)\.[0-9a-f]{16}\((?P<given>[^\n]*)\) nounwind \{\n"
-    r"(?P<body>.*?\n)\}\n",
-    re.MULTILINE | re.DOTALL,
+_OPENING: Final = re.compile(
+    r"define (?P<inner>internal|) ?void @(?P<name>\w+)\.[0-9a-f]{16}\((?P<given>[^\n]*)\) "
+    r"nounwind \{"
 )
+"""The first line of a function that may be taken out."""
 
-_NUMBER: Final = re.compile(
-    r"^(  %[\w.]+ = (?:mul nsw i64|icmp slt i64) %[\w.]+, "
-    r"|  %[\w.]+ = getelementptr inbounds ptr, ptr %buffers, i64 )(\d+)$",
+_LABEL: Final = re.compile(r"^(?!entry:)[\w.]+:$", re.MULTILINE)
+"""Where the second block of a function begins: what stands before runs once."""
+
+_VALUE: Final = re.compile(r"^  (%[\w.]+) = ", re.MULTILINE)
+
+_AHEAD: Final = re.compile(
+    r"^(?P<before>  %[\w.]+ = (?:(?:add|sub|mul) nsw i64 %[\w.]+, |icmp slt i64 %[\w.]+, "
+    r"|call i64 @llvm\.smin\.i64\(i64 %[\w.]+, i64 "
+    r"|getelementptr (?:inbounds )?\w+, ptr %[\w.]+, i64 ))(?P<number>\d+)(?=\)?$)",
     re.MULTILINE,
 )
-"""Where a number may be given: no address within a loop has it as its fixed part."""
+"""Where a number may be given that is used once."""
+
+_WITHIN: Final = re.compile(
+    r"^(?P<before>  %[\w.]+ = (?:mul nsw i64 %[\w.]+, |icmp slt i64 %[\w.]+, "
+    r"|getelementptr inbounds ptr, ptr %buffers, i64 "
+    r"|getelementptr i8, ptr (?P<place>%[\w.]+), i64 ))(?P<number>\d+)$",
+    re.MULTILINE,
+)
+"""Where it may be given elsewhere: it is the fixed part of an address only behind some `place`."""
+
+_PLACE: Final = re.compile(
+    r"^  (?P<name>%[\w.]+) = getelementptr (?P<type>[^, ]+), ptr (?P<base>%[\w.]+), "
+    r"(?P<index>i64 %[\w.]+)$",
+    re.MULTILINE,
+)
+"""An address in a loop; a distance behind it may as well be one behind its base."""
+
+_DISTANT: Final = re.compile(
+    r"^  (%[\w.]+) = getelementptr i8, ptr (%[\w.]+), i64 (%given\.\d+)$", re.MULTILINE
+)
+
+_HOLE: Final = "\0"
+"""What stands for a number in the text that functions have in common."""
 
 _DECLARED: Final = re.compile(r"^declare .*?(@[\w.]+\().*$", re.MULTILINE)
 
@@ -45,8 +75,9 @@ _COMMON_CONSTANT: Final = re.compile(
     rf"^(?P<name>@{re.escape(COMMON)}[\w.]+) = [^\n]*\n", re.MULTILINE
 )
 
-_LEAST_LINES: Final = 40
-"""Lines of a function from which on one module more costs LLVM less than the function does."""
+_LEAST_LINES: Final = {"internal": 40, "": 20}
+"""Lines of a function from which on one module more costs LLVM less than the function does; of a
+kernel, whose call is in a module with others."""
 
 _MOST_GIVEN: Final = 8
 """How many numbers a function is given at most: its loops have registers for no more."""
@@ -54,7 +85,10 @@ _MOST_GIVEN: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class _Inner:
-    """A function of a module: its text, what calls it, and its numbers that may be given."""
+    """A function of a module: its text, what calls it, and its numbers that may be given.
+
+    A kernel stays as `left`, what comes before its call of the shared function.
+    """
 
     module: int
     symbol: str
@@ -62,13 +96,14 @@ class _Inner:
     given: str
     body: str
     numbers: tuple[str, ...]
+    left: str
 
 
 @dataclass(eq=False, slots=True)
 class _Changes:
-    """What becomes of a module: texts to leave out, calls by symbol, and functions to declare."""
+    """What becomes of a module: texts of functions, calls by symbol, and functions to declare."""
 
-    gone: list[str] = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)
     calls: dict[str, tuple[str, str]] = field(default_factory=dict)
     declared: dict[str, None] = field(default_factory=dict)
 
@@ -77,18 +112,21 @@ def with_shared_functions(texts: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return modules without the functions that they have in common, and the modules of these.
 
     Names are unique, as `with_unique_names` makes them. Functions that call others of their module,
-    or read its constants, stay where they are.
+    or read its constants, stay where they are. Modules of which only calls are left are one.
     """
-    alike: dict[tuple[str, str, str], list[_Inner]] = {}
-    for module, text in enumerate(texts):
-        for key, inner in _inner(module, text):
-            alike.setdefault(key, []).append(inner)
     changes: dict[int, _Changes] = {}
     made: dict[str, None] = {}
-    for (name, _, body), found in alike.items():
+    for (name, _, body), found in _alike(texts).items():
         for group in _groups(found):
             made[_shared(name, body, group, texts, changes)] = None
-    left = [_changed(x, changes[i]) if i in changes else x for i, x in enumerate(texts)]
+    left: list[str] = []
+    calls: list[str] = []
+    for number, text in enumerate(texts):
+        change = changes.get(number)
+        is_call = change is not None and f"\n{text}".count("\ndefine ") == len(change.texts)
+        (calls if is_call else left).append(text if change is None else _changed(text, change))
+    if calls:
+        left.append(merged("", calls))
     return left, list(made)
 
 
@@ -117,23 +155,80 @@ def _declaration(function: re.Match[str]) -> str:
     return f"declare {function['returns']} @{function['name']}({types}) {function['attributes']}"
 
 
-def _inner(module: int, text: str) -> Iterator[tuple[tuple[str, str, str], _Inner]]:
-    """Yield the functions that may be taken out, each with what those like it have in common."""
+def _alike(texts: Sequence[str]) -> dict[tuple[str, str, str], list[_Inner]]:
+    """The functions that may be taken out, by what those like each have in common."""
+    same: dict[tuple[str, str, int], list[_Inner]] = {}
+    for module, text in enumerate(texts):
+        for name, inner in _candidates(module, text):
+            same.setdefault((name, inner.given, inner.body.count("\n")), []).append(inner)
+    alike: dict[tuple[str, str, str], list[_Inner]] = {}
+    for (name, given, _), functions in same.items():
+        for inner in functions if len(functions) > 1 else ():
+            body, numbers = _without_numbers(inner.body)
+            found = replace(inner, numbers=numbers)
+            alike.setdefault((name, given, body), []).append(found)
+    return alike
+
+
+def _candidates(module: int, text: str) -> Iterator[tuple[str, _Inner]]:
+    """Yield the functions of a module that others may have, too, each with its name."""
     ending = _ENDING.search(text)
-    if ending is None or "define internal" not in text:
-        return
-    for found in _INNER.finditer(text):
-        body = found["body"]
-        if body.count("\n") < _LEAST_LINES or ending[1] in body or f"@{COMMON}" in body:
+    end = 0 if ending is None else ending.start()
+    while ending is not None and (start := text.find("define ", end)) >= 0:
+        line = text.index("\n", start)
+        end = text.index("\n}\n", line) + 1
+        opening = _OPENING.fullmatch(text, start, line)
+        body = text[line + 1 : end]
+        if opening is None or body.count("\n") < _LEAST_LINES[opening["inner"]]:
             continue
-        symbol = f"@{found['name']}{ending[1]}"
-        if text.count(symbol) != text.count(f"  call void {symbol}(") + 1:
+        if ending[1] in body or f"@{COMMON}" in body:
             continue
-        parts = _NUMBER.split(body)
-        numbers = tuple(parts[2::3])
-        parts[2::3] = ["#"] * len(numbers)
-        key = found["name"], found["given"], "".join(parts)
-        yield key, _Inner(module, symbol, found[0], found["given"], body, numbers)
+        symbol = f"@{opening['name']}{ending[1]}"
+        left = "" if opening["inner"] else opening[0]
+        if left or text.count(symbol) == text.count(f"  call void {symbol}(") + 1:
+            given, whole = opening["given"], text[start : end + 2]
+            yield opening["name"], _Inner(module, symbol, whole, given, body, (), left)
+
+
+def _blocks(body: str) -> tuple[str, str]:
+    """The first block of a function, and the others."""
+    second = _LABEL.search(body)
+    end = len(body) if second is None else second.start()
+    return body[:end], body[end:]
+
+
+def _without_numbers(body: str) -> tuple[str, tuple[str, ...]]:
+    """A function with holes in place of numbers that may be given, and these."""
+    first, others = _blocks(body)
+    bases = {*_VALUE.findall(first)}
+    places = {None, *[x["name"] for x in _PLACE.finditer(others) if x["base"] in bases]}
+    numbers: list[str] = []
+
+    def taken(found: re.Match[str]) -> str:
+        if found.groupdict().get("place") not in places:
+            return found[0]
+        numbers.append(found["number"])
+        return found["before"] + _HOLE
+
+    return _AHEAD.sub(taken, first) + _WITHIN.sub(taken, others), tuple(numbers)
+
+
+def _with_distances_ahead(body: str) -> str:
+    """A function whose addresses in loops have no distances that are given, but bases that do."""
+    first, others = _blocks(body)
+    places = {x["name"]: x for x in _PLACE.finditer(others)}
+    ahead: dict[str, str] = {}
+
+    def placed(found: re.Match[str]) -> str:
+        place = places[found[2]]
+        value = f"getelementptr i8, ptr {place['base']}, i64 {found[3]}"
+        base = ahead.setdefault(value, f"{found[1]}.base")
+        return f"  {found[1]} = getelementptr {place['type']}, ptr {base}, {place['index']}"
+
+    others = _DISTANT.sub(placed, others)
+    end = first.rindex("\n", 0, -1) + 1
+    lines = "".join([f"  {name} = {value}\n" for value, name in ahead.items()])
+    return "".join([first[:end], lines, first[end:], others])
 
 
 def _groups(found: Sequence[_Inner]) -> list[Sequence[_Inner]]:
@@ -163,11 +258,10 @@ def _shared(
     """The module of the function that a group becomes; what changes elsewhere is noted."""
     columns = _columns(group)
     numbers = zip(*[x.numbers for x in group], strict=True)
-    written = body
-    if group[0].numbers:
-        values = [columns.get(x, x[0]) for x in numbers]
-        first, *parts = body.split("#\n")
-        written = first + "".join([f"{x}\n{y}" for x, y in zip(values, parts, strict=True)])
+    values = [columns.get(x, x[0]) for x in numbers]
+    start, *parts = body.split(_HOLE)
+    written = start + "".join([x + y for x, y in zip(values, parts, strict=True)])
+    written = _with_distances_ahead(written)
     more = "".join([f", i64 {x}" for x in columns.values()])
     rest = f"({group[0].given}{more})"
     needed = [x[0] for x in _DECLARED.finditer(texts[group[0].module]) if x[1] in written]
@@ -175,9 +269,11 @@ def _shared(
     types = ", ".join([x.rpartition(" ")[0] for x in rest[1:-1].split(", ")])
     for place, inner in enumerate(group):
         change = changes.setdefault(inner.module, _Changes())
-        change.gone.append(inner.text)
         given = "".join([f", i64 {x[place]}" for x in columns])
-        change.calls[inner.symbol] = symbol, given
+        call = f"{inner.left}\n  tail call void {symbol}({inner.given}{given})\n  ret void\n}}\n"
+        change.texts[inner.text] = call if inner.left else ""
+        if not inner.left:
+            change.calls[inner.symbol] = symbol, given
         change.declared[f"declare void {symbol}({types})"] = None
     return "\n".join([*needed, f"define void {symbol}{rest} nounwind {{", f"{written}}}", ""])
 
@@ -188,9 +284,11 @@ def _digest(parts: Sequence[str]) -> str:
 
 def _changed(text: str, changes: _Changes) -> str:
     """A module that calls shared functions."""
-    for gone in changes.gone:
-        text = text.replace(gone, "", 1)
+    for before, after in changes.texts.items():
+        text = text.replace(before, after, 1)
     calls: Mapping[str, tuple[str, str]] = changes.calls
+    if not calls:
+        return "\n".join([*changes.declared, text])
     names = "|".join([re.escape(x) for x in calls])
 
     def call(found: re.Match[str]) -> str:

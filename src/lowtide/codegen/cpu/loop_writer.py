@@ -9,9 +9,9 @@ from lowtide.codegen import indexing
 from lowtide.codegen.cpu.element_streaming import cache_for, fence, fetch_ahead
 from lowtide.codegen.cpu.fetching import fetching_for
 from lowtide.codegen.cpu.loop_nest import LoopNest
-from lowtide.codegen.cpu.strided import first_lanes
 from lowtide.codegen.cpu.tiles import TransposedTile
 from lowtide.codegen.cpu.vector_elements import VectorMemory, vector_elements
+from lowtide.codegen.elements.lanes import first_lanes
 from lowtide.codegen.elements.moves import retyped
 from lowtide.codegen.elements.operands import bind
 from lowtide.codegen.elements.outputs import stored

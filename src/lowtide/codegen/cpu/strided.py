@@ -12,6 +12,7 @@ from typing import Final
 from lowtide.codegen.arrays import Array, element_address
 from lowtide.codegen.cpu.shuffles import interleaved, picked
 from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.lanes import first_lanes
 from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.elementwise import memory
 from lowtide.codegen.indexing import Affine
@@ -162,8 +163,3 @@ def is_aligned(vector: Value, place: Affine) -> bool:
 def _as_bytes(fn: Function, value: Value) -> Value:
     name = fn.op(f"zext {value.llvm_type} {value.name} to <{value.lanes} x i8>")
     return Value((name,), ElementType.U8, value.lanes)
-
-
-def first_lanes(count: int, lanes: int) -> str:
-    """Return a mask that holds for the first lanes."""
-    return "<" + ", ".join([f"i1 {str(i < count).lower()}" for i in range(lanes)]) + ">"

@@ -194,11 +194,16 @@ class Elements:
 
 
 def _wanted(request: Request) -> Request:
-    """The request without its mask where one known element is asked for, the same in all lanes.
+    """The request without its mask where one element is asked for, the same in all lanes.
 
-    What pieces of an array have in common is then computed once, and not once for each piece.
+    It is a known one, or the first lane wants it for certain. What pieces of an array have in
+    common is then computed once, and not once for each piece.
     """
-    if request.mask is None or not _is_known_place(request.instruction.shape, request.at):
+    mask = request.mask
+    if mask is None or not (
+        _is_known_place(request.instruction.shape, request.at)
+        or (mask.holds_first and not any(x.varies for x in request.at))
+    ):
         return request
     frame: CallFrame | None = request.frame
     while frame is not None:

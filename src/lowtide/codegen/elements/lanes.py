@@ -64,9 +64,9 @@ def tail_mask(lanes: int, count: int) -> Mask | None:
     """Return the mask of the first `count` lanes, None for all of them."""
     if count >= lanes:
         return None
-    return Mask(mask_text(lanes, count), lanes, 0)
+    return Mask(first_lanes(count, lanes), lanes, 0)
 
 
-def mask_text(lanes: int, count: int) -> str:
-    """Return a constant of `lanes` i1, the first `count` of which are set."""
-    return "<" + ", ".join([f"i1 {int(i < count)}" for i in range(lanes)]) + ">"
+def first_lanes(count: int, lanes: int) -> str:
+    """Return a constant of `lanes` i1, of which the first `count` hold."""
+    return "<" + ", ".join([f"i1 {str(i < count).lower()}" for i in range(lanes)]) + ">"

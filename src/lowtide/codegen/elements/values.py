@@ -25,6 +25,11 @@ class Mask:
     level: int
     count: int = 0
 
+    @property
+    def holds_first(self) -> bool:
+        """Whether it is a constant that holds in the first lane."""
+        return self.name.startswith("<i1 true")
+
 
 class Element(NamedTuple):
     """The values of an instruction at an index (several where it yields a tuple of scalars).

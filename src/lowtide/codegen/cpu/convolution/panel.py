@@ -17,11 +17,10 @@ from lowtide.codegen.cpu.contraction.transposing import transposed
 from lowtide.codegen.cpu.convolution.axes import FEATURE
 from lowtide.codegen.cpu.convolution.runs import FeatureRun, run_of
 from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
-from lowtide.codegen.cpu.strided import first_lanes
 from lowtide.codegen.cpu.tiles import LINE, TransposedTile
 from lowtide.codegen.cpu.vector_elements import VectorMemory, vector_elements
 from lowtide.codegen.elements.elements import Elements
-from lowtide.codegen.elements.lanes import tail_mask
+from lowtide.codegen.elements.lanes import first_lanes, tail_mask
 from lowtide.codegen.elements.operands import Bound, bind
 from lowtide.codegen.elements.parts import within
 from lowtide.codegen.elements.values import Mask

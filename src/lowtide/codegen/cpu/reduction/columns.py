@@ -14,9 +14,9 @@ from lowtide.codegen.cpu.cost import vector_cycles
 from lowtide.codegen.cpu.reduction.grid import ReductionGrid
 from lowtide.codegen.cpu.reduction.partials import LEAST_POINTS, Partials
 from lowtide.codegen.cpu.reduction.results import store_points, store_rows
-from lowtide.codegen.cpu.reduction.strip import first_lanes
 from lowtide.codegen.cpu.reduction.totals import Totals, total_types
 from lowtide.codegen.cpu.vector_elements import vector_elements
+from lowtide.codegen.elements.lanes import first_lanes
 from lowtide.codegen.elements.operands import bind, members
 from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.elementwise import memory

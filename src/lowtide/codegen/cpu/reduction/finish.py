@@ -8,9 +8,9 @@ from typing import Final, final
 from lowtide.codegen.cpu.reduction.grid import ReductionGrid
 from lowtide.codegen.cpu.reduction.partials import Partials
 from lowtide.codegen.cpu.reduction.results import store_rows
-from lowtide.codegen.cpu.reduction.strip import first_lanes
 from lowtide.codegen.cpu.reduction.totals import Totals
 from lowtide.codegen.cpu.vector_elements import vector_elements
+from lowtide.codegen.elements.lanes import first_lanes
 from lowtide.codegen.elements.operands import bind
 from lowtide.codegen.elements.reducers import carried, renamed
 from lowtide.codegen.elements.values import Element, Mask

@@ -14,8 +14,8 @@ from lowtide.codegen.cpu.reduction.folding import folded_turns
 from lowtide.codegen.cpu.reduction.grid import ReductionGrid
 from lowtide.codegen.cpu.reduction.results import store_rows
 from lowtide.codegen.cpu.reduction.rows import UNIT, RowsKernel
-from lowtide.codegen.cpu.reduction.strip import first_lanes
 from lowtide.codegen.cpu.reduction.totals import Totals
+from lowtide.codegen.elements.lanes import first_lanes
 from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.indexing import Affine
 from lowtide.codegen.space import decomposed, lane_variable

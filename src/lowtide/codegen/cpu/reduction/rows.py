@@ -17,9 +17,10 @@ from lowtide.codegen.cpu.reduction.caching import Kept, kept_values
 from lowtide.codegen.cpu.reduction.grid import ReductionGrid, total_count
 from lowtide.codegen.cpu.reduction.partials import Partials
 from lowtide.codegen.cpu.reduction.results import store_points, store_rows
-from lowtide.codegen.cpu.reduction.strip import Strip, StripStep, first_lanes
+from lowtide.codegen.cpu.reduction.strip import Strip, StripStep
 from lowtide.codegen.cpu.reduction.totals import Totals
 from lowtide.codegen.cpu.vector_elements import VectorMemory, vector_elements
+from lowtide.codegen.elements.lanes import first_lanes
 from lowtide.codegen.elements.operands import bind, members
 from lowtide.codegen.elements.values import Element, Mask
 from lowtide.codegen.indexing import Affine, Index

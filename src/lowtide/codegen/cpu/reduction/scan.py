@@ -13,9 +13,10 @@ from typing import Final, final
 
 from lowtide.codegen.cpu.cost import seconds, vector_cycles, widest
 from lowtide.codegen.cpu.reduction.folding import folded_lanes
-from lowtide.codegen.cpu.reduction.strip import Strip, StripStep, first_lanes
+from lowtide.codegen.cpu.reduction.strip import Strip, StripStep
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.lanes import first_lanes
 from lowtide.codegen.elements.operands import bind
 from lowtide.codegen.elements.parts import chosen
 from lowtide.codegen.elements.reducers import carried, neutral, renamed

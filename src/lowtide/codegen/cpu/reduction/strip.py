@@ -8,6 +8,7 @@ from typing import Final, TypeAlias, final
 
 from lowtide.codegen import indexing
 from lowtide.codegen.elements.elements import Elements
+from lowtide.codegen.elements.lanes import first_lanes
 from lowtide.codegen.elements.reducers import carried, renamed
 from lowtide.codegen.elements.values import Mask
 from lowtide.codegen.indexing import Affine
@@ -183,11 +184,6 @@ class Strip:
             here = (*inner, base)
             after[slot] = body(StripStep(here, self._linear(here), mask, None), after[slot])
         return after
-
-
-def first_lanes(count: int, lanes: int) -> str:
-    """Return the constant vector of i1 that holds in the first lanes."""
-    return "<" + ", ".join([f"i1 {str(i < count).lower()}" for i in range(lanes)]) + ">"
 
 
 def _split(flat: list[Value], count: int) -> list[list[Value]]:
