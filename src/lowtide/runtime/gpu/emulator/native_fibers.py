@@ -128,6 +128,7 @@ def gpu_exchange_all(threads: int, waits: NativeItems[int]) -> bool:
         first = warp * WARP
         if waits[first] == Wait.EXCHANGE and gpu_is_together(waits, first):
             gpu_exchange_values(first)
+            the(STATE).in_step[warp] = the(STATE).passed + 1
             for lane in range(WARP):
                 waits[first + lane] = RUNNABLE
     return found
