@@ -108,7 +108,9 @@ def gpu_is_passed(other: int, me: int) -> bool:
     state = the(STATE)
     since = state.barrier
     if not (other ^ me) >> THREAD_SHIFT & _THREADS & -WARP:
-        since = max(since, state.in_step[(me >> THREAD_SHIFT & _THREADS) // WARP])
+        in_step = state.in_step[state.thread // WARP]
+        if in_step > since:  # Not by `max`: kernels may declare its intrinsic, too.
+            since = in_step
     return state.passed - (other >> PASSED_SHIFT) & (_WAITS - 1) > state.passed - since
 
 
