@@ -36,7 +36,7 @@ from lowtide.codegen.library.sort_form import SortForm
 from lowtide.codegen.space import decomposed
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.thunk import GridLaunch
-from lowtide.llvm.function import Integer
+from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
 
@@ -234,18 +234,12 @@ def _long_code(form: SortForm, sort: RecordSort) -> GpuCode:
     """
     functions, launches, texts = sort.write()
     count = form.rows * form.size
-    words = [None, *_words(form, sort.place_bytes), None]
-    for step, (before, word) in enumerate(pairwise(words)):
+    for step, words in enumerate(pairwise([None, *_words(form, sort.place_bytes), None])):
         fn = kernel_function(f"move{step}", form.sort, _THREADS)
         elements = thread_elements(fn, sort.target, 0)
-        mover = _Mover(form, sort, elements, thread_number(fn, _THREADS, count))
-        with elements.scopes.when(fn.compare("slt", mover.number, count)):
-            if before is None:
-                mover.move_apart()
-            else:
-                mover.put(before)
-            if word is not None:
-                mover.stage(word)
+        number = thread_number(fn, _THREADS, count)
+        with elements.scopes.when(fn.compare("slt", number, count)):
+            _move(form, sort, elements, number, words)
         functions.append(fn)
         launches.append(GridLaunch(fn.name, -(-count // _THREADS), _THREADS))
     return GpuCode(tuple(functions), tuple(launches), "\n".join(dict.fromkeys(texts)))
@@ -268,60 +262,38 @@ def _words(form: SortForm, most: int) -> Iterator[_Word]:
             yield _Word(number, first, min(most, nbytes))
 
 
-class _Mover:
-    """Writes what the thread of one element of the results does, by its `number`."""
+def _move(
+    form: SortForm,
+    sort: RecordSort,
+    elements: Elements,
+    number: Integer,
+    words: tuple[_Word | None, _Word | None],
+) -> None:
+    """Put the first word of an element of the results in its place, and stage the second one.
 
-    def __init__(
-        self, form: SortForm, sort: RecordSort, elements: Elements, number: Integer
-    ) -> None:
-        self.form, self.sort, self.elements, self.number = form, sort, elements, number
-        self.bound = bind(elements.function, form.sort, buffer_names(form.sort))
-        self.arrays = list(zip(_sources(form, self.bound), self.bound.results, strict=True))
+    Where there is no first one elements move whose results lie apart from their operands.
+    """
+    fn, bound = elements.function, bind(elements.function, form.sort, buffer_names(form.sort))
+    row, place = fn.div(number, form.size), fn.rem(number, form.size)
+    from_ = sort.sorted_place(fn, fn.add(fn.mul(row, sort.tiling.padded), place))
+    from_ = str(fn.min(from_, form.size - 1))
+    staged = fn.gep(fn.gep("%scratch", sort.free_at), number, sort.place_type)
+    pairs = list(zip(_sources(form, bound), bound.results, strict=True))
+    if words[0] is None:
+        for array, result in pairs:
+            with elements.scopes.when(_compared_places(fn, "ne", array, result)):
+                to, bits, align = _raw(form, elements, result, row, place)
+                fn.store(bits, _loaded(form, elements, array, row, from_), to, align)
+    for word, is_first in zip(words, (True, False), strict=True):
+        if word is not None:
+            array, result = pairs[word.operand]
+            whole, at = (result, place) if is_first else (array, from_)
+            with elements.scopes.when(_compared_places(fn, "eq", array, result)):
+                there = fn.gep(_raw(form, elements, whole, row, at)[0], word.first)
+                source, target = (staged, there) if is_first else (there, staged)
+                bits = f"i{8 * word.nbytes}"
+                fn.store(bits, fn.load(bits, source, word.nbytes), target, word.nbytes)
 
-    def _places(self) -> tuple[Integer, Integer, Integer]:
-        """The row of the element, its place there, and where in the row it comes from."""
-        fn, sort, size = self.elements.function, self.sort, self.form.size
-        row, place = fn.div(self.number, size), fn.rem(self.number, size)
-        at = fn.add(fn.mul(row, sort.tiling.padded), place)
-        return row, place, fn.min(sort.sorted_place(fn, at), size - 1)
 
-    def move_apart(self) -> None:
-        """Store an element of each result that lies apart from its operand."""
-        fn = self.elements.function
-        row, place, from_ = self._places()
-        for array, result in self.arrays:
-            with self.elements.scopes.when(self._is(array, "ne", result)):
-                value = _loaded(self.form, self.elements, array, row, str(from_))
-                to, bits, align = _raw(self.form, self.elements, result, row, place)
-                fn.store(bits, value, to, align)
-
-    def stage(self, word: _Word) -> None:
-        """Store a word of the element in scratch, where the result lies over its operand."""
-        array, result = self.arrays[word.operand]
-        with self.elements.scopes.when(self._is(array, "eq", result)):
-            row, _, from_ = self._places()
-            self._copy(word, self._word(word, array, row, from_), self._staged())
-
-    def put(self, word: _Word) -> None:
-        """Move a word of the element from scratch to its place, if it is there."""
-        array, result = self.arrays[word.operand]
-        with self.elements.scopes.when(self._is(array, "eq", result)):
-            row, place, _ = self._places()
-            self._copy(word, self._staged(), self._word(word, result, row, place))
-
-    def _is(self, array: Array, relation: str, result: Array) -> str:
-        pointers = f"ptr {array.pointer}, {result.pointer}"
-        return self.elements.function.op(f"icmp {relation} {pointers}")
-
-    def _staged(self) -> str:
-        """Where in scratch the words of the element lie in turn."""
-        fn, sort = self.elements.function, self.sort
-        return fn.gep(fn.gep("%scratch", sort.free_at), self.number, sort.place_type)
-
-    def _word(self, word: _Word, array: Array, row: Integer, place: Integer) -> str:
-        pointer, _, _ = _raw(self.form, self.elements, array, row, place)
-        return self.elements.function.gep(pointer, word.first)
-
-    def _copy(self, word: _Word, source: str, target: str) -> None:
-        fn, bits = self.elements.function, f"i{8 * word.nbytes}"
-        fn.store(bits, fn.load(bits, source, word.nbytes), target, word.nbytes)
+def _compared_places(fn: Function, relation: str, a: Array, b: Array) -> str:
+    return fn.op(f"icmp {relation} ptr {a.pointer}, {b.pointer}")
