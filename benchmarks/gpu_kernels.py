@@ -3,11 +3,12 @@
     python benchmarks/gpu_kernels.py [--every N] [--seconds S] [--state FILE] [--write docs/gpu.md]
 
 Needs no GPU, and runs nothing on one. Modules are written in a process of their own, which ends
-where LLVM ends it; each that takes longer than S seconds is left out and named. Each target has
-the kernels that it would run, and one that several programs have is assembled once. Small
-programs come first. Of recorded programs each N-th is taken. `--state` keeps the
-answers program by program, so that a run that was stopped goes on; answers of another tree are
-not taken. `--write` puts the table into a section of a document.
+where LLVM ends it; each that takes longer than S seconds is left out and named. A program is
+planned once, with the scratch of the first target; each target has its own kernels of that plan.
+Small programs come first. Of recorded programs each N-th is taken. `--state` keeps the answers
+program by program, so that a run that was stopped goes on; programs of another tree are planned
+again. A kernel is assembled once, whichever programs and trees have it: its name tells its text.
+`--write` puts the table into a section of a document.
 """
 
 from __future__ import annotations
@@ -17,11 +18,16 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
+from hashlib import sha256
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+import llvmlite
+
+import lowtide.llvm
 from asked_process import AskedProcess, NoAnswerError
 from code_version import code_version
 from gpu_occupancy import occupancy
@@ -29,6 +35,7 @@ from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
 from lowtide.client.executable.device_parts import device_parts
 from lowtide.client.gpu import kept
+from lowtide.compiler import ModulePlan
 from lowtide.frontend.files import read
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Module
@@ -64,20 +71,30 @@ class Table:
 
 
 class Assembled:
-    """The kernels of one target that have been assembled, by function."""
+    """The kernels of one target that have been assembled, by function.
 
-    def __init__(self) -> None:
+    `rows` are those of kernels that an earlier run has assembled.
+    """
+
+    def __init__(self, rows: Mapping[str, Row]) -> None:
         self.resources: dict[str, KernelResources] = {}
+        self._known = rows
 
     def rows(self, program: GpuProgram) -> list[Row]:
         """Return what each kernel of a program takes; assembles those that are new."""
+        for launch in [x for kernel in program.kernels for x in kernel.launches]:
+            if launch.function in self._known:
+                _, _, registers, shared, *rest, _ = self._known[launch.function]
+                found = KernelResources(registers, shared - launch.shared_bytes, *rest)
+                self.resources[launch.function] = found
         texts = [
             x for x in program.texts if any(y not in self.resources for y in _KERNEL.findall(x))
         ]
         new = {x for text in texts for x in _KERNEL.findall(text)}
         kernels = [x for x in program.kernels if new & {y.function for y in x.launches}]
-        part = replace(program, texts=tuple(texts), kernels=tuple(kernels))
-        self.resources |= part.assembled(kept("cubins", Options())).resources
+        if new:
+            part = replace(program, texts=tuple(texts), kernels=tuple(kernels))
+            self.resources |= part.assembled(kept("cubins", Options())).resources
         found = []
         for kernel in program.kernels:
             for launch in kernel.launches:
@@ -92,21 +109,40 @@ _KERNEL = re.compile(r"^define ptx_kernel void @(\w+)\(", re.MULTILINE)
 
 
 def serve(pipe: Connection) -> None:
-    """Answer (name of a file or number of a recorded program, targets) by rows or a reason each."""
+    """Answer (name of a file or number of a recorded program, known rows by target, in order).
+
+    The answer for each target are rows, or the reason why there are none.
+    """
     done: dict[str, Assembled] = {}
     while True:
         try:
-            what, targets = pipe.recv()
+            what, known = pipe.recv()
         except EOFError:
             return
-        module: Module | None = None
-        for target in targets:
+        programs = _Programs(what)
+        for target, rows in known.items():
             try:
-                module = module or device_parts(_module(what)).module
-                program = build(module, GpuBackend(target)).program
-                pipe.send(done.setdefault(target, Assembled()).rows(program))
+                program = programs.of(target)
+                pipe.send(done.setdefault(target, Assembled(rows)).rows(program))
             except Exception as error:
                 pipe.send(_reason(error))
+
+
+class _Programs:
+    """The programs of a module, whose plan is made for the first target that is asked for."""
+
+    def __init__(self, what: str | int) -> None:
+        self.what = what
+        self.plan: ModulePlan | None = None
+
+    def of(self, target: str) -> GpuProgram:
+        """Return the program for a target."""
+        backend = GpuBackend(target)
+        if self.plan is not None:
+            return backend.kernels().program(self.plan)
+        built = build(device_parts(_module(self.what)).module, backend)
+        self.plan = built.plan
+        return built.program
 
 
 def _reason(error: Exception) -> str:
@@ -141,14 +177,14 @@ def tables(
 ) -> dict[str, Table]:
     """Assemble all kernels of all programs for each target."""
     found = {x: Table() for x in targets}
-    known = _known(state)
+    programs_, kernels = _known(state, targets)
     process = AskedProcess(serve, seconds)
     for kind, what in programs(every):
         name = f"{kind}/{Path(what).name.split('.hlo')[0] if isinstance(what, str) else what}"
-        answers = known.get(name) or _answers(process, what, targets, seconds)
-        if state is not None and name not in known:
+        answers = programs_.get(name) or _answers(process, what, kernels, seconds)
+        if state is not None and name not in programs_:
             with state.open("a") as file:
-                file.write(json.dumps([code_version(), name, answers]) + "\n")
+                file.write(json.dumps([code_version(), _compiler(), name, answers]) + "\n")
         for target, table in found.items():
             table.add(name, answers[target])
             if name in table.misses:
@@ -157,22 +193,44 @@ def tables(
     return found
 
 
-def _known(state: Path | None) -> dict[str, dict[str, list[Row] | str]]:
-    """The answers that a file of an earlier run of this tree has, by name of the program."""
-    if state is None or not state.exists():
-        return {}
-    lines = [json.loads(x) for x in state.read_text().splitlines()]
-    return {name: answers for tree, name, answers in lines if tree == code_version()}
+Answers = dict[str, list[Row] | str]
+"""By target the kernels of a program, or why there are none."""
+
+
+def _known(
+    state: Path | None, targets: tuple[str, ...]
+) -> tuple[dict[str, Answers], dict[str, dict[str, Row]]]:
+    """Of earlier runs the answers of this tree, by program, and by target the rows of any tree."""
+    programs_: dict[str, Answers] = {}
+    kernels: dict[str, dict[str, Row]] = {x: {} for x in targets}
+    lines = state.read_text().splitlines() if state is not None and state.exists() else []
+    for tree, compiler, name, answers in [json.loads(x) for x in lines]:
+        if compiler != _compiler():
+            continue
+        if tree == code_version() and set(answers) >= set(targets):
+            programs_[name] = answers
+        for target, rows in kernels.items():
+            found = answers.get(target, "")
+            rows |= {} if isinstance(found, str) else {x[1]: x for x in found}
+    return programs_, kernels
+
+
+@cache
+def _compiler() -> str:
+    """What makes machine code of a kernel's text: its versions, and the code of the package."""
+    files = sorted(Path(lowtide.llvm.__path__[0]).glob("*.py"))
+    code = sha256(b"".join([x.read_bytes() for x in files])).hexdigest()[:12]
+    return f"{assembler_version()}, llvmlite {llvmlite.__version__}, {code}"
 
 
 def _answers(
-    process: AskedProcess, what: str | int, targets: tuple[str, ...], seconds: float
-) -> dict[str, list[Row] | str]:
+    process: AskedProcess, what: str | int, known: dict[str, dict[str, Row]], seconds: float
+) -> Answers:
     """What a program's kernels take for each target, or why there are none."""
-    process.ask((what, targets))
-    found: dict[str, list[Row] | str] = {}
+    process.ask((what, known))
+    found: Answers = {}
     lost = ""
-    for target in targets:
+    for target in known:
         try:
             found[target] = lost or process.message()
         except NoAnswerError as error:

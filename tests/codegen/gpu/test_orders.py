@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from tests.codegen.gpu.programs import TARGET, flat, templates
 
 from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
-from lowtide.codegen.gpu import networks
+from lowtide.codegen.gpu import networks, record_sorts
 from lowtide.evaluator import evaluate
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.runtime.gpu.emulator.device import on_emulated_device
@@ -96,9 +97,35 @@ def test_long_rows_are_sorted_in_tiles_that_are_merged() -> None:
     text = sort_text(["f32", "s8"], (2, 1601), 1, TOTAL)
     program = same(text, floats((2, 1601)), integers((2, 1601), np.int8))
     (kernel,) = program.kernels
-    assert [x.blocks for x in kernel.launches] == [8, 8, 8, 13, 13]
+    assert [x.blocks for x in kernel.launches] == [8, 8, 8, 13, 13, 13, 13]
     text = sort_text(["f64"], (1025,), 0, TOTAL)
     assert templates(same(text, floats((1025,), np.float64))) == ["sorts"]
+
+
+@pytest.mark.parametrize("short_places", [1 << 16, 1])
+@pytest.mark.parametrize(
+    "types", [["f32"], ["f32", "s8"], ["s64"], ["f32", "f64"], ["bf16", "pred"], ["s32", "c64"]]
+)
+@pytest.mark.usefixtures("small_tiles")
+def test_long_rows_are_sorted_where_they_lie(
+    types: list[str], short_places: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_sorts, "SHORT_PLACES", short_places)
+    kinds = {"f32": np.float32, "s8": np.int8, "s64": np.int64, "f64": np.float64}
+    kinds |= {"bf16": ml_dtypes.bfloat16, "pred": np.bool_, "s32": np.int32, "c64": np.complex64}
+    text = sort_text(types, (2, 1201), 1, DOWN)
+    for i, type_ in enumerate(types):
+        text = text.replace(
+            f"  x{i} = {type_}[2,1201] parameter({i})\n",
+            f"  y{i} = {type_}[2,1201] parameter({i})\n  x{i} = {type_}[2,1201] reverse(y{i}), "
+            "dimensions={1}\n",
+        )
+    program = same(text, *[integers((2, 1201), kinds[x]) for x in types])
+    (sort,) = [x for x in program.thunks if program.kernels[x.kernel].template == "sorts"]
+    assert sort.reads == sort.writes
+    bits = 16 if short_places > 1 else 32
+    padded = 2 * 3 * 512
+    assert 2 * padded * bits // 8 <= sort.scratch.nbytes <= 2 * (padded * bits // 8 + 128)
 
 
 def test_tiles_of_the_whole_size() -> None:

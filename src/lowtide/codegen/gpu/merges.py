@@ -8,13 +8,13 @@ made simple".
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.gpu.networks import SharedRecords, SortTiling, selected
 from lowtide.codegen.gpu.threads import WARP, barrier, block_number, exchanged, thread_in_block
 from lowtide.codegen.library.records import Fields, Records
-from lowtide.llvm.function import Integer
+from lowtide.llvm.function import Function, Integer
 
 MERGED: Final = 8
 """Records that a thread merges one after the other."""
@@ -23,32 +23,47 @@ _Load = Callable[[Integer, Integer], tuple[Fields, Fields]]
 """Loads a record of the left run and one of the right one."""
 
 
+class StoredRecords(Protocol):
+    """How records lie in memory."""
+
+    def load(self, fn: Function, base: str, at: Integer) -> Fields:
+        """Load a record."""
+
+    def store(self, fn: Function, base: str, at: Integer, fields: Fields) -> None:
+        """Store a record."""
+
+
 class Merge:
     """Writes the merge of a part of a result, of as many records as a tile has."""
 
     def __init__(
-        self, elements: Elements, records: Records, tiling: SortTiling, width: int, source: str
+        self,
+        elements: Elements,
+        records: Records,
+        tiling: SortTiling,
+        width: int,
+        stored: StoredRecords,
     ) -> None:
         self.records = records
+        self.stored = stored
         self.elements = elements
         self.fn = elements.function
         self.width = width
-        self.source = source
         self.size = tiling.length
         self.shared = SharedRecords(records, self.size, "merged")
         self.padded = tiling.padded
         self.pieces = tiling.pieces
 
-    def write(self, result: str) -> None:
+    def write(self, source: str, result: str) -> None:
         """Write the body: runs to shared memory, merged there, then to the result."""
         fn, scopes, shared = self.fn, self.elements.scopes, self.shared
         thread = thread_in_block(fn)
-        start, left, right, count = self._part()
+        start, left, right, count = self._part(source)
         with scopes.loop(thread, self.size, self.size // MERGED) as loop:
             is_left = fn.compare("slt", loop.index, count)
             behind = fn.add(fn.sub(loop.index, count), right)
             place = fn.select(is_left, "i64", fn.add(left, loop.index), behind)
-            shared.store(fn, loop.index, self.records.load(fn, self.source, place))
+            shared.store(fn, loop.index, self.stored.load(fn, source, place))
         barrier(fn)
         found = self._merged(thread, count)
         barrier(fn)
@@ -57,9 +72,9 @@ class Merge:
         barrier(fn)
         with scopes.loop(thread, self.size, self.size // MERGED) as loop:
             fields = shared.load(fn, loop.index)
-            self.records.store(fn, result, fn.add(start, loop.index), fields)
+            self.stored.store(fn, result, fn.add(start, loop.index), fields)
 
-    def _part(self) -> tuple[Integer, Integer, Integer, Integer]:
+    def _part(self, source: str) -> tuple[Integer, Integer, Integer, Integer]:
         """Where the part starts, and its runs: their starts, and the records of the left one."""
         fn, width = self.fn, self.width
         block = block_number(fn)
@@ -72,16 +87,16 @@ class Merge:
         ends = [done, fn.add(done, self.size)]
         sizes = fn.sub(middle, low), fn.sub(high, middle)
         low, middle = fn.add(row, low), fn.add(row, middle)
-        load = self._in_scratch(low, middle)
+        load = self._in_scratch(source, low, middle)
         begin, end = (self._warp_cut(x, sizes, load) for x in ends)
         right = fn.add(middle, fn.sub(done, begin))
         return fn.add(row, first), fn.add(low, begin), right, fn.sub(end, begin)
 
-    def _in_scratch(self, low: Integer, middle: Integer) -> _Load:
+    def _in_scratch(self, source: str, low: Integer, middle: Integer) -> _Load:
         def load(i: Integer, j: Integer) -> tuple[Fields, Fields]:
             fn = self.fn
-            a = self.records.load(fn, self.source, fn.add(low, i))
-            return a, self.records.load(fn, self.source, fn.add(middle, j))
+            a = self.stored.load(fn, source, fn.add(low, i))
+            return a, self.stored.load(fn, source, fn.add(middle, j))
 
         return load
 

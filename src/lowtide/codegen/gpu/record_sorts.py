@@ -1,10 +1,15 @@
-"""Sorts of records with keys in scratch: blocks sort tiles, then merge runs of them."""
+"""Sorts of records with keys in scratch: blocks sort tiles, then merge runs of them.
+
+Where records can be made again from their places scratch has these only, and a block that merges
+makes the records that it looks at.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
+from typing import Final
 
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import Bound, bind
@@ -25,20 +30,56 @@ from lowtide.codegen.kernel import rounded
 from lowtide.codegen.library.records import Fields, Records, records_of
 from lowtide.ir import Instruction
 from lowtide.ir.thunk import GridLaunch
-from lowtide.llvm.function import Function
+from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
 
+SHORT_PLACES: Final = 1 << 16
+"""Records of a row whose places have 16 bits, less one: the largest number is none."""
+
 MakeRecord = Callable[[Elements, Bound, TilePlace], Fields]
 """Writes the record of a place."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PlacesInScratch:
+    """Records of which an array in scratch has the places, as LLVM's `type`.
+
+    Records are those that `make` writes. What lies behind the end of a row comes last.
+    """
+
+    elements: Elements
+    bound: Bound
+    tiling: SortTiling
+    records: Records
+    make: MakeRecord
+    type: str
+
+    def load(self, fn: Function, base: str, at: Integer) -> Fields:
+        """Make a record again; where there is none, it is the last."""
+        tiling, nbytes = self.tiling, int(self.type[1:]) // 8
+        place = fn.op(
+            f"zext {self.type} {fn.load(self.type, fn.gep(base, at, self.type), nbytes)} to i64"
+        )
+        row = fn.min(fn.div(at, tiling.padded), tiling.rows - 1)
+        is_there = fn.compare("slt", place, tiling.size)
+        here = TilePlace(at, row, fn.min(place, tiling.size - 1), is_there)
+        made = self.make(self.elements, self.bound, here)
+        return selected(fn, self.records, is_there, made, last_record(self.records))
+
+    def store(self, fn: Function, base: str, at: Integer, fields: Fields) -> None:
+        """Store the place of a record."""
+        place = fn.op(f"trunc i64 {self.records.place(fn, fields)} to {self.type}")
+        fn.store(self.type, place, fn.gep(base, at, self.type), int(self.type[1:]) // 8)
 
 
 @dataclass(frozen=True, eq=False)
 class RecordSort:
     """A sort of rows of records with keys of `key_bits` bits, for an instruction's kernel.
 
-    Scratch from `first` on has two arrays of records. `name` begins the names of its functions.
-    With `type` records are integers of that LLVM type, no two of which are equal.
+    Scratch from `first` on has two arrays of the places of records, which `make` makes again, or
+    with `type` of the records: integers of that LLVM type, no two of which are equal. `name` begins
+    the names of its functions.
     """
 
     instruction: Instruction
@@ -59,9 +100,21 @@ class RecordSort:
         return replace(found, types=(self.type,)) if self.type else found
 
     @property
+    def place_type(self) -> str:
+        """The LLVM type of places; its largest number is none."""
+        return "i16" if self.tiling.size < SHORT_PLACES else "i32"
+
+    @property
+    def place_bytes(self) -> int:
+        """The bytes of a place."""
+        return int(self.place_type[1:]) // 8
+
+    @property
     def array_bytes(self) -> int:
         """The bytes of one of the two arrays."""
-        return rounded(self.records.nbytes * self.records.capacity)
+        return rounded(
+            (self.records.nbytes if self.type else self.place_bytes) * self.records.capacity
+        )
 
     @property
     def widths(self) -> list[int]:
@@ -76,6 +129,26 @@ class RecordSort:
     def sorted_at(self) -> int:
         """Where in scratch the sorted records lie."""
         return self.first + (self.array_bytes if len(self.widths) % 2 else 0)
+
+    @property
+    def free_at(self) -> int:
+        """Where in scratch the other array lies, which is free once all are sorted."""
+        return self.first + (0 if len(self.widths) % 2 else self.array_bytes)
+
+    def sorted_place(self, fn: Function, at: Integer) -> str:
+        """Return the place of a sorted record as an i64, where places lie in scratch."""
+        place = fn.gep(fn.gep("%scratch", self.sorted_at), at, self.place_type)
+        return fn.op(
+            f"zext {self.place_type} {fn.load(self.place_type, place, self.place_bytes)} to i64"
+        )
+
+    def _in_scratch(self, elements: Elements, bound: Bound) -> PlacesInScratch | Records:
+        """How records lie in scratch."""
+        if self.type:
+            return self.records
+        return PlacesInScratch(
+            elements, bound, self.tiling, self.records, self.make, self.place_type
+        )
 
     @property
     def scratch_bytes(self) -> int:
@@ -109,15 +182,15 @@ class RecordSort:
         shared = SharedRecords(records, tiling.tile)
         fill_tile(elements, bound, shared, tiling, self.make, rows_first=self.rows_first)
         write_key_network(fn, shared, tiling)
-        base = fn.gep("%scratch", self.first)
+        base, stored = fn.gep("%scratch", self.first), self._in_scratch(elements, bound)
         with tile_places(fn, elements.scopes, tiling) as at:
             row = fn.add(fn.mul(at.row, tiling.padded), at.place)
             if tiling.pieces == 1:
                 with elements.scopes.when(at.is_there):
-                    records.store(fn, base, row, shared.load(fn, at.number))
+                    stored.store(fn, base, row, shared.load(fn, at.number))
             else:
                 place = fn.add(fn.mul(block_number(fn), tiling.length), at.number)
-                records.store(fn, base, place, shared.load(fn, at.number))
+                stored.store(fn, base, place, shared.load(fn, at.number))
         return fn, [*elements.globals.values(), *shared.definitions]
 
     def _merge(self, width: int, source: int, result: int) -> tuple[Function, list[str]]:
@@ -126,10 +199,17 @@ class RecordSort:
             f"{self.name}merge{width}", self.instruction, self.tiling.length // MERGED
         )
         elements = thread_elements(fn, self.target, 0)
-        tiling = self.tiling
-        writer = Merge(elements, self.records, tiling, width, fn.gep("%scratch", source))
-        writer.write(fn.gep("%scratch", result))
-        return fn, writer.shared.definitions
+        bound = bind(fn, self.instruction, buffer_names(self.instruction))
+        stored = self._in_scratch(elements, bound)
+        writer = Merge(elements, self.records, self.tiling, width, stored)
+        writer.write(fn.gep("%scratch", source), fn.gep("%scratch", result))
+        return fn, [*elements.globals.values(), *writer.shared.definitions]
+
+
+def _place(fn: Function, type_: str, base: str, at: Integer) -> str:
+    """The number `at` of an array of places, as an i64."""
+    place = fn.load(type_, fn.gep(base, at, type_), int(type_[1:]) // 8)
+    return fn.op(f"zext {type_} {place} to i64")
 
 
 def fill_tile(

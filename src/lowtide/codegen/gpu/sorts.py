@@ -6,7 +6,9 @@ of up to 64 bits is sorted by the comparator itself, on places, if its rows fit 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
+from itertools import pairwise
 
 from lowtide.codegen.arrays import Array, offset
 from lowtide.codegen.elements.elements import Elements
@@ -28,7 +30,6 @@ from lowtide.codegen.gpu.register_networks import write_key_network
 from lowtide.codegen.gpu.threads import barrier, thread_in_block, thread_number
 from lowtide.codegen.gpu.vectors import thread_elements
 from lowtide.codegen.indexing import Affine, Index
-from lowtide.codegen.kernel import rounded
 from lowtide.codegen.library.order import joined, ordered
 from lowtide.codegen.library.records import Fields, records_of
 from lowtide.codegen.library.sort_form import SortForm
@@ -37,6 +38,7 @@ from lowtide.ir import Instruction, Opcode
 from lowtide.ir.thunk import GridLaunch
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
+from lowtide.records import dataclass
 
 _THREADS = 256
 """Threads of a block that moves elements."""
@@ -55,8 +57,7 @@ def plan_gpu_sort(instruction: Instruction, target: Target) -> GpuPlan | None:
     if not form.keys or tiling.rows * tiling.padded >= 1 << 32:
         return None
     sort = _record_sort(form, tiling, target)
-    staged = rounded(sum([rounded(x.shape.nbytes) for x in instruction.operands]))
-    return GpuPlan("sorts", lambda: _long_code(form, sort), sort.scratch_bytes + staged)
+    return GpuPlan("sorts", lambda: _long_code(form, sort), sort.scratch_bytes)
 
 
 def _record_sort(form: SortForm, tiling: SortTiling, target: Target) -> RecordSort:
@@ -226,50 +227,73 @@ def _loaded(form: SortForm, elements: Elements, array: Array, row: Integer, plac
 
 
 def _long_code(form: SortForm, sort: RecordSort) -> GpuCode:
-    """Sort the records, then move elements: by way of scratch where results lie over operands."""
+    """Sort the places of records, then move elements.
+
+    Where results lie over operands words of elements go by way of the array that is free then, one
+    in each launch, which puts the word of the launch before in its place.
+    """
     functions, launches, texts = sort.write()
     count = form.rows * form.size
-    for fn, move in ((_mover(form, "pick"), _pick), (_mover(form, "put"), _put)):
+    for step, words in enumerate(pairwise([None, *_words(form, sort.place_bytes), None])):
+        fn = kernel_function(f"move{step}", form.sort, _THREADS)
         elements = thread_elements(fn, sort.target, 0)
         number = thread_number(fn, _THREADS, count)
         with elements.scopes.when(fn.compare("slt", number, count)):
-            move(form, sort, elements, number)
+            _move(form, sort, elements, number, words)
         functions.append(fn)
         launches.append(GridLaunch(fn.name, -(-count // _THREADS), _THREADS))
     return GpuCode(tuple(functions), tuple(launches), "\n".join(dict.fromkeys(texts)))
 
 
-def _mover(form: SortForm, name: str) -> Function:
-    return kernel_function(name, form.sort, _THREADS)
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """Bytes of each element of an operand, from one of them on."""
+
+    operand: int
+    first: int
+    nbytes: int
 
 
-def _pick(form: SortForm, sort: RecordSort, elements: Elements, number: Integer) -> None:
-    """Store an element of each operand in its place, or in scratch."""
-    fn = elements.function
-    bound = bind(fn, form.sort, buffer_names(form.sort))
+def _words(form: SortForm, most: int) -> Iterator[_Word]:
+    """The words of up to so many bytes of the elements of all operands."""
+    for number, operand in enumerate(form.sort.operands):
+        nbytes = operand.shape.element_type.nbytes
+        for first in range(0, nbytes, most):
+            yield _Word(number, first, min(most, nbytes))
+
+
+def _move(
+    form: SortForm,
+    sort: RecordSort,
+    elements: Elements,
+    number: Integer,
+    words: tuple[_Word | None, _Word | None],
+) -> None:
+    """Put the first word of an element of the results in its place, and stage the second one.
+
+    Where there is no first one elements move whose results lie apart from their operands.
+    """
+    fn, bound = elements.function, bind(elements.function, form.sort, buffer_names(form.sort))
     row, place = fn.div(number, form.size), fn.rem(number, form.size)
-    at = fn.add(fn.mul(row, sort.tiling.padded), place)
-    record = sort.records.load(fn, fn.gep("%scratch", sort.sorted_at), at)
-    from_ = fn.min(sort.records.place(fn, record), form.size - 1)
-    start = sort.first + sort.scratch_bytes
-    for array, result in zip(_sources(form, bound), bound.results, strict=True):
-        value = _loaded(form, elements, array, row, from_)
-        to, bits, align = _raw(form, elements, result, row, place)
-        staged = fn.gep(fn.gep("%scratch", start), number, bits)
-        apart = fn.op(f"icmp ne ptr {array.pointer}, {result.pointer}")
-        fn.store(bits, value, fn.select(apart, "ptr", to, staged), align)
-        start += rounded(array.shape.nbytes)
+    from_ = sort.sorted_place(fn, fn.add(fn.mul(row, sort.tiling.padded), place))
+    from_ = str(fn.min(from_, form.size - 1))
+    staged = fn.gep(fn.gep("%scratch", sort.free_at), number, sort.place_type)
+    pairs = list(zip(_sources(form, bound), bound.results, strict=True))
+    if words[0] is None:
+        for array, result in pairs:
+            with elements.scopes.when(_compared_places(fn, "ne", array, result)):
+                to, bits, align = _raw(form, elements, result, row, place)
+                fn.store(bits, _loaded(form, elements, array, row, from_), to, align)
+    for word, is_first in zip(words, (True, False), strict=True):
+        if word is not None:
+            array, result = pairs[word.operand]
+            whole, at = (result, place) if is_first else (array, from_)
+            with elements.scopes.when(_compared_places(fn, "eq", array, result)):
+                there = fn.gep(_raw(form, elements, whole, row, at)[0], word.first)
+                source, target = (staged, there) if is_first else (there, staged)
+                bits = f"i{8 * word.nbytes}"
+                fn.store(bits, fn.load(bits, source, word.nbytes), target, word.nbytes)
 
 
-def _put(form: SortForm, sort: RecordSort, elements: Elements, number: Integer) -> None:
-    """Move an element of each operand from scratch to its place, if it is there."""
-    fn = elements.function
-    bound = bind(fn, form.sort, buffer_names(form.sort))
-    row, place = fn.div(number, form.size), fn.rem(number, form.size)
-    start = sort.first + sort.scratch_bytes
-    for array, result in zip(_sources(form, bound), bound.results, strict=True):
-        to, bits, align = _raw(form, elements, result, row, place)
-        staged = fn.gep(fn.gep("%scratch", start), number, bits)
-        with elements.scopes.when(fn.op(f"icmp eq ptr {array.pointer}, {result.pointer}")):
-            fn.store(bits, fn.load(bits, staged, align), to, align)
-        start += rounded(array.shape.nbytes)
+def _compared_places(fn: Function, relation: str, a: Array, b: Array) -> str:
+    return fn.op(f"icmp {relation} ptr {a.pointer}, {b.pointer}")

@@ -188,8 +188,7 @@ def _sorted_code(form: TopKForm, sort: RecordSort) -> GpuCode:
     with elements.scopes.when(fn.compare("slt", number, form.rows * k)):
         row, to = fn.div(number, k), fn.rem(number, k)
         at = fn.add(fn.mul(row, sort.tiling.padded), to)
-        record = sort.records.load(fn, fn.gep("%scratch", sort.sorted_at), at)
-        _store(form, elements, bound, row, to, sort.records.place(fn, record))
+        _store(form, elements, bound, row, to, sort.sorted_place(fn, at))
     functions.append(fn)
     launches.append(GridLaunch(fn.name, -(-form.rows * k // _THREADS), _THREADS))
     return GpuCode(tuple(functions), tuple(launches), "\n".join(dict.fromkeys(texts)))

@@ -17,6 +17,7 @@ from lowtide.runtime.gpu.emulator.state import (
     COPY_WORDS,
     MOST_COPIES,
     MOST_SUMS,
+    MOST_WARPS,
     SLOTS,
     CopyList,
     EmulatedState,
@@ -72,6 +73,11 @@ class Fibers:
         if any(x.going_on for x in self._warpgroups):
             raise EmulationError(f"{name}: a block ends without a wait for its last products")
 
+    def begin_steps(self) -> None:
+        """No threads of a block have waited for each other."""
+        self.state.passed = self.state.barrier = 0
+        self.state.in_step[:] = [0] * MOST_WARPS
+
     def _begin(self, entry: int, launch: GridLaunch) -> None:
         threads = launch.threads
         if threads > len(self._contexts):
@@ -83,7 +89,8 @@ class Fibers:
             self.state.lanes = self._lanes.ctypes.data
             self.state.copies = self._copies.ctypes.data
             self.state.sums = self._sums.ctypes.data
-        self.state.logged = self.state.passed = 0
+        self.state.logged = 0
+        self.begin_steps()
         self._copies[:, :2] = 0
         self._log.begin(launch.shared_bytes)
         self._warpgroups = [Warpgroup(i, self._log) for i in range(threads // WARPGROUP)]
@@ -108,12 +115,15 @@ class Fibers:
                 self._together(name, warpgroup, members)
                 found += members
         if found:
-            self.state.passed += 1  # Threads of a warp are in step again.
+            self.state.passed += 1
+            for warp in {x // WARP for x in found}:
+                self.state.in_step[warp] = self.state.passed
         if found or (waits == Wait.ENDED).all():
             return found
         if (waits == Wait.BARRIER).all():
             self._check_log(name)
             self.state.passed += 1
+            self.state.barrier = self.state.passed
             return list(range(len(waits)))
         text = ", ".join([f"{int((waits == x).sum())} {x.name.lower()}" for x in Wait])
         raise EmulationError(f"{name}: threads of a block wait for different things: {text}")

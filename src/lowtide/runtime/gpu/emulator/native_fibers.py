@@ -26,6 +26,9 @@ CONTEXT_BYTES: Final = 8192
 RUNNABLE: Final = -1
 """What a thread waits for that can go on: nothing."""
 
+_EXCHANGES: Final = 1 << 12
+"""Exchanges in turn without the host, so that a kernel that exchanges for ever can be ended."""
+
 _KEPT: Final = 2
 """The word of a lane that keeps what it gives while others are given theirs."""
 
@@ -125,6 +128,7 @@ def gpu_exchange_all(threads: int, waits: NativeItems[int]) -> bool:
         first = warp * WARP
         if waits[first] == Wait.EXCHANGE and gpu_is_together(waits, first):
             gpu_exchange_values(first)
+            the(STATE).in_step[warp] = the(STATE).passed + 1
             for lane in range(WARP):
                 waits[first + lane] = RUNNABLE
     return found
@@ -132,8 +136,13 @@ def gpu_exchange_all(threads: int, waits: NativeItems[int]) -> bool:
 
 @native
 def gpu_resume(contexts: Address, threads: int, waits: NativeItems[int]) -> None:
-    """Run the threads of a block until they wait for more than values of their warps."""
+    """Run the threads of a block until they wait for more than values of their warps.
+
+    After so many exchanges the host has its turn, which sees to signals and does the next one.
+    """
     gpu_run_runnable(contexts, threads, waits)
-    while gpu_exchange_all(threads, waits):
+    for _ in range(_EXCHANGES):
+        if not gpu_exchange_all(threads, waits):
+            return
         the(STATE).passed += 1
         gpu_run_runnable(contexts, threads, waits)

@@ -2,11 +2,12 @@
 
 Each byte of an allocation has words of 64 bits: who wrote it last, and who has read it since, of up
 to three pieces of work that do not come after each other. A word is the number of the work in
-streams (20 bits), the block (18), how many barriers the block had passed (14), the thread (10), and
-what other readers of the same work there were: some of other blocks, some of other threads between
-the same barriers (a bit each). An access races with an earlier one if one of them writes, and they
-are of different blocks of one launch, or of different threads of a block between the same barriers,
-or of two pieces of work neither of which waits for the other.
+streams (20 bits), the block (18), how often threads of the block had waited for others (14), the
+thread (10), and what other readers of the same work there were: some of other blocks, some of other
+threads without a wait between (a bit each). An access races with an earlier one if one of them
+writes, and they are of different blocks of one launch, or of different threads of a block that did
+not wait for each other between, at a barrier or within their warp, or of two pieces of work neither
+of which waits for the other.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from lowtide.native import (
     the,
 )
 from lowtide.runtime.gpu.emulator.state import READERS, STATE, ByteWords, Memory, WatchedRange
+from lowtide.runtime.gpu.emulator.warp import WARP
 
 
 class WatchedFault(IntEnum):
@@ -47,7 +49,8 @@ WORDS: Final = 1 + READERS
 OTHER_BLOCKS, OTHER_THREADS = 2, 1
 """Of a reader's word: others of the same work have read the byte, too."""
 
-_BLOCKS, _BARRIERS = 1 << 18, 1 << 14
+_BLOCKS, _WAITS = 1 << 18, 1 << 14
+_THREADS: Final = (1 << 10) - 1
 _NOWHERE_ALIGNMENT: Final = 64
 
 MOST_WORK: Final = 1 << 20
@@ -77,7 +80,7 @@ def gpu_me() -> int:
     """Return the word of an access by the running thread."""
     state = the(STATE)
     block = (state.block & (_BLOCKS - 1)) << BLOCK_SHIFT
-    passed = (state.passed & (_BARRIERS - 1)) << PASSED_SHIFT
+    passed = (state.passed & (_WAITS - 1)) << PASSED_SHIFT
     return state.work << WORK_SHIFT | block | passed | state.thread << THREAD_SHIFT
 
 
@@ -100,6 +103,18 @@ def gpu_fault(kind: int, address: Address, other: int) -> None:
 
 
 @native
+def gpu_is_passed(other: int, me: int) -> bool:
+    """Return whether a thread has waited for another one of its block since an access of that."""
+    state = the(STATE)
+    since = state.barrier
+    if not (other ^ me) >> THREAD_SHIFT & _THREADS & -WARP:
+        in_step = state.in_step[state.thread // WARP]
+        if in_step > since:  # Not by `max`: kernels may declare its intrinsic, too.
+            since = in_step
+    return state.passed - (other >> PASSED_SHIFT) & (_WAITS - 1) > state.passed - since
+
+
+@native
 def gpu_conflict(other: int, me: int) -> bool:
     """Return whether an access races with an earlier one if one of them writes."""
     if not other:
@@ -111,9 +126,9 @@ def gpu_conflict(other: int, me: int) -> bool:
         return state.clock[state.streams[work]] < work
     if change >> BLOCK_SHIFT or other & OTHER_BLOCKS:
         return True
-    if change >> PASSED_SHIFT:
+    if gpu_is_passed(other, me):
         return False
-    return change >> THREAD_SHIFT != 0 or other & OTHER_THREADS != 0
+    return change >> THREAD_SHIFT & _THREADS != 0 or other & OTHER_THREADS != 0
 
 
 @native
@@ -185,8 +200,8 @@ def gpu_mark_reader(byte: ByteWords, me: int) -> None:
         if known >> WORK_SHIFT == me >> WORK_SHIFT:
             change = known ^ me
             blocks = OTHER_BLOCKS if change >> BLOCK_SHIFT else known & OTHER_BLOCKS
-            threads = OTHER_THREADS if change >> THREAD_SHIFT else known & OTHER_THREADS
-            byte.readers[number] = me | blocks | (0 if change >> PASSED_SHIFT else threads)
+            threads = OTHER_THREADS if change >> THREAD_SHIFT & _THREADS else known & OTHER_THREADS
+            byte.readers[number] = me | blocks | (0 if gpu_is_passed(known, me) else threads)
             return
     for number in range(READERS):
         if not gpu_conflict(byte.readers[number], me):

@@ -56,7 +56,8 @@ class HostKernels:
         given = np.array(addresses, np.uint64)
         state = self._fibers.state
         state.arguments = given.ctypes.data
-        state.passed = state.fault = 0
+        state.fault = 0
+        self._fibers.begin_steps()
         entry = self._library[f"enter_{launch.function}"]
         if launch.function not in self._waiting:
             self._run_all(entry, launch.blocks, launch.threads)

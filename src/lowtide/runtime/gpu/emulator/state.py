@@ -28,6 +28,9 @@ MOST_COPIES: Final = 512
 COPY_WORDS: Final = 3
 """Words of a copy; see `native_copies.CopyRecord`."""
 
+MOST_WARPS: Final = 32
+"""Warps of a block, at most."""
+
 READERS: Final = 3
 """Readers of a byte that are known at once."""
 
@@ -103,7 +106,11 @@ class EmulatedState(NativeRecord):
     capacity: int
     """How many accesses are there, and for how many there is room; more are counted only."""
     passed: int
-    """How many barriers the block has passed."""
+    """How often threads of the block have waited for each other, all or those of warps."""
+    barrier: int
+    """What `passed` was after the last time that all of them did."""
+    in_step: NativeItems[int] = inline(MOST_WARPS)
+    """And after the last time that those of each warp did."""
     work: int
     """The number of the launch among all work in streams."""
     streams: NativeItems[U8]
