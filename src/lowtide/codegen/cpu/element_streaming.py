@@ -33,6 +33,10 @@ _MOST_RUNS: Final = 4
 """How many runs ahead at most is fetched: caches have few places for lines that lie far apart."""
 
 
+_KEPT_BYTES: Final = 128 << 10
+"""Bytes of an array that caches are sure to keep until they are read again."""
+
+
 def stored_bytes(shape: Shape) -> int:
     """Return the bytes of an array."""
     return shape.element_count * shape.element_type.nbytes
@@ -98,7 +102,7 @@ def fetch_ahead(
     """
     fn = elements.function
     written = {array.pointer for array, _ in elements.writes}
-    for array, place in dict.fromkeys(reads):
+    for array, place in _foremost(reads):
         distance = 0 if array.pointer in written else _distance(array, place, ahead)
         if not distance or elements.scopes.placed(place.level) != elements.scopes.level:
             continue
@@ -107,6 +111,23 @@ def fetch_ahead(
         for line in range(0, max(nbytes, 1), LINE):
             behind = fn.op(f"getelementptr i8, ptr {here}, i64 {distance + line}")
             fn.prefetch(behind, cache)
+
+
+def _foremost(reads: Sequence[tuple[Array, Affine]]) -> list[tuple[Array, Affine]]:
+    """Return the reads without those of elements that another one has had not long before."""
+    found: list[tuple[Array, Affine]] = []
+    known: dict[tuple[Array, object], int] = {}
+    for array, place in sorted(dict.fromkeys(reads), key=lambda x: -x[1].constant):
+        later = known.get((array, place.terms))
+        known[array, place.terms] = place.constant
+        apart = (
+            _KEPT_BYTES
+            if later is None
+            else (later - place.constant) * array.shape.element_type.nbytes
+        )
+        if apart >= _KEPT_BYTES:
+            found.append((array, place))
+    return found
 
 
 def _distance(array: Array, place: Affine, ahead: int) -> int:

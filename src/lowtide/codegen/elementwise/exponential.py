@@ -11,7 +11,14 @@ from functools import reduce
 from typing import Final
 
 from lowtide.codegen.elementwise import erf_stretches, tanh_stretches
-from lowtide.codegen.elementwise.coefficients import ERF_FAR, ERF_FAR_ROOT, ERF_NEAR, EXP, EXP_SHORT
+from lowtide.codegen.elementwise.coefficients import (
+    ERF_FAR,
+    ERF_FAR_ROOT,
+    ERF_NEAR,
+    EXP,
+    EXP_SHORT,
+    TANH,
+)
 from lowtide.codegen.elementwise.estimates import estimated_exp, is_gpu
 from lowtide.codegen.elementwise.number import Number, fma, horner
 from lowtide.codegen.elementwise.processor import (
@@ -133,18 +140,14 @@ def small_exp(x: Number) -> Number:
     return grown * power_of_two(parts.whole)
 
 
-def _grown(parts: ReducedArgument) -> Number:
-    """exp(r) - 1, to the last bits of itself."""
-    r = parts.r
-    return fma(horner(r, EXP[r.element]), r * r, r)
-
-
 def expm1(x: Number) -> Number:
     """Return exp(x) - 1."""
     precision = _PRECISION[x.element]
     parts = reduced(x.at_least(precision.minus_one_below).at_most(precision.high - 1.0))
     half = power_of_two(parts.whole - 1)
-    found = fma(_grown(parts), half, half - 0.5)
+    r = parts.r
+    grown = fma(horner(r, EXP[r.element]), r * r, r)
+    found = fma(grown, half, half - 0.5)
     return (found + found).where(x.abs() < TINY, x)
 
 
@@ -157,15 +160,26 @@ def logistic(x: Number) -> Number:
 
 
 def tanh(x: Number) -> Number:
-    """Return the hyperbolic tangent: y / (y + 2), where y = exp(2 |x|) - 1."""
+    """Return the hyperbolic tangent, of n * log(2) / 2 + r a quotient in t, the one of r.
+
+    e to the 2 |x| is 2**n * (1 + t) / (1 - t). Up to `_TANH_ALONE` n is 0, the quotient is t and
+    none of its steps is rounded; from there on its terms are of one rounded divisor.
+    """
     if has_wide(x) and not x.is_double:
         return _tanh_by_stretches(x)
-    size = x.abs().at_most(_PRECISION[x.element].tanh_one_above)
-    parts = reduced(size + size, roughly=True)
-    power = power_of_two(parts.whole)
-    y = fma(_grown(parts), power, power - 1.0)
-    whole = y + 2.0
-    return quotient(y, whole, y - (whole - 2.0)).copysign(x)
+    precision = _PRECISION[x.element]
+    size = x.abs().at_most(precision.tanh_one_above)
+    half, rounder = precision.log2[0] / 2, precision.rounder + TWICE_BIAS[x.element] // 2
+    shifted = fma(size - (_TANH_ALONE - half / 2), 2 * math.log2(math.e), rounder)
+    r = fma(shifted - rounder, -half, size)
+    square = r * r
+    t = fma(horner(square, TANH[x.element]), r * square, r)
+    power = power_of_two(shifted.bits() - x.constant(rounder).bits())
+    divisor = fma(t, power - 1.0, power + 1.0)
+    return (fma(t, 2.0, divisor - 2.0) / divisor).copysign(x)
+
+
+_TANH_ALONE: Final = 0.26
 
 
 def _tanh_by_stretches(x: Number) -> Number:

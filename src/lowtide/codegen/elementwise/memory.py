@@ -152,11 +152,11 @@ def store(
         if streamed:
             stream(fn, whole, name, pointer, element_bytes(value.type) * lanes)
         else:
-            _store(fn, whole, name, pointer, mask, value, align)
+            _store(fn, target, whole, name, pointer, mask, value, align)
         return
     if not lanes:
         for i, name in enumerate(value.names):
-            _store(fn, element, name, fn.gep(pointer, i, element), None, value)
+            _store(fn, target, element, name, fn.gep(pointer, i, element), None, value)
         return
     real, imaginary = value.names
     picks = [i // 2 + lanes * (i % 2) for i in range(2 * lanes)]
@@ -166,7 +166,7 @@ def store(
         stream(fn, whole, mixed, pointer, element_bytes(value.type) * 2 * lanes)
         return
     mask = None if mask is None else _doubled(fn, mask, lanes)
-    _store(fn, whole, mixed, pointer, mask, value)
+    _store(fn, target, whole, mixed, pointer, mask, value)
 
 
 def stream(fn: Function, whole: str, name: str, pointer: str, nbytes: int) -> None:
@@ -209,6 +209,7 @@ def store_pairs(
 
 def _store(
     fn: Function,
+    target: Target,
     whole: str,
     name: str,
     pointer: str,
@@ -220,26 +221,39 @@ def _store(
     if mask is None:
         fn.store(whole, name, pointer, align)
         return
-    lane = _only_lane(mask)
-    if lane is not None:
-        element = whole[1:-1].split(" x ")[1]
-        one = fn.op(f"extractelement {whole} {name}, i64 {lane}")
-        fn.store(element, one, fn.gep(pointer, lane, element), align)
-        return
-    function = f"llvm.masked.store.{suffix(whole)}.p0"
-    callee = external(function, "void", whole, "ptr", _ALIGNMENT, _mask_type(whole))
-    fn.call(callee, [name, pointer, align, mask])
+    pieces = _pieces(target, mask)
+    if not pieces:
+        function = f"llvm.masked.store.{suffix(whole)}.p0"
+        callee = external(function, "void", whole, "ptr", _ALIGNMENT, _mask_type(whole))
+        fn.call(callee, [name, pointer, align, mask])
+    element = whole[1:-1].split(" x ")[1]
+    for piece in pieces:
+        part, at = vector_type(element, len(piece)), fn.gep(pointer, piece.start, element)
+        lanes = fn.shuffle(whole, name, "poison", piece)
+        fn.store(part, lanes, at, element_bytes(value.type))
 
 
-def _only_lane(mask: str) -> int | None:
-    """The one lane of a constant mask, None for any other mask.
+def _pieces(target: Target, mask: str) -> list[range]:
+    """Lanes of a constant mask in runs of 1, 2, 4, ... that are stored one by one.
 
-    LLVM 22 stores four bytes where a masked store has one lane and the value was truncated to it.
+    None if they are stored by one instruction, which takes AVX-512: that of AVX takes AMD's
+    processors 12 cycles, and for elements of fewer than 4 bytes there is none. LLVM 22 stores four
+    bytes where a masked store has one lane and the value was truncated to it.
     """
     if not mask.startswith("<"):
-        return None
-    lanes = _constant_lanes(mask)
-    return lanes.index(True) if sum(lanes) == 1 else None
+        return []
+    found: list[range] = []
+    for lane, holds in enumerate(_constant_lanes(mask)):
+        if holds:
+            found.append(range(lane, lane + 1))
+        while len(found) > 1 and _are_halves(*found[-2:]):
+            found[-2:] = [range(found[-2].start, found[-1].stop)]
+    return found if len(found) == 1 == len(found[0]) or not target.has("avx512vl") else []
+
+
+def _are_halves(a: range, b: range) -> bool:
+    """Whether runs of equal length are one, which begins at a multiple of its length."""
+    return a.stop == b.start and len(a) == len(b) and a.start % (2 * len(a)) == 0
 
 
 def _constant_lanes(mask: str) -> list[bool]:
@@ -351,7 +365,7 @@ def scatter_store(
     whole = vector_type(memory_type(value.type), lanes)
     for pointer, name in zip(pointers, names, strict=True):
         if not lanes:
-            _store(fn, whole, name, pointer, None, value)
+            _store(fn, target, whole, name, pointer, None, value)
             continue
         function = f"llvm.masked.scatter.{suffix(whole)}.v{lanes}p0"
         types = (whole, f"<{lanes} x ptr>", _ALIGNMENT, _mask_type(whole))

@@ -40,7 +40,7 @@ class MultiplyMethod(Enum):
     BYTE_QUADS = auto()
     """Four products of 8-bit integers, with or without sign, likewise; no partial sum saturates."""
     BYTE_PAIRS = auto()
-    """The same by twos, whose sums saturate in 16 bits: columns have a sign, and `rests`."""
+    """The same by twos, whose sums saturate in 16 bits: only columns have a sign, and `rests`."""
     BF16_TILES = auto()
     """Pairs of bf16 in registers that hold 16 x 16 sums; denormals count as 0."""
     S8_TILES = auto()
@@ -82,7 +82,7 @@ class Arithmetic:
         Then a row of 128s is multiplied as well: its sums are what the others are too large by.
         """
         is_alike = self.rows_unsigned == self.columns_unsigned
-        return self.method in (MultiplyMethod.BYTE_QUADS, MultiplyMethod.BYTE_PAIRS) and is_alike
+        return self.method is MultiplyMethod.BYTE_QUADS and is_alike
 
     @property
     def more_rows(self) -> int:
@@ -376,13 +376,15 @@ def _fits_s16(type_: ElementType) -> bool:
 def quads_of(how: Arithmetic, lhs: ElementType, rhs: ElementType, target: Target) -> Arithmetic:
     """Return the arithmetic of packed operands of two types: four bytes at once, if it can be.
 
-    `how` is the arithmetic otherwise. The second operand has the columns.
+    `how` is the arithmetic otherwise. The second operand has the columns. By twos rows with a sign
+    take the products of a row of 128s and win nothing, whatever the columns are.
     """
     if how.method is not MultiplyMethod.S16_PAIRS or not _fits_byte(lhs) or not _fits_byte(rhs):
         return how
     method = MultiplyMethod.BYTE_QUADS
     if not has_vnni(target):
-        if rhs is ElementType.U8 or target.vector_bytes not in _BYTE_PAIRS:
+        has_pairs = target.vector_bytes in _BYTE_PAIRS
+        if lhs is not ElementType.U8 or rhs is ElementType.U8 or not has_pairs:
             return how
         method = MultiplyMethod.BYTE_PAIRS
     signs = [x is ElementType.U8 for x in (lhs, rhs)]

@@ -19,7 +19,7 @@ SWAPPED_ROWS: Final = 8
 whatever columns have to be converted to."""
 
 SIFTED_ROWS: Final = 16
-"""The same where packed columns of bytes would be sifted for pairs that are too large."""
+"""The same where packed columns of bytes would be widened, or sifted for too large pairs."""
 
 MOST_ROWS: Final = {32: 64, 16: 32}
 """Rows for which columns need not be packed, by the registers of a target."""
@@ -42,6 +42,9 @@ FEWEST_LANES: Final = 4
 
 _PLAIN: Final = (MultiplyMethod.FLOAT, MultiplyMethod.BF16_PAIRS)
 """Methods that are no faster with packed columns."""
+
+_DEAR: Final = (MultiplyMethod.S16_PAIRS, MultiplyMethod.BYTE_PAIRS)
+"""Methods whose columns take long to pack where they are bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +115,8 @@ def inner_scheme(
     if how.method is MultiplyMethod.COMPLEX or not 0 < shape.m <= _most_rows(target) or not shape.k:
         return None
     is_plain = columns.is_plain(how) and how.method in _PLAIN
-    is_sifted = packed.method is MultiplyMethod.BYTE_PAIRS
-    if not is_plain and shape.m > (SIFTED_ROWS if is_sifted else SWAPPED_ROWS):
+    most = SIFTED_ROWS if packed.method in _DEAR else SWAPPED_ROWS
+    if not is_plain and shape.m > most:
         return None
     lanes = _lanes(shape, how, target)
     vectors = -(-shape.k // (how.group * lanes))
