@@ -153,4 +153,14 @@ FURTHER: Final = [
         "0.5.8",
         {"asset/marblenet/model.onnx": {"sizes": {"audio": (1, 1, 16000)}, "most": 8000}},
     ),
+    *_models(
+        "trueocr",
+        "0.1.1",
+        {
+            "det.onnx": {"sizes": {"x": (1, 1, 320, 320)}},
+            "order.onnx": {"sizes": {"feats": (1, 40, 16), "mask": (1, 40)}, "values": {"mask": 1}},
+            "orient.onnx": {"sizes": {"x": (1, 1, 768, 768)}},
+            "rec.onnx": {"sizes": {"x": (1, 1, 96, 640)}, "values": {"widths": 640}},
+        },
+    ),
 ]

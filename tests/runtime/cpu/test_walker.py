@@ -22,6 +22,8 @@ from lowtide.ir.buffer import NO_BYTES, BufferSlice
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.shape import array_shape
 from lowtide.ir.thunk import ConditionalThunk, CopyThunk, Thunk, WhileThunk
+from lowtide.runtime.cpu import call
+from lowtide.runtime.cpu.arena import Arena
 from lowtide.runtime.cpu.call import load
 
 THREADS = (1, 2, 3)
@@ -154,6 +156,28 @@ def test_random_programs_run_as_if_in_order(seed: int, threads: int) -> None:
     for _ in range(30):
         for result, place in zip(run(*values), places, strict=True):
             np.testing.assert_array_equal(result, known[place])
+
+
+def test_profile_runs_in_memory_that_calls_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """New pages would count as time of the thunks that are the first to touch them."""
+    made: list[Arena] = []
+
+    def counted(nbytes: int, *, huge: bool) -> Arena:
+        made.append(Arena(nbytes, huge=huge))
+        return made[-1]
+
+    monkeypatch.setattr(call, "Arena", counted)
+    draft = Draft(units=2)
+    source, between, target = draft.argument(), draft.temporary(), draft.temporary()
+    draft.result(target)
+    thunks = [CopyThunk("there", source, between), CopyThunk("back", between, target)]
+    run = load(draft.program(thunks, threads=1))
+    x = np.ones(draft.count, np.float32)
+    for _ in range(3):
+        result, _ = run.profile(x)
+        np.testing.assert_array_equal(result, x)
+        run(x)
+    assert len(made) == 1
 
 
 def test_profile_tells_of_each_run_of_each_thunk() -> None:

@@ -134,19 +134,22 @@ class LinkedExecutable:
     def profile(self, *arguments: Any) -> tuple[Any, tuple[Span, ...]]:
         """Return the results of a call, and when each thunk ran, in order of their ends.
 
-        Each thunk then runs by itself, also where it could run beside others. Of more than a
-        million events the last ones are returned.
+        Each thunk then runs by itself, also where it could run beside others, in memory that an
+        earlier call used. Of more than a million events the last ones are returned.
         """
         if self._meets:
             participant_for(self._program)
         table = self._binding.linked.stamped
         record = new_record()
         arrays = prepared(self._binding, opened(self._binding, arguments), self._binding.made)
-        frame = self._new_frame(table.workspace)
+        idle = self._frame(self._plain)
+        frame = Frame(self._binding.frames, idle.arena, table.workspace)
+        frame.control[PARTICIPANT] = idle.control[PARTICIPANT]
         frame.replace_table(table.words.ctypes.data)
         frame.control[2] = record.ctypes.data
         results = run(self._binding, frame, arrays, self._binding.made, self._pages)
         found = self._finished(frame, self._plain, arrays, results, keep=False)
+        self._release(idle)
         return found, spans(record, table.names)
 
     def empty(self) -> None:
@@ -201,7 +204,7 @@ class LinkedExecutable:
         try:
             frame = self._idle.pop()
         except IndexError:
-            return self._new_frame(0)
+            return self._new_frame()
         if self._arenas is not None:
             frame.rest_on(self._arenas.take(self._binding.arena.nbytes))
             for x in kind.made:
@@ -212,13 +215,13 @@ class LinkedExecutable:
             frame.control[PARTICIPANT] = participant_for(self._program).address
         return frame
 
-    def _new_frame(self, workspace: int) -> Frame:
+    def _new_frame(self) -> Frame:
         nbytes = self._binding.arena.nbytes
         if self._arenas is None:
             arena = Arena(nbytes, huge=self._options.huge_pages)
         else:
             arena = self._arenas.take(nbytes)
-        frame = Frame(self._binding.frames, arena, workspace)
+        frame = Frame(self._binding.frames, arena)
         if self._meets:
             frame.control[PARTICIPANT] = participant_for(self._program).address
         return frame

@@ -28,6 +28,8 @@ WHOLE = Window(21)
 FREE = {
     "depthwise": Convolution(2, 1, 1, (24, 224), (SAME, SAME), 40),
     "depthwise, halved": Convolution(1, 1, 1, (24, 112), (HALVED, HALVED), 64),
+    "depthwise, 5 x 5": Convolution(2, 1, 1, (9, 12), (Window(5, 1, 2, 2), Window(5, 2, 1, 2)), 77),
+    "depthwise, small": Convolution(1, 1, 1, (2, 3), (Window(5, 1, 2, 2), SAME), 100),
     "depthwise, dilated": Convolution(1, 1, 1, (3, 90), (LINE, Window(3, 1, 2, 2, 1, 2)), 24),
     "one place": Convolution(1, 1, 1, (21, 1), (WHOLE, LINE), 64),
     "along a line": Convolution(1, 24, 24, (12, 32), (LINE, SAME)),
@@ -63,9 +65,20 @@ def test_other_ways_give_the_same() -> None:
     assert not all(x.in_place for x in _schemes(FREE["depthwise"], "native"))
 
 
-def test_small_images_are_copied() -> None:
-    """Each tile is at their border: a copy of the whole is less work."""
-    assert not _scheme(Convolution(1, 1, 1, (7, 7), (SAME, SAME), 64)).in_place
+def test_small_images_of_many_columns_need_no_copy() -> None:
+    """A tile of one row leaves out what is beyond them; its columns lie together."""
+    found = _scheme(Convolution(1, 1, 1, (7, 7), (SAME, SAME), 192))
+    assert found.in_place
+    assert not found.has_border
+    assert found.tile_height == found.panels * found.vectors * found.lanes // 192 == 1
+
+
+@pytest.mark.parametrize("columns", [3, 8, 16, 24, 40, 200])
+def test_tiles_of_few_columns_have_more_rows(columns: int) -> None:
+    """Sums of one row would wait for each other."""
+    found = _scheme(Convolution(1, 1, 1, (9, 224), (SAME, SAME), columns))
+    sums = found.tile_height * found.vectors
+    assert 6 <= sums <= 12 or found.tile_height == 1 < found.vectors
 
 
 APART = {
@@ -185,11 +198,11 @@ def test_a_kernel_that_no_cache_holds_is_packed_once_or_twice(target: str) -> No
 
 
 def test_border_tiles_are_counted_as_they_are_cut() -> None:
-    found = _scheme(FREE["depthwise"])
+    found = _scheme(Convolution(2, 1, 1, (24, 224), (SAME, SAME), 8))
     starts = range(0, 224, found.tile_rows)
     across = [min(x, 224 - found.tile_rows) for x in starts]
     inside = [x for x in across if x >= 1 and x + found.tile_rows + 1 <= 224]
-    assert border_tiles(found) == 2 * (24 * len(across) - 22 * len(inside))
+    assert border_tiles(found) == 2 * 24 * (len(across) - len(inside))
 
 
 def scratch(convolution: Convolution, target: str) -> tuple[int, int]:

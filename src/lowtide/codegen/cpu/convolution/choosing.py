@@ -177,7 +177,7 @@ def _uncut(
         problem, how, lanes, is_lanewise, is_inward, in_place, axes_of(problem),
         has_finish or is_inward, rows,
         len(rows) - 1, 1, 1, len(rows) - 1, 1, problem.features, taps, 1,
-        clips=in_place and is_zero_around and not is_lanewise and not has_rests,
+        clips=in_place and is_zero_around and not has_rests,
         stack_bytes=target.stack_bytes,
     )  # fmt: skip
     if is_inward:
@@ -256,6 +256,8 @@ def _orders(scheme: ConvolutionScheme) -> list[ConvolutionScheme]:
 
 def _tilings(scheme: ConvolutionScheme, target: Target) -> list[ConvolutionScheme]:
     """The best tile of each number of vectors, those first that take fewer cycles in all."""
+    if scheme.is_lanewise and scheme.clips and scheme.block_steps <= _FEW_STEPS:
+        return [_wide(scheme)]
     best: dict[int, tuple[float, int, ConvolutionScheme]] = {}
     most, panels = _most_rows(scheme), scheme.kernel_panels
     vectors_at_most = -(-scheme.all_columns // scheme.lanes)
@@ -280,6 +282,27 @@ def _tilings(scheme: ConvolutionScheme, target: Target) -> list[ConvolutionSchem
                 if vectors not in best or key < best[vectors][:2]:
                     best[vectors] = (*key, found)
     return [found for *_, found in sorted(best.values(), key=lambda x: x[:2])]
+
+
+def _wide(scheme: ConvolutionScheme) -> ConvolutionScheme:
+    """Return the scheme with a tile as wide as can be, and of few rows, for lanes of their own.
+
+    Its columns lie together in memory. One row leaves out what is beyond the input, where several
+    copy; there are more of them only where the sums of one take longer than they need.
+    """
+    vectors = -(-scheme.all_columns // scheme.lanes)
+    vectors = -(-vectors // -(-vectors * scheme.how.planes // _WIDEST))
+    most = min(scheme.rows[-1].least, max(1, LATENCY * PORTS // vectors))
+    rows = range(most, 0, -1)
+    tiles = (changed(scheme, tile_rows=x, vectors=vectors) for x in rows)
+    return next(filter(copies_little, tiles))
+
+
+_FEW_STEPS: Final = 25
+"""Places of a window that are met so soon that what is around a tile counts more: 5 x 5."""
+
+_WIDEST: Final = 12
+"""Sums of a row that registers hold, beside what is multiplied."""
 
 
 def _most_rows(scheme: ConvolutionScheme) -> int:

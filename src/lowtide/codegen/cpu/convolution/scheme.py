@@ -42,10 +42,9 @@ class ConvolutionScheme:
     vector; its lanes are added up in the end. `in_place` says that the input is read where it lies,
     but by tiles that reach beyond it, which copy what they read; `input_axes` say how it lies,
     outermost first. With `weights_in_place` the kernel is read where it lies, too, which may be in
-    `kernel_panels`. With `clips`
-    what is around is zeros, and a tile leaves out taps of a dilated axis that it does not extend
-    along, where they meet none but zeros. What a piece of work needs lies on the stack of its
-    thread if that is `stack_bytes` at most.
+    `kernel_panels`. With `clips` what is around is zeros, and a tile leaves out taps that meet none
+    but zeros along axes that it does not extend along: dilated ones, and all if it is lanewise.
+    What a piece of work needs lies on the stack of its thread if that is `stack_bytes` at most.
     """
 
     problem: ConvolutionProblem
@@ -232,13 +231,15 @@ class ConvolutionScheme:
         found.sort(key=lambda x: -x.a_step)
         merged = merged_loops(found)
         merged = [x for x in merged if x.size != 1] or merged[-1:]
-        longest = max(merged, key=self._most)
+        longest = max(merged, key=self._longest)
         merged.remove(longest)
         return (*merged, longest)
 
-    def _most(self, steps: StepLoop) -> int:
+    def _longest(self, steps: StepLoop) -> tuple[bool, int]:
+        """The most steps; lanes of their own have those last whose number is known, unrolled."""
         features = self.feature_block // self.feature_step
-        return prod([features if x == FEATURE else self.tap_blocks[x] for x in steps.kinds])
+        most = prod([features if x == FEATURE else self.tap_blocks[x] for x in steps.kinds])
+        return self.is_lanewise and steps.size is not None, most
 
     @property
     def feature_step(self) -> int:
@@ -315,9 +316,10 @@ class ConvolutionScheme:
     def is_clipped(self, axis: int) -> bool:
         """Return whether tiles leave out the taps along an axis that lie beyond the input."""
         spatial = self.problem.spatial[axis]
-        if not self.clips or spatial.stays_inside or spatial.dilation == 1:
+        is_apart = spatial.dilation > 1 or self.is_lanewise
+        if not self.clips or spatial.stays_inside or not is_apart:
             return False
-        return axis in [x.axis for x in self.rows[: self.tile_dim]]
+        return axis in [x.axis for x in self.rows[: self.tile_dim + (self.tile_rows == 1)]]
 
     def at_border(self) -> ConvolutionScheme:
         """Return the scheme of a tile at the border, which reads a copy of what it reaches."""
