@@ -25,6 +25,7 @@ from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
 from lowtide.client.gpu import compile_for_device
 from lowtide.codegen.gpu import warpgroup_shapes
+from lowtide.emulator.running import HostKernels
 from lowtide.evaluator import evaluate
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.errors import InputError
@@ -36,7 +37,6 @@ from lowtide.runtime.gpu.cuda import CudaDriver
 from lowtide.runtime.gpu.cuda_calls import architecture_for, runs_on
 from lowtide.runtime.gpu.dlpack import SharedTensor, capsule_of
 from lowtide.runtime.gpu.driver import DeviceMemoryError, DriverError
-from lowtide.runtime.gpu.emulator.running import HostKernels
 from lowtide.runtime.gpu.execution import LoadedGpuProgram
 from lowtide.runtime.gpu.program import GpuProgram
 

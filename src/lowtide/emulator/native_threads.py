@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from lowtide.codegen.emulated.calls import Wait
+from lowtide.emulator.native_watch import WatchedFault, gpu_fault
+from lowtide.emulator.state import STATE, LaneWords, Memory, ThreadSums
 from lowtide.native import I32, Address, NativeRecord, address_of, at, external, native, the
-from lowtide.runtime.gpu.emulator.native_watch import WatchedFault, gpu_fault
-from lowtide.runtime.gpu.emulator.state import STATE, LaneWords, Memory, ThreadSums, Wait
 
 KernelEntry: TypeAlias = Callable[[], None]
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
+from lowtide.emulator.state import READERS, STATE, ByteWords, Memory, WatchedRange
 from lowtide.native import (
     Address,
     NativeItems,
@@ -26,7 +27,6 @@ from lowtide.native import (
     shared,
     the,
 )
-from lowtide.runtime.gpu.emulator.state import READERS, STATE, ByteWords, Memory, WatchedRange
 
 
 class WatchedFault(IntEnum):
