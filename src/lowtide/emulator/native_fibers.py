@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from lowtide.codegen.emulated.calls import Wait
+from lowtide.codegen.emulated.products import WARP
 from lowtide.emulator.native_threads import swapcontext
 from lowtide.emulator.state import STATE
-from lowtide.emulator.warp import WARP
 from lowtide.native import (
     I32,
     Address,

@@ -18,10 +18,10 @@ from lowtide.emulator.native_copies import (
     gpu_copy_part,
 )
 from lowtide.emulator.native_fibers import gpu_begin, gpu_resume
-from lowtide.emulator.native_numbers import gpu_bfloats
 from lowtide.emulator.native_threads import (
     gpu_arguments,
     gpu_barrier,
+    gpu_bfloats,
     gpu_block,
     gpu_exchange,
     gpu_lane,

@@ -152,15 +152,15 @@ class PlayedDriver(PlayedChoices):
         return Result.SUCCESS, {75: 9, 76: 0}.get(kind, 1000)
 
     def cuModuleLoadData(self, image: int) -> tuple[Any, ...]:
-        text = ctypes.string_at(image, 8)
-        if text == b".version":
+        text = ctypes.string_at(image)
+        if b"cudaGraphSetConditional" in text:
             for name, count in (("set_by_byte", 3), ("set_by_number", 4)):
                 self.kernels[name], self.counts[name] = Setting(self.handles), count
             return Result.SUCCESS, "module"
         if text.startswith(b"code "):
             if self.refuses_code:
                 return (Result.CUDA_ERROR_NO_BINARY_FOR_GPU,)
-            program = self.programs[int(text[5:].split(b"\0")[0])]
+            program = self.programs[int(text[5:])]
         else:
             assert text.startswith(b"//"), "PTX begins with a comment of LLVM's"
             program = self.programs[-1]

@@ -1,4 +1,4 @@
-"""What kernels on the host say to the scheduler of an emulated device."""
+"""Waits and calls by which kernels on the host talk to the scheduler of an emulated device."""
 
 from __future__ import annotations
 
