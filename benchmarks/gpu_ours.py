@@ -24,6 +24,7 @@ from jax_programs import jax_programs
 from lowtide.backends.build import Build
 from lowtide.cli.inputs import generated
 from lowtide.client.gpu import built_for_gpu
+from lowtide.emulator.device import EmulatedDriver, on_emulated_device
 from lowtide.evaluator import array_leaves, evaluate
 from lowtide.evaluator.evaluate import parameter_leaves
 from lowtide.frontend.hlo_text import parse_hlo
@@ -34,7 +35,6 @@ from lowtide.ir.gpu_names import EMULATED, GPU_PREFIX
 from lowtide.options import Options
 from lowtide.runtime.gpu.cuda_calls import cuda_version
 from lowtide.runtime.gpu.driver import Driver
-from lowtide.runtime.gpu.emulator.device import EmulatedDriver, on_emulated_device
 from lowtide.runtime.gpu.execution import LoadedGpuProgram
 from lowtide.runtime.gpu.program import GpuProgram
 

@@ -176,6 +176,7 @@ ROOMS: dict[str, list[str]] = {
         "fitting",
         "overlap",
     ],
+    "emulator": ["ir", "native", "llvm", "codegen", "runtime"],
     "client": [
         "processes",
         "files",
@@ -194,6 +195,7 @@ ROOMS: dict[str, list[str]] = {
         "budgeting",
         "fitting",
         "backends",
+        "emulator",
     ],
     "api": [
         "ir",
@@ -251,6 +253,7 @@ ROOMS: dict[str, list[str]] = {
         "runtime",
         "spmd",
         "backends",
+        "emulator",
         "client",
     ],
     "tflite": ["ir", "options", "frontend", "client"],

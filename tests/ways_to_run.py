@@ -32,7 +32,7 @@ def run_emulated(hlo_text: str, inputs: Sequence[Array]) -> list[Array]:
     graphs of the same work. Raises RuntimeError where these give other bits.
     """
     from lowtide.backends.gpu import GpuBackend  # Not for native code.
-    from lowtide.runtime.gpu.emulator.device import on_emulated_device
+    from lowtide.emulator.device import on_emulated_device
 
     program = build(parse_hlo(hlo_text), GpuBackend("cuda")).program
     device = on_emulated_device(program, zlib.crc32(hlo_text.encode()))

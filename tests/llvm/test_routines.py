@@ -60,7 +60,7 @@ def like_host(name: str) -> Target:
 def test_doubles_are_rounded_to_halves_once() -> None:
     target = like_host("x86-64-v3")  # Those with AVX-512 for halves need no routine.
     code = KernelCompiler(target).object_code(TEXT)
-    assert "__truncdfhf2" in routines_of([code])
+    assert "__truncdfhf2" in routines_of([code], target)
     given = doubles()
     got = np.empty(given.shape, np.float16)
     library = Library([code], ["shortened"], target)
@@ -181,9 +181,10 @@ def test_routines_are_added_once() -> None:
     target = like_host("x86-64-v3")
     compiler = KernelCompiler(target)
     code, unused = compiler.object_code(TEXT), compiler.object_code(TEXT.replace("half", "float"))
-    routines = compiler.object_code(routines_of([unused, code]))
+    routines = compiler.object_code(routines_of([unused, code], target))
     assert "__truncdfhf2" in read_object(routines).names(defined=True)
-    assert routines_of([code, routines]) == routines_of([routines, code]) == ""
-    assert routines_of([unused]) == ""
+    assert routines_of([code, routines], target) == ""
+    assert routines_of([routines, code], target) == ""
+    assert routines_of([unused], target) == ""
     library = Library([code, routines], ["shortened"], target)
     assert library["shortened"]

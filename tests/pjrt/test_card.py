@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from tests.support import HANG_SECONDS
 
+from lowtide.emulator.device import DeviceFaults, EmulatedDriver
 from lowtide.pjrt.card_memory import GRAIN, CardMemory
 from lowtide.runtime.gpu.driver import DeviceMemoryError
-from lowtide.runtime.gpu.emulator.device import DeviceFaults, EmulatedDriver
 from lowtide.runtime.gpu.execution import STREAMS
 
 pytest.importorskip("jax")
@@ -290,7 +290,7 @@ def test_errors_are_those_of_the_call_and_the_next_one_runs(tmp_path: Path) -> N
 
 def test_programs_that_do_not_run_make_room_and_run_again(tmp_path: Path) -> None:
     script = """
-    import lowtide.runtime.gpu.emulator.device as emulated
+    import lowtide.emulator.device as emulated
     whole, most = emulated.EmulatedDriver, emulated.DeviceFaults(memory=1 << 21)
     emulated.EmulatedDriver = lambda: whole(faults=most)
     x = jnp.ones(1 << 16)  # 256 KiB: a program takes 512 of them, its result 256 more.

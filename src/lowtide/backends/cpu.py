@@ -130,7 +130,7 @@ class CpuKernels:
         objects = make(single, kernels.target, self._cached, 0, progress)
         objects += make(bundles, kernels.target, self._cached, whole=True)
         objects += [common_object(x, kernels.target, self._cached, self._isolate) for x in common]
-        if routines := routines_of(objects):
+        if routines := routines_of(objects, kernels.target):
             objects += make([routines], kernels.target, self._cached)
         return NativeProgram(
             plan.module.name,

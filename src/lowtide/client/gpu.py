@@ -16,6 +16,7 @@ from lowtide.backends.interface import Tell
 from lowtide.backends.kept import kept
 from lowtide.client.executable.device_parts import DeviceParts, device_parts
 from lowtide.client.executable.on_devices import on_threads
+from lowtide.emulator.device import EmulatedDriver, emulated_devices
 from lowtide.evaluator.values import value_leaves
 from lowtide.ir import Module
 from lowtide.ir.errors import LowtideError
@@ -29,7 +30,6 @@ from lowtide.runtime.devices.rendezvous import current_participant
 from lowtide.runtime.gpu.assembling import Cubin, KernelResources
 from lowtide.runtime.gpu.cuda import CudaDriver
 from lowtide.runtime.gpu.driver import Driver
-from lowtide.runtime.gpu.emulator.device import EmulatedDriver, emulated_devices
 from lowtide.runtime.gpu.execution import LoadedGpuProgram
 from lowtide.runtime.gpu.program import GpuProgram
 

@@ -25,7 +25,7 @@ class Library:
 
     def __init__(self, objects: Sequence[bytes], names: Sequence[str], target: Target) -> None:
         distinct = [*dict.fromkeys(objects)]
-        if routines := routines_of(distinct):
+        if routines := routines_of(distinct, target):
             from lowtide.llvm.machine import KernelCompiler
 
             distinct.append(KernelCompiler(target).object_code(routines))

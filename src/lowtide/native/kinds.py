@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.native.records import (
+    FLOATS,
     WIDTHS,
     Atomic,
     NativeError,
@@ -29,10 +30,14 @@ from lowtide.records import dataclass, is_frozen
 
 @dataclass(frozen=True, slots=True)
 class Int:
-    """A number of so many bits in memory; a value of it has 64."""
+    """A number of so many bits in memory; a value of it has 64.
+
+    `passed` is LLVM's type of a parameter or a result, where it is bits of another one.
+    """
 
     bits: int = 64
     signed: bool = True
+    passed: str = ""
 
 
 class PlainKind(Enum):
@@ -90,7 +95,7 @@ def llvm_type(kind: Kind) -> str:
     """Return LLVM's type of a parameter or a result."""
     match kind:
         case Int(bits):
-            return f"i{bits}"
+            return kind.passed or f"i{bits}"
         case PlainKind.BOOL:
             return "i1"
         case PlainKind.FLOAT:
@@ -132,6 +137,9 @@ def kind_of_annotation(node: ast.expr, names: Mapping[str, Any]) -> Kind:
             return _of_generic(names[outer], kind_of_annotation(inner, names))
         case ast.Name(name) if name in WIDTHS:
             return Int(*WIDTHS[name])
+        case ast.Name(name) if name in FLOATS:
+            bits, passed = FLOATS[name]
+            return Int(bits, False, passed)
         case ast.Name("bool"):
             return BOOL
         case ast.Name("float"):

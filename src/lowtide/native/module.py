@@ -12,8 +12,13 @@ from lowtide.native.records import NativeError, NativeRecord
 from lowtide.native.scope import FunctionSource
 
 
-def module_text(exported: Sequence[NativeFunction[..., Any]], triple: str) -> str:
-    """Return a module with some functions and all that they call; raises NativeError."""
+def module_text(
+    exported: Sequence[NativeFunction[..., Any]], triple: str, linkage: str = ""
+) -> str:
+    """Return a module with some functions and all that they call; raises NativeError.
+
+    `linkage` is said of those that are exported, in LLVM's words.
+    """
     module = _Module(triple)
     for function in exported:
         module.function(function)
@@ -21,7 +26,7 @@ def module_text(exported: Sequence[NativeFunction[..., Any]], triple: str) -> st
     texts = []
     while module.waiting:
         scope = module.waiting.pop(0)
-        texts.append(function_text(scope, module, "" if scope.name in names else "internal "))
+        texts.append(function_text(scope, module, linkage if scope.name in names else "internal "))
     return "\n".join([*module.declared, *module.constants.values(), *module.records(), *texts])
 
 

@@ -30,6 +30,22 @@ U32: TypeAlias = int
 """Numbers of fewer bits in memory, in parameters and in results. All that is computed has 64, and
 wraps around."""
 
+F16Bits: TypeAlias = int
+F32Bits: TypeAlias = int
+F64Bits: TypeAlias = int
+BF16Bits: TypeAlias = int
+BF16PairBits: TypeAlias = int
+"""The bits of parameters and results that are floats to other code, as a number without a sign."""
+
+FLOATS: Final[dict[str, tuple[int, str]]] = {
+    "F16Bits": (16, "half"),
+    "F32Bits": (32, "float"),
+    "F64Bits": (64, "double"),
+    "BF16Bits": (16, "bfloat"),
+    "BF16PairBits": (32, "<2 x bfloat>"),
+}
+"""How many bits there are by annotation, and LLVM's type of what they are bits of."""
+
 WIDTHS: Final[dict[str, tuple[int, bool]]] = {
     "int": (64, True),
     "Address": (64, True),

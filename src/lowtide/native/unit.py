@@ -25,11 +25,17 @@ _COMPILER: Final = (
 
 
 class NativeUnit:
-    """Functions that are compiled together; only those that are `exported` are seen outside."""
+    """Functions that are compiled together; only those that are `exported` are seen outside.
 
-    def __init__(self, name: str, exported: Sequence[NativeFunction[..., Any]]) -> None:
+    `linkage` is how, in LLVM's words: "weak hidden ", or "ptx_kernel " for a kernel of a device.
+    """
+
+    def __init__(
+        self, name: str, exported: Sequence[NativeFunction[..., Any]], linkage: str = ""
+    ) -> None:
         self.name = name
         self.exported = tuple(exported)
+        self.linkage = linkage
 
     @property
     def names(self) -> list[str]:
@@ -62,7 +68,7 @@ class NativeUnit:
         """Return the module in LLVM's textual IR; raises NativeError."""
         from lowtide.native.module import module_text  # What a cache has needs no compiler.
 
-        return module_text(self.exported, triple)
+        return module_text(self.exported, triple, self.linkage)
 
 
 def _is_native(value: object) -> bool:

@@ -86,6 +86,9 @@ class Writer:
 
     def widened(self, kind: Kind, found: str) -> NativeValue:
         """Return what was read from memory, or given or returned, as a value of 64 bits."""
+        if isinstance(kind, Int) and kind.passed:
+            found = self.op(f"bitcast {kind.passed} {found} to i{kind.bits}")
+            return self.widened(Int(kind.bits, signed=False), found)
         if isinstance(kind, Int) and kind.bits < 64:
             how = "sext" if kind.signed else "zext"
             return NativeValue(Int(), self.op(f"{how} i{kind.bits} {found} to i64"))
@@ -93,6 +96,9 @@ class Writer:
 
     def narrowed(self, kind: Kind, text: str) -> str:
         """Return a value as it lies in memory, or is given or returned."""
+        if isinstance(kind, Int) and kind.passed:
+            bits = self.narrowed(Int(kind.bits), text)
+            return self.op(f"bitcast i{kind.bits} {bits} to {kind.passed}")
         if isinstance(kind, Int) and kind.bits < 64:
             return self.op(f"trunc i64 {text} to i{kind.bits}")
         return text

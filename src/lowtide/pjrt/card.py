@@ -128,7 +128,7 @@ class Card:
 
 def _driver(target: str) -> Driver:
     if target == EMULATED:
-        from lowtide.runtime.gpu.emulator.device import EmulatedDriver
+        from lowtide.emulator.device import EmulatedDriver
 
         return EmulatedDriver()
     from lowtide.runtime.gpu.cuda import CudaDriver

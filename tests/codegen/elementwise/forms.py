@@ -274,18 +274,19 @@ from tests.codegen.elementwise.forms import TARGETS
 from tests.codegen.elementwise.forms import is_known
 from lowtide.llvm.elf import undefined_symbols
 from lowtide.llvm.machine import KernelCompiler
-compiler = KernelCompiler(TARGETS[sys.argv[1]])
+target = TARGETS[sys.argv[1]]
+compiler = KernelCompiler(target)
 for text in sys.stdin.read().split("\\0"):
     code = compiler.object_code(text, whole=sys.argv[2] == "whole")
-    missing = [x for x in undefined_symbols(code) if not is_known(x, code)]
+    missing = [x for x in undefined_symbols(code) if not is_known(x, code, target)]
     if missing:
         sys.exit("no routine: " + " ".join(missing))
 """
 
 
-def is_known(name: str, code: bytes) -> bool:
+def is_known(name: str, code: bytes, target: Target) -> bool:
     """Return whether the process, or a routine that is linked in, has what an object names."""
-    return f"@{name}(" in routines_of([code]) or hasattr(ctypes.CDLL(None), name)
+    return f"@{name}(" in routines_of([code], target) or hasattr(ctypes.CDLL(None), name)
 
 
 _TOGETHER = 64

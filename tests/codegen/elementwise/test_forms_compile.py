@@ -51,7 +51,7 @@ def test_a_routine_that_no_process_has_is_found() -> None:
     text = f"{declared}define void @k() {{\n{calls}  ret void\n}}\n"
     code = KernelCompiler(host_target()).object_code(text, whole=False)
     assert {*undefined_symbols(code)} == {*names}
-    assert [x for x in names if not forms.is_known(x, code)] == ["no_such_routine"]
+    assert [x for x in names if not forms.is_known(x, code, host_target())] == ["no_such_routine"]
 
 
 @pytest.mark.slow

@@ -9,10 +9,10 @@ import numpy as np
 from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
 from lowtide.cli.inputs import generated
+from lowtide.emulator.device import on_emulated_device
 from lowtide.evaluator import array_leaves, evaluate
 from lowtide.evaluator.evaluate import parameter_leaves
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.runtime.gpu.emulator.device import on_emulated_device
 from lowtide.runtime.gpu.program import GpuProgram
 
 TARGET = "cuda:sm_90"

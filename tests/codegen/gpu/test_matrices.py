@@ -8,9 +8,9 @@ from tests.codegen.gpu.programs import TARGET, flat, templates
 
 from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
+from lowtide.emulator.device import on_emulated_device
 from lowtide.evaluator import evaluate
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.runtime.gpu.emulator.device import on_emulated_device
 
 RANDOM = np.random.default_rng(0)
 KINDS = {"f32": np.float32, "f64": np.float64, "c64": np.complex64}

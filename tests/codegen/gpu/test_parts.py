@@ -7,9 +7,9 @@ from tests.codegen.gpu.programs import check, program_of, text_of
 from tests.codegen.gpu.test_tiles import laid_out
 
 from lowtide.cli.inputs import generated
+from lowtide.emulator.device import on_emulated_device
 from lowtide.evaluator.evaluate import parameter_leaves
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.runtime.gpu.emulator.device import on_emulated_device
 
 EPILOGUE = """
   x = f32[640,20] parameter(0)

@@ -9,10 +9,10 @@ from tests.codegen.gpu.programs import check, program_of, templates, text_of
 from tests.codegen.gpu.test_tiles import LAYOUTS, laid_out
 
 from lowtide.cli.inputs import generated
+from lowtide.codegen.emulated.host_text import shared_bytes
+from lowtide.emulator.device import on_emulated_device
 from lowtide.evaluator.evaluate import parameter_leaves
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.runtime.gpu.emulator.device import on_emulated_device
-from lowtide.runtime.gpu.emulator.host_text import shared_bytes
 
 SIZES = {
     "one row": (1, 200, 90),

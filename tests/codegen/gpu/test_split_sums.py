@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from tests.codegen.gpu.programs import check, flat, program_of, templates
 
-from lowtide.runtime.gpu.emulator.device import on_emulated_device
-from lowtide.runtime.gpu.emulator.shadow import EmulationError
+from lowtide.emulator.device import on_emulated_device
+from lowtide.emulator.shadow import EmulationError
 
 ALL = """
   x = f32[519,1024] parameter(0)

@@ -12,10 +12,10 @@ from tests.codegen.gpu.programs import check, flat, program_of, templates
 
 from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
+from lowtide.emulator.device import on_emulated_device
+from lowtide.emulator.shadow import EmulationError
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.errors import UnsupportedOpError
-from lowtide.runtime.gpu.emulator.device import on_emulated_device
-from lowtide.runtime.gpu.emulator.shadow import EmulationError
 
 POINTS = {
     "elementwise": """

@@ -13,9 +13,9 @@ from lowtide.codegen.gpu import product as products
 from lowtide.codegen.gpu.product import TileSizes, product_of
 from lowtide.codegen.gpu.tiles import pieces_of
 from lowtide.codegen.gpu.waves import TileWay
+from lowtide.emulator.warp import matrices, turned_matrices
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.llvm.named_targets import gpu_target
-from lowtide.runtime.gpu.emulator.warp import matrices, turned_matrices
 
 SIZES = TileSizes(64, 64, 32, 128, 4, 3)
 

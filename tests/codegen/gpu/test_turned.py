@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from tests.codegen.gpu.programs import check, flat, program_of, templates
 
+from lowtide.emulator.device import on_emulated_device
 from lowtide.llvm.ptx import ptx_of
-from lowtide.runtime.gpu.emulator.device import on_emulated_device
 
 
 def transpose(type_: str, rows: int = 192, columns: int = 256) -> str:

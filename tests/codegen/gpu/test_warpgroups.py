@@ -16,12 +16,12 @@ from tests.runtime.gpu.test_assembling import needs_assembler
 from lowtide.cli.inputs import generated
 from lowtide.codegen.gpu import warpgroup_shapes, warpgroups
 from lowtide.codegen.gpu.threads import tile_of_block
+from lowtide.emulator.device import on_emulated_device
+from lowtide.emulator.shadow import EmulationError
 from lowtide.evaluator.evaluate import parameter_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.llvm.function import Function
 from lowtide.runtime.gpu.assembling import assembler
-from lowtide.runtime.gpu.emulator.device import on_emulated_device
-from lowtide.runtime.gpu.emulator.shadow import EmulationError
 from lowtide.runtime.gpu.program import GpuProgram
 
 TARGET = "cuda:sm_90a"

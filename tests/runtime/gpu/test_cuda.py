@@ -25,6 +25,7 @@ from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
 from lowtide.client.gpu import compile_for_device
 from lowtide.codegen.gpu import warpgroup_shapes
+from lowtide.emulator.running import HostKernels
 from lowtide.evaluator import evaluate
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.errors import InputError
@@ -36,7 +37,6 @@ from lowtide.runtime.gpu.cuda import CudaDriver
 from lowtide.runtime.gpu.cuda_calls import architecture_for, runs_on
 from lowtide.runtime.gpu.dlpack import SharedTensor, capsule_of
 from lowtide.runtime.gpu.driver import DeviceMemoryError, DriverError
-from lowtide.runtime.gpu.emulator.running import HostKernels
 from lowtide.runtime.gpu.execution import LoadedGpuProgram
 from lowtide.runtime.gpu.program import GpuProgram
 
@@ -152,15 +152,15 @@ class PlayedDriver(PlayedChoices):
         return Result.SUCCESS, {75: 9, 76: 0}.get(kind, 1000)
 
     def cuModuleLoadData(self, image: int) -> tuple[Any, ...]:
-        text = ctypes.string_at(image, 8)
-        if text == b".version":
+        text = ctypes.string_at(image)
+        if b"cudaGraphSetConditional" in text:
             for name, count in (("set_by_byte", 3), ("set_by_number", 4)):
                 self.kernels[name], self.counts[name] = Setting(self.handles), count
             return Result.SUCCESS, "module"
         if text.startswith(b"code "):
             if self.refuses_code:
                 return (Result.CUDA_ERROR_NO_BINARY_FOR_GPU,)
-            program = self.programs[int(text[5:].split(b"\0")[0])]
+            program = self.programs[int(text[5:])]
         else:
             assert text.startswith(b"//"), "PTX begins with a comment of LLVM's"
             program = self.programs[-1]

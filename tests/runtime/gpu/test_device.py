@@ -18,6 +18,8 @@ from lowtide.cli.inputs import generated
 from lowtide.client.executable import compile_module
 from lowtide.client.gpu import planned_for_gpu
 from lowtide.compiler import PlanOptions
+from lowtide.emulator.device import DeviceFaults, EmulatedDriver, on_emulated_device
+from lowtide.emulator.shadow import EmulationError, Shadow
 from lowtide.evaluator import evaluate
 from lowtide.evaluator.evaluate import parameter_leaves
 from lowtide.frontend.files import read
@@ -26,8 +28,6 @@ from lowtide.ir import Module
 from lowtide.ir.errors import InputError, LowtideError
 from lowtide.runtime.gpu import sequences as planning
 from lowtide.runtime.gpu.driver import DeviceMemoryError, DriverError
-from lowtide.runtime.gpu.emulator.device import DeviceFaults, EmulatedDriver, on_emulated_device
-from lowtide.runtime.gpu.emulator.shadow import EmulationError, Shadow
 from lowtide.runtime.gpu.execution import LoadedGpuProgram
 from lowtide.runtime.gpu.program import GpuProgram
 from lowtide.runtime.gpu.streams import StreamStep, Touched, in_streams

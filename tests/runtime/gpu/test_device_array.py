@@ -13,11 +13,11 @@ from tests.codegen.gpu.programs import flat
 import lowtide
 from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
+from lowtide.emulator.device import EmulatedDriver
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.errors import InputError
 from lowtide.runtime.gpu.device_array import DeviceArray
 from lowtide.runtime.gpu.dlpack import SharedTensor, _held, capsule_of, taken
-from lowtide.runtime.gpu.emulator.device import EmulatedDriver
 from lowtide.runtime.gpu.execution import LoadedGpuProgram
 
 STEP = """HloModule step

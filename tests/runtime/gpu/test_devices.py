@@ -17,10 +17,10 @@ from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
 from lowtide.client.executable.on_devices import on_threads
 from lowtide.client.gpu import DevicesExecutable, compile_for_device
+from lowtide.emulator.device import EmulatedDriver, emulated_devices
 from lowtide.evaluator.on_devices import evaluate_on_devices
 from lowtide.ir.errors import InputError, UnsupportedOpError
 from lowtide.runtime.devices.rendezvous import current_participant
-from lowtide.runtime.gpu.emulator.device import EmulatedDriver, emulated_devices
 from lowtide.runtime.gpu.execution import LoadedGpuProgram
 
 EMULATED = lowtide.Options(target="cuda:emulated", cache=False)

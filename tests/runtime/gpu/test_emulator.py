@@ -8,10 +8,10 @@ from tests.codegen.gpu.programs import check, flat, program_of
 
 from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
+from lowtide.codegen.emulated.host_text import type_bytes, waiting_kernels
+from lowtide.emulator.device import on_emulated_device
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.errors import InputError
-from lowtide.runtime.gpu.emulator.device import on_emulated_device
-from lowtide.runtime.gpu.emulator.host_text import type_bytes, waiting_kernels
 
 LOOP = """HloModule m
 

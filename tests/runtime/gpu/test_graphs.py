@@ -10,10 +10,10 @@ from tests.codegen.gpu.programs import flat
 from tests.runtime.gpu.test_device import expected, is_right
 from tests.runtime.gpu.test_device import wide as wide
 
+from lowtide.emulator.device import DeviceFaults, EmulatedDriver
+from lowtide.emulator.shadow import EmulationError
 from lowtide.runtime.gpu import sequences
 from lowtide.runtime.gpu.driver import DriverError
-from lowtide.runtime.gpu.emulator.device import DeviceFaults, EmulatedDriver
-from lowtide.runtime.gpu.emulator.shadow import EmulationError
 from lowtide.runtime.gpu.execution import LoadedGpuProgram
 from lowtide.runtime.gpu.sequences import PlannedSteps
 from lowtide.runtime.gpu.streams import StreamStep

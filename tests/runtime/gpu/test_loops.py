@@ -11,14 +11,14 @@ from tests.runtime.gpu.test_graphs import launched as launched
 
 from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
+from lowtide.emulator.device import EmulatedDriver
+from lowtide.emulator.shadow import EmulationError
 from lowtide.evaluator import evaluate
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.loop_counter import LoopCounter
 from lowtide.ir.thunk import ConditionalThunk, CopyThunk, WhileThunk, all_thunks
 from lowtide.runtime.gpu import stretches, walk
-from lowtide.runtime.gpu.emulator.device import EmulatedDriver
-from lowtide.runtime.gpu.emulator.shadow import EmulationError
 from lowtide.runtime.gpu.execution import LoadedGpuProgram
 from lowtide.runtime.gpu.program import GpuProgram
 from lowtide.runtime.gpu.sequences import PlannedSteps, Sequences

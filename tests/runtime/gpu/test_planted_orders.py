@@ -14,12 +14,12 @@ from tests.runtime.gpu.test_streams import conflict, ordered
 
 from lowtide.backends.build import build
 from lowtide.backends.gpu import GpuBackend
+from lowtide.emulator import device as emulated
+from lowtide.emulator.device import EmulatedDriver
+from lowtide.emulator.running import HostKernels
+from lowtide.emulator.shadow import EmulationError
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir.errors import LowtideError
-from lowtide.runtime.gpu.emulator import device as emulated
-from lowtide.runtime.gpu.emulator.device import EmulatedDriver
-from lowtide.runtime.gpu.emulator.running import HostKernels
-from lowtide.runtime.gpu.emulator.shadow import EmulationError
 from lowtide.runtime.gpu.execution import LoadedGpuProgram
 from lowtide.runtime.gpu.program import GpuProgram
 from lowtide.runtime.gpu.sequences import PlannedSteps, Sequences

@@ -13,11 +13,11 @@ from tests.codegen.gpu.test_templates import BITS, POINTS
 from tests.runtime.gpu.test_races import dot, log, row
 
 from lowtide.cli.inputs import generated
+from lowtide.emulator.device import on_emulated_device
+from lowtide.emulator.races import unwritten_in
+from lowtide.emulator.shadow import EmulationError
 from lowtide.evaluator.evaluate import parameter_leaves
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.runtime.gpu.emulator.device import on_emulated_device
-from lowtide.runtime.gpu.emulator.races import unwritten_in
-from lowtide.runtime.gpu.emulator.shadow import EmulationError
 
 Plant = Callable[[str], str]
 

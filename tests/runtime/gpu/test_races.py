@@ -10,11 +10,11 @@ import pytest
 from tests.codegen.gpu.programs import program_of, text_of
 
 from lowtide.cli.inputs import generated
+from lowtide.emulator.device import on_emulated_device
+from lowtide.emulator.races import race_in
+from lowtide.emulator.shadow import EmulationError
 from lowtide.evaluator.evaluate import parameter_leaves
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.runtime.gpu.emulator.device import on_emulated_device
-from lowtide.runtime.gpu.emulator.races import race_in
-from lowtide.runtime.gpu.emulator.shadow import EmulationError
 
 BARRIER = re.compile(r"^  call void @llvm\.nvvm\.barrier.*\n", re.MULTILINE)
 

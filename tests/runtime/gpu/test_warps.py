@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from tests.codegen.gpu.programs import flat, program_of
 
-from lowtide.runtime.gpu.emulator.blocks import Fibers
-from lowtide.runtime.gpu.emulator.device import on_emulated_device
-from lowtide.runtime.gpu.emulator.shadow import EmulationError
+from lowtide.emulator.blocks import Fibers
+from lowtide.emulator.device import on_emulated_device
+from lowtide.emulator.shadow import EmulationError
 from lowtide.runtime.gpu.program import GpuProgram
 
 WAIT = "  call void @llvm.nvvm.bar.warp.sync(i32 -1)\n"

@@ -21,6 +21,7 @@ from lowtide.ir.thunk import KernelThunk, Thunk, all_thunks, collective_thunks, 
 from lowtide.llvm.elf import undefined_symbols
 from lowtide.llvm.lapack import routines_called
 from lowtide.llvm.machine import KernelCompiler
+from lowtide.llvm.merging import merged
 from lowtide.llvm.routines import routines_of
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
@@ -149,8 +150,8 @@ def _object(text: str, target: Target) -> bytes:
     """The object of a module, with the routines in it that LLVM would call."""
     compiler = KernelCompiler(target)
     code = compiler.object_code(text)
-    routines = routines_of([code])
-    return compiler.object_code(text + routines) if routines else code
+    routines = routines_of([code], target)
+    return compiler.object_code(merged(text, [routines])) if routines else code
 
 
 def _check_alone(module: str, thunks: Sequence[Thunk], texts: Sequence[str]) -> None:

@@ -1,1 +1,1 @@
-"""Programs of graphics processors: assembling, the file of a program, and the emulator."""
+"""Programs of graphics processors: assembling, the file of a program, running it."""

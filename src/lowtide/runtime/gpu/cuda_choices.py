@@ -8,10 +8,14 @@ when it assembles PTX, so no toolkit is needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Final, final
 
 import numpy as np
 
+from lowtide.llvm.ptx import ptx_of
+from lowtide.llvm.target import Target
+from lowtide.native import I32, U8, U32, NativeItems, NativeUnit, external, native
 from lowtide.runtime.gpu.cuda_calls import CudaCalls
 
 OLDEST: Final = 12040
@@ -20,54 +24,38 @@ OLDEST: Final = 12040
 PACKAGE: Final = 13000
 """The oldest version of the package, as it tells it, whose functions take what is given here."""
 
-_PTX: Final = """.version 8.0
-.target sm_80
-.address_size 64
 
-.extern .func cudaGraphSetConditional (.param .b64 handle, .param .b32 value);
+@external
+def cudaGraphSetConditional(handle: int, value: U32) -> None:  # noqa: N802
+    """Say whether the graph of a handle runs: a function of the device's runtime."""
 
-.visible .entry set_by_byte(.param .u64 place, .param .u64 handle, .param .u64 wanted)
-{
-  .reg .b64 %rd<5>;
-  .reg .b32 %r<5>;
-  .reg .pred %p<4>;
-  ld.param.u64 %rd1, [place];
-  ld.param.u64 %rd2, [handle];
-  ld.param.u64 %rd3, [wanted];
-  cvta.to.global.u64 %rd4, %rd1;
-  ld.global.u8 %r1, [%rd4];
-  setp.ne.u32 %p1, %r1, 0;
-  setp.ne.u64 %p2, %rd3, 0;
-  xor.pred %p3, %p1, %p2;
-  selp.u32 %r2, 0, 1, %p3;
-  { .param .b64 a; .param .b32 b; st.param.b64 [a], %rd2; st.param.b32 [b], %r2;
-    call.uni cudaGraphSetConditional, (a, b); }
-  ret;
-}
 
-.visible .entry set_by_number(.param .u64 place, .param .u64 handle, .param .u64 wanted,
-                              .param .u64 branches)
-{
-  .reg .b64 %rd<8>;
-  .reg .b32 %r<5>;
-  .reg .pred %p<4>;
-  ld.param.u64 %rd1, [place];
-  ld.param.u64 %rd2, [handle];
-  ld.param.u64 %rd3, [wanted];
-  ld.param.u64 %rd4, [branches];
-  cvta.to.global.u64 %rd5, %rd1;
-  ld.global.s32 %r1, [%rd5];
-  cvt.s64.s32 %rd6, %r1;
-  add.s64 %rd7, %rd4, -1;
-  setp.ge.u64 %p1, %rd6, %rd4;
-  selp.b64 %rd6, %rd7, %rd6, %p1;
-  setp.eq.s64 %p2, %rd6, %rd3;
-  selp.u32 %r2, 1, 0, %p2;
-  { .param .b64 a; .param .b32 b; st.param.b64 [a], %rd2; st.param.b32 [b], %r2;
-    call.uni cudaGraphSetConditional, (a, b); }
-  ret;
-}
-"""
+@native
+def set_by_byte(place: NativeItems[U8], handle: int, wanted: int) -> None:
+    """Have a graph run where a byte other than 0 is wanted and there, or neither."""
+    cudaGraphSetConditional(handle, (place[0] != 0) == (wanted != 0))
+
+
+@native
+def set_by_number(place: NativeItems[I32], handle: int, wanted: int, branches: int) -> None:
+    """Have a graph run where its number is there; out of range that is the last one's."""
+    found = place[0]
+    if found < 0 or found >= branches:
+        found = branches - 1
+    cudaGraphSetConditional(handle, found == wanted)
+
+
+CONDITIONS: Final = NativeUnit("conditions", (set_by_byte, set_by_number), "ptx_kernel ")
+
+_OLDEST_DEVICE: Final = Target("nvptx64-nvidia-cuda", "sm_80", ("ptx80",), 16)
+"""The oldest architecture that graphs with such nodes are for; newer ones take its PTX."""
+
+
+@cache
+def conditions_ptx() -> str:
+    """Return the PTX of the kernels that set handles."""
+    return ptx_of(CONDITIONS.text(_OLDEST_DEVICE.triple), _OLDEST_DEVICE)
+
 
 Launch = Callable[[Any, Sequence[int], Any], None]
 """Starts a function by one thread, with numbers of 64 bits, in a stream."""
@@ -82,11 +70,10 @@ class CudaChoices:
 
     def __init__(self, calls: CudaCalls, launch: Launch) -> None:
         self.calls, self._launch = calls, launch
-        held = np.frombuffer(_PTX.encode() + b"\0", np.uint8)
+        held = np.frombuffer(conditions_ptx().encode() + b"\0", np.uint8)
         self.module = calls("cuModuleLoadData", held.ctypes.data)
-        names = (b"set_by_byte", b"set_by_number")
         self._by_byte, self._by_number = [
-            calls("cuModuleGetFunction", self.module, x) for x in names
+            calls("cuModuleGetFunction", self.module, x.encode()) for x in CONDITIONS.names
         ]
 
     def loop(self, stream: Any, inner: Any, predicate: int, body: Body) -> None:

@@ -1,9 +1,9 @@
 """The form of a device for programs: memory, streams, events, copies and launches.
 
-Two things have this form: the CUDA driver (`cuda.py`) and a device emulated on the host
-(`emulator/device.py`). Addresses, streams and events are numbers that only the driver knows.
-Work is put into streams and done later: work of one stream in turn, work of several in any order
-but for events.
+Two things have this form: the CUDA driver (`cuda.py`) and a device emulated on the host (of
+`lowtide.emulator`). Addresses, streams and events are numbers that only the driver knows. Work is
+put into streams and done later: work of one stream in turn, work of several in any order but for
+events.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""The place of the greatest or least element as two plain reductions, which fuse with others."""
+"""The place of the greatest or least element as two plain reductions, which fuse with others.
+
+The places are an iota, of which no array is left then. Of equal elements the first counts. NaN is
+greater and less than all numbers, as with JAX, or the element is NaN then and what comes behind one
+has the place, as where only numbers are compared and maxima are taken; reductions that choose
+otherwise stay.
+"""
 
 from __future__ import annotations
 
@@ -10,26 +16,15 @@ from typing import Any, Final
 
 from lowtide.analysis.loop_trip_count import COMPARISONS
 from lowtide.builder.values import Op
-from lowtide.ir import Computation, Instruction, Module, Opcode, array_shape
+from lowtide.ir import Computation, Instruction, Opcode, array_shape
 from lowtide.ir.attributes import Compare, Dimensions, Iota, Parameter
 from lowtide.ir.traversal import post_order
 from lowtide.passes.interface import Pass, example
 from lowtide.passes.matching import identity_of, scalar_value
 from lowtide.passes.rewriting import Rewriter
 from lowtide.records import dataclass
-from lowtide.transforms.expand.support import expand, expander
+from lowtide.transforms.expand.support import expander, expansion
 from lowtide.transforms.simplify.support import Made
-
-
-def expand_arg_reduce(module: Module) -> int:
-    """Write reductions of (element, place) to the greatest or least element as two reductions.
-
-    Returns the number of changes. The places are an iota, of which no array is left then. Of equal
-    elements the first counts. NaN is greater and less than all numbers, as with JAX, or the element
-    is NaN then and what comes behind one has the place, as where only numbers are compared and
-    maxima are taken; reductions that choose otherwise stay.
-    """
-    return expand(module, RULES)
 
 
 @expander(Opcode.REDUCE)
@@ -213,7 +208,7 @@ RULES: Final = (arg_reduce,)
 PASSES: Final = (
     Pass(
         "expand-arg-reduce",
-        expand_arg_reduce,
+        expansion(RULES),
         "Writes the place of the greatest or least element as two plain reductions.",
         *example(
             """

@@ -1,4 +1,7 @@
-"""Batch normalization as sums, products and a square root."""
+"""Batch normalization as sums, products and a square root.
+
+Numbers narrower than 32 bits are computed in f32.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,12 @@ from typing import Final
 import numpy as np
 
 from lowtide.builder.values import Op
-from lowtide.ir import Instruction, Module, Opcode
+from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import BatchNorm
 from lowtide.passes.interface import Pass, example
 from lowtide.passes.rewriting import Rewriter
-from lowtide.transforms.expand.support import expand, expander, narrowed, summed, widened
+from lowtide.transforms.expand.support import expander, expansion, narrowed, summed, widened
 from lowtide.transforms.simplify.support import Made
-
-
-def expand_batch_norm(module: Module) -> int:
-    """Write batch normalizations, for training, inference and their gradient, as arithmetic.
-
-    Returns the number of changes. Numbers narrower than 32 bits are computed in f32.
-    """
-    return expand(module, RULES)
 
 
 @expander(Opcode.BATCH_NORM_TRAINING)
@@ -103,7 +98,7 @@ RULES: Final = (batch_norm_training, batch_norm_inference, batch_norm_grad)
 PASSES: Final = (
     Pass(
         "expand-batch-norm",
-        expand_batch_norm,
+        expansion(RULES),
         "Writes batch normalizations as arithmetic and sums.",
         *example(
             """

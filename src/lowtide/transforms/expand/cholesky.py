@@ -1,4 +1,7 @@
-"""Cholesky decomposition as a loop over columns."""
+"""Cholesky decomposition as a loop over columns.
+
+The n steps take n**3 products together. A matrix that has no factor becomes NaN.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from lowtide.builder.values import Op
-from lowtide.ir import Instruction, Module, Opcode
+from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Cholesky
 from lowtide.passes.interface import Pass
 from lowtide.passes.rewriting import Rewriter
@@ -22,16 +25,8 @@ from lowtide.transforms.expand.loops import (
     starts,
     transposed,
 )
-from lowtide.transforms.expand.support import expand, expander, narrowed, spread_to, widened
+from lowtide.transforms.expand.support import expander, expansion, narrowed, spread_to, widened
 from lowtide.transforms.simplify.support import Made
-
-
-def expand_cholesky(module: Module) -> int:
-    """Write cholesky as a loop that finds one column after the other; return how many changes.
-
-    The n steps take n**3 products together. A matrix that has no factor becomes NaN.
-    """
-    return expand(module, RULES)
 
 
 @expander(Opcode.CHOLESKY)
@@ -84,7 +79,7 @@ RULES: Final = (write_cholesky,)
 PASSES: Final = (
     Pass(
         "expand-cholesky",
-        expand_cholesky,
+        expansion(RULES),
         "Writes Cholesky decompositions as a loop that finds one column after the other.",
         before="""
 HloModule m

@@ -1,4 +1,12 @@
-"""Windows that grow by one element at each place, as scans: sums and products so far."""
+"""Windows that grow by one element at each place, as scans: sums and products so far.
+
+The windows are those as long as a dimension, padded by one less on one side: sums from the start to
+each place, or from there to the end. Any number of operands and any elementwise computation will
+do. The work is n instead of n**2. Sums and products of floating point numbers are carried in f64
+(c128) and rounded at each place, since the rounding errors of n steps in the type itself would add
+up. Windows that grow along several dimensions become a scan for each, where the reducer is one
+operation whose neutral element is known.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from lowtide.builder.values import Op
-from lowtide.ir import Computation, ElementType, Instruction, Module, Opcode, array_shape
+from lowtide.ir import Computation, ElementType, Instruction, Opcode, array_shape
 from lowtide.ir.attributes import ReduceWindow, Scan, WindowDimension
 from lowtide.ops.reducers import reducer_opcode
 from lowtide.passes.interface import Pass, example
@@ -14,26 +22,13 @@ from lowtide.passes.matching import identity_of
 from lowtide.passes.rewriting import Rewriter
 from lowtide.transforms.expand.support import (
     applied,
-    expand,
     expander,
+    expansion,
     is_elementwise,
     narrowed,
     spread_to,
 )
 from lowtide.transforms.simplify.support import Made
-
-
-def expand_cumulative_windows(module: Module) -> int:
-    """Write cumulative reduce-windows as scans; return the number of changes.
-
-    They are those whose window is as long as a dimension, padded by one less on one side: sums from
-    the start to each place, or from there to the end. Any number of operands and any elementwise
-    computation will do. The work is n instead of n**2. Sums and products of floating point numbers
-    are carried in f64 (c128) and rounded at each place, since the rounding errors of n steps in the
-    type itself would add up. Windows that grow along several dimensions become a scan for each,
-    where the reducer is one operation whose neutral element is known.
-    """
-    return expand(module, RULES)
 
 
 @expander(Opcode.REDUCE_WINDOW)
@@ -145,7 +140,7 @@ RULES: Final = (cumulative_window,)
 PASSES: Final = (
     Pass(
         "expand-cumulative-window",
-        expand_cumulative_windows,
+        expansion(RULES),
         "Writes cumulative sums, given as windows that grow, as scans.",
         *example(
             """

@@ -1,23 +1,18 @@
-"""The logistic function as an exponential and a quotient."""
+"""The logistic function as an exponential and a quotient.
+
+Numbers narrower than 32 bits are computed in f32. Complex ones stay: their exponential overflows
+where the function does not.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
-from lowtide.ir import Instruction, Module, Opcode
+from lowtide.ir import Instruction, Opcode
 from lowtide.passes.interface import Pass, example
 from lowtide.passes.rewriting import Rewriter
-from lowtide.transforms.expand.support import expand, expander, narrowed, widened
+from lowtide.transforms.expand.support import expander, expansion, narrowed, widened
 from lowtide.transforms.simplify.support import Made
-
-
-def expand_logistic(module: Module) -> int:
-    """Write 1 / (1 + exp(-x)) for logistic(x); return the number of changes.
-
-    Numbers narrower than 32 bits are computed in f32. Complex ones stay: their exponential
-    overflows where the function does not.
-    """
-    return expand(module, RULES)
 
 
 @expander(Opcode.LOGISTIC)
@@ -36,7 +31,7 @@ RULES: Final = (write_logistic,)
 PASSES: Final = (
     Pass(
         "expand-logistic",
-        expand_logistic,
+        expansion(RULES),
         "Writes 1 / (1 + exp(-x)) for logistic(x).",
         *example(
             """

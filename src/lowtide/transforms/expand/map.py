@@ -1,22 +1,17 @@
-"""Maps of scalars as the same operations on arrays."""
+"""Maps of scalars as the same operations on arrays.
+
+Maps of computations that are not elementwise stay.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
-from lowtide.ir import Instruction, Module, Opcode
+from lowtide.ir import Instruction, Opcode
 from lowtide.passes.interface import Pass, example
 from lowtide.passes.rewriting import Rewriter
-from lowtide.transforms.expand.support import applied, expand, expander, is_elementwise
+from lowtide.transforms.expand.support import applied, expander, expansion, is_elementwise
 from lowtide.transforms.simplify.support import Made
-
-
-def expand_map(module: Module) -> int:
-    """Write maps as what they do to each element, on whole arrays; return the number of changes.
-
-    Maps of computations that are not elementwise stay.
-    """
-    return expand(module, RULES)
 
 
 @expander(Opcode.MAP)
@@ -41,7 +36,7 @@ RULES: Final = (map_,)
 PASSES: Final = (
     Pass(
         "expand-map",
-        expand_map,
+        expansion(RULES),
         "Writes maps of scalars as the same operations on whole arrays.",
         *example(
             """

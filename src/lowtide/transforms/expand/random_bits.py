@@ -1,5 +1,8 @@
 """Random bits as arithmetic of integers: Threefry-2x32 and Philox-4x32.
 
+Bits and states are the same to the last bit. Elements of less than 8 bits stay, and so do states of
+other lengths than u64[2] (both algorithms) and u64[3] (Philox).
+
 Source of both: J. Salmon, M. Moraes, R. Dror and D. Shaw (2011), "Parallel random numbers: as easy
 as 1, 2, 3".
 """
@@ -20,11 +23,11 @@ from lowtide.evaluator.random import (
     THREEFRY_PARITY,
     THREEFRY_ROTATIONS,
 )
-from lowtide.ir import ElementType, Instruction, Module, Opcode, array_shape
+from lowtide.ir import ElementType, Instruction, Opcode, array_shape
 from lowtide.ir.attributes import RngBitGenerator
 from lowtide.passes.interface import Pass
 from lowtide.passes.rewriting import Rewriter
-from lowtide.transforms.expand.support import expand, expander
+from lowtide.transforms.expand.support import expander, expansion
 from lowtide.transforms.simplify.support import Made
 
 _U8: Final = ElementType.U8
@@ -194,19 +197,10 @@ def _product(words: Op, multiplier: int) -> tuple[Op, Op]:
 RULES: Final = (write_random_bits,)
 
 
-def expand_rng_bit_generator(module: Module) -> int:
-    """Write rng-bit-generator as arithmetic of integers; return the number of changes.
-
-    Bits and states are the same to the last bit. Elements of less than 8 bits stay, and so do
-    states of other lengths than u64[2] (both algorithms) and u64[3] (Philox).
-    """
-    return expand(module, RULES)
-
-
 PASSES: Final = (
     Pass(
         "expand-rng-bit-generator",
-        expand_rng_bit_generator,
+        expansion(RULES),
         "Writes random bits as arithmetic of integers: Threefry and Philox.",
         before="""
 HloModule m

@@ -1,25 +1,20 @@
-"""Products of numbers with scales for blocks of them as products of plain numbers."""
+"""Products of numbers with scales for blocks of them as products of plain numbers.
+
+The products are in f32 where the numbers are narrower. Fusion makes the operands where the dot
+packs them, so that no scaled array is held.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
 from lowtide.builder.values import Op
-from lowtide.ir import Instruction, Module, Opcode
+from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Dot
 from lowtide.passes.interface import Pass, example
 from lowtide.passes.rewriting import Rewriter
-from lowtide.transforms.expand.support import expand, expander, widened
+from lowtide.transforms.expand.support import expander, expansion, widened
 from lowtide.transforms.simplify.support import Made
-
-
-def expand_scaled_dot(module: Module) -> int:
-    """Multiply with the scales before the dot instead of within; return the number of changes.
-
-    In f32 where the numbers are narrower. Fusion makes the operands where the dot packs them, so
-    that no scaled array is held.
-    """
-    return expand(module, RULES)
 
 
 @expander(Opcode.SCALED_DOT)
@@ -53,7 +48,7 @@ RULES: Final = (scaled_dot,)
 PASSES: Final = (
     Pass(
         "expand-scaled-dot",
-        expand_scaled_dot,
+        expansion(RULES),
         "Multiplies with the scales of a scaled-dot before a plain dot.",
         *example(
             """

@@ -1,4 +1,8 @@
-"""Select-and-scatter as the place that each window selects, and a scatter to these places."""
+"""Select-and-scatter as the place that each window selects, and a scatter to these places.
+
+Windows that lie in the padding select nothing. The selection has to be elementwise, and to order
+the elements (as GE and LE do).
+"""
 
 from __future__ import annotations
 
@@ -6,21 +10,18 @@ import math
 from typing import Final
 
 from lowtide.builder.values import Op, SubComputation
-from lowtide.ir import Computation, ElementType, Instruction, Module, Opcode, Shape, array_shape
+from lowtide.ir import Computation, ElementType, Instruction, Opcode, Shape, array_shape
 from lowtide.ir.attributes import ReduceWindow, Scatter
 from lowtide.passes.interface import Pass, example
 from lowtide.passes.rewriting import Rewriter
-from lowtide.transforms.expand.support import applied, expand, expander, is_elementwise, spread_to
+from lowtide.transforms.expand.support import (
+    applied,
+    expander,
+    expansion,
+    is_elementwise,
+    spread_to,
+)
 from lowtide.transforms.simplify.support import Made
-
-
-def expand_select_and_scatter(module: Module) -> int:
-    """Write select-and-scatter as a reduce-window of (value, place) and a scatter.
-
-    Returns the number of changes. Windows that lie in the padding select nothing. The selection has
-    to be elementwise, and to order the elements (as GE and LE do).
-    """
-    return expand(module, RULES)
 
 
 @expander(Opcode.SELECT_AND_SCATTER)
@@ -84,7 +85,7 @@ RULES: Final = (select_and_scatter,)
 PASSES: Final = (
     Pass(
         "expand-select-and-scatter",
-        expand_select_and_scatter,
+        expansion(RULES),
         "Writes select-and-scatter as the place that each window selects, and a scatter.",
         *example(
             """

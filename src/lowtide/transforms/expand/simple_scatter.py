@@ -1,4 +1,9 @@
-"""Scatters of one slice, or of one element for each row, as what fuses and needs no indices."""
+"""Scatters of one slice, or of one element for each row, as what fuses and needs no indices.
+
+One slice at an index that is known to be within bounds is a dynamic-update-slice. One element for
+each batch, put into an array that repeats a scalar, is a selection by the place: that array is then
+made in one piece, or not at all where its reader fuses.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +11,13 @@ import math
 from typing import Final
 
 from lowtide.builder.values import Op
-from lowtide.ir import ElementType, Instruction, Module, Opcode, array_shape
+from lowtide.ir import ElementType, Instruction, Opcode, array_shape
 from lowtide.ir.attributes import Constant, Scatter
 from lowtide.passes.interface import Pass, example
 from lowtide.passes.rewriting import Rewriter
-from lowtide.transforms.expand.support import applied, expand, expander, is_elementwise
+from lowtide.transforms.expand.support import applied, expander, expansion, is_elementwise
 from lowtide.transforms.simplify.bounds import Bounds, bounds_of
 from lowtide.transforms.simplify.support import Made
-
-
-def expand_simple_scatters(module: Module) -> int:
-    """Write scatters that touch each row once in other operations; return the number of changes.
-
-    One slice at an index that is known to be within bounds is a dynamic-update-slice. One element
-    for each batch, put into an array that repeats a scalar, is a selection by the place: that array
-    is then made in one piece, or not at all where its reader fuses.
-    """
-    return expand(module, RULES)
 
 
 @expander(Opcode.SCATTER)
@@ -199,7 +194,7 @@ RULES: Final = (scatter_of_one_slice, scatter_into_rows)
 PASSES: Final = (
     Pass(
         "expand-simple-scatter",
-        expand_simple_scatters,
+        expansion(RULES),
         "Writes scatters of one slice, or of one element for each row, in other operations.",
         *example(
             """

@@ -56,6 +56,11 @@ def expand(
     return changes
 
 
+def expansion(rules: Sequence[Rule]) -> Callable[[Module], int]:
+    """Return the function of a pass that applies expanders."""
+    return lambda module: expand(module, rules)
+
+
 # -- widths ------------------------------------------------------------------------------------
 
 

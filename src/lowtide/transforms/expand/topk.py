@@ -5,17 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from lowtide.builder.values import Op
-from lowtide.ir import Instruction, Module, Opcode, array_shape
+from lowtide.ir import Instruction, Opcode, array_shape
 from lowtide.ir.attributes import Compare, TopK
 from lowtide.passes.interface import Pass, example
 from lowtide.passes.rewriting import Rewriter
-from lowtide.transforms.expand.support import expand, expander
+from lowtide.transforms.expand.support import expander, expansion
 from lowtide.transforms.simplify.support import Made
-
-
-def expand_topk(module: Module) -> int:
-    """Write topk as a stable sort of (element, place) and slices; return the number of changes."""
-    return expand(module, RULES)
 
 
 @expander(Opcode.TOPK)
@@ -48,7 +43,7 @@ RULES: Final = (write_topk,)
 PASSES: Final = (
     Pass(
         "expand-topk",
-        expand_topk,
+        expansion(RULES),
         "Writes topk as a stable sort and slices.",
         *example(
             """

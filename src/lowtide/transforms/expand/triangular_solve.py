@@ -1,4 +1,7 @@
-"""Triangular systems of equations as a loop of substitutions."""
+"""Triangular systems of equations as a loop of substitutions.
+
+The n steps take n**2 * m products together, and read nothing of the other triangle.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from lowtide.builder.values import Op
-from lowtide.ir import Instruction, Module, Opcode
+from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import TriangularSolve
 from lowtide.passes.interface import Pass
 from lowtide.passes.rewriting import Rewriter
@@ -19,16 +22,8 @@ from lowtide.transforms.expand.loops import (
     starts,
     transposed,
 )
-from lowtide.transforms.expand.support import expand, expander, narrowed, spread_to, widened
+from lowtide.transforms.expand.support import expander, expansion, narrowed, spread_to, widened
 from lowtide.transforms.simplify.support import Made
-
-
-def expand_triangular_solve(module: Module) -> int:
-    """Write triangular-solve as a loop that finds one row after the other; return how many changes.
-
-    The n steps take n**2 * m products together, and read nothing of the other triangle.
-    """
-    return expand(module, RULES)
 
 
 @expander(Opcode.TRIANGULAR_SOLVE)
@@ -97,7 +92,7 @@ RULES: Final = (triangular_solve,)
 PASSES: Final = (
     Pass(
         "expand-triangular-solve",
-        expand_triangular_solve,
+        expansion(RULES),
         "Writes triangular systems of equations as a loop that finds one row after the other.",
         before="""
 HloModule m

@@ -9,9 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from lowtide.native import I32, Address, NativeRecord, address_of, at, external, native, the
-from lowtide.runtime.gpu.emulator.native_watch import WatchedFault, gpu_fault
-from lowtide.runtime.gpu.emulator.state import STATE, LaneWords, Memory, ThreadSums, Wait
+from lowtide.codegen.emulated.calls import Wait
+from lowtide.emulator.native_watch import WatchedFault, gpu_fault
+from lowtide.emulator.state import STATE, LaneWords, Memory, ThreadSums
+from lowtide.native import (
+    I32,
+    Address,
+    BF16PairBits,
+    F32Bits,
+    NativeRecord,
+    address_of,
+    at,
+    external,
+    native,
+    the,
+)
 
 KernelEntry: TypeAlias = Callable[[], None]
 
@@ -155,3 +167,17 @@ def gpu_warpgroup(what: int, a: int, b: int, count: int) -> ThreadSums:
 def gpu_proxy_fence() -> None:
     """Show what the thread wrote to products of warpgroups: an access without bytes."""
     gpu_log(0, 0)
+
+
+@native
+def _bfloat(bits: int) -> int:
+    """Round an f32 to the nearest bf16, of two the even one; NaN is the one NaN of a device."""
+    if bits & 0x7FFFFFFF > 0x7F800000:
+        return 0x7FFF
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+
+
+@native
+def gpu_bfloats(upper: F32Bits, lower: F32Bits) -> BF16PairBits:
+    """Round two numbers to bf16."""
+    return _bfloat(upper) << 16 | _bfloat(lower)

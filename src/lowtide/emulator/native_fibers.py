@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from lowtide.codegen.emulated.calls import Wait
+from lowtide.codegen.emulated.products import WARP
+from lowtide.emulator.native_threads import swapcontext
+from lowtide.emulator.state import STATE
 from lowtide.native import (
     I32,
     Address,
@@ -15,9 +19,6 @@ from lowtide.native import (
     native,
     the,
 )
-from lowtide.runtime.gpu.emulator.native_threads import swapcontext
-from lowtide.runtime.gpu.emulator.state import STATE, Wait
-from lowtide.runtime.gpu.emulator.warp import WARP
 
 STACK_BYTES: Final = 1 << 16
 CONTEXT_BYTES: Final = 8192

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Final, TypeAlias
 
 from lowtide.native import (
@@ -133,20 +132,3 @@ class EmulatedState(NativeRecord):
 
 
 STATE: Final = shared(EmulatedState)
-
-
-class Wait(IntEnum):
-    """What a thread waits for: nothing, as it has ended, or other threads."""
-
-    ENDED = 0
-    BARRIER = 1
-    EXCHANGE = 2
-    BFLOAT_PRODUCT = 3
-    HALF_PRODUCT = 4
-    MATRICES = 5
-    TURNED_MATRICES = 6
-    WARPGROUP = 7
-    SIGNED_PRODUCT = 8
-    UNSIGNED_PRODUCT = 9
-    SMALL_DOUBLE_PRODUCT = 10
-    DOUBLE_PRODUCT = 11

@@ -4,28 +4,74 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final, final
 
 import numpy as np
 
+from lowtide.codegen.emulated.host_text import host_text, shared_bytes, waiting_kernels
+from lowtide.emulator.blocks import Fibers
+from lowtide.emulator.native_copies import (
+    gpu_copies_commit,
+    gpu_copies_wait,
+    gpu_copy,
+    gpu_copy_part,
+)
+from lowtide.emulator.native_fibers import gpu_begin, gpu_resume
+from lowtide.emulator.native_threads import (
+    gpu_arguments,
+    gpu_barrier,
+    gpu_bfloats,
+    gpu_block,
+    gpu_exchange,
+    gpu_lane,
+    gpu_note,
+    gpu_proxy_fence,
+    gpu_run,
+    gpu_state_address,
+    gpu_sums,
+    gpu_thread,
+    gpu_wait,
+    gpu_warp_barrier,
+    gpu_warpgroup,
+)
+from lowtide.emulator.native_watch import gpu_global, gpu_lanes
+from lowtide.emulator.shadow import EmulationError, Shadow, WatchedMoment
 from lowtide.ir.thunk import GridLaunch
 from lowtide.llvm.library import Library
 from lowtide.llvm.machine import KernelCompiler
 from lowtide.llvm.ptx import joined
 from lowtide.llvm.target import host_target
-from lowtide.runtime.gpu.emulator.blocks import Fibers
-from lowtide.runtime.gpu.emulator.host_text import check_shared_bytes, host_text, waiting_kernels
-from lowtide.runtime.gpu.emulator.shadow import Shadow, WatchedMoment
+from lowtide.native import NativeUnit
+from lowtide.runtime.gpu.assembling import MOST_SHARED_BYTES
 from lowtide.runtime.gpu.program import GpuProgram
 
 _RUN: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
+_EXPORTED: Final = (
+    *(gpu_state_address, gpu_arguments, gpu_thread, gpu_block, gpu_run),
+    *(gpu_begin, gpu_resume),
+    *(gpu_wait, gpu_barrier, gpu_lane, gpu_exchange, gpu_warp_barrier, gpu_note),
+    *(gpu_sums, gpu_warpgroup, gpu_proxy_fence),
+    *(gpu_copy, gpu_copy_part, gpu_copies_commit, gpu_copies_wait, gpu_global, gpu_lanes),
+    gpu_bfloats,
+)
+"""The native functions that the text of kernels calls."""
+
+
+@cache
+def _native_text() -> str:
+    """The text of the native functions; it declares what copies bytes."""
+    return NativeUnit("emulator", _EXPORTED).text(host_target().triple)
+
+
 @lru_cache(maxsize=1)
 def _host_code(program: GpuProgram) -> bytes:
     """The kernels as code of this host, which several devices load."""
-    return KernelCompiler(host_target()).object_code(host_text(program.texts, program.kernels))
+    return KernelCompiler(host_target()).object_code(
+        host_text(program.texts, program.kernels, _native_text())
+    )
 
 
 @final
@@ -34,7 +80,7 @@ class HostKernels:
 
     def __init__(self, program: GpuProgram) -> None:
         text = joined(program.texts)
-        check_shared_bytes(text)
+        _check_shared_bytes(text)
         launches = [x for kernel in program.kernels for x in kernel.launches]
         self._waiting = waiting_kernels(text)
         names = dict.fromkeys([f"enter_{x.function}" for x in launches])
@@ -88,3 +134,10 @@ class HostKernels:
         if state.fault:
             other, me = state.fault_other % (1 << 64), state.fault_me % (1 << 64)
             shadow.raise_fault(state.fault, state.fault_at, other, me, moment)
+
+
+def _check_shared_bytes(text: str) -> None:
+    """Raise EmulationError where a kernel defines more shared memory than a device gives it."""
+    for name, nbytes in shared_bytes(text):
+        if nbytes > MOST_SHARED_BYTES:
+            raise EmulationError(f"{name}: {nbytes} bytes of shared memory, of {MOST_SHARED_BYTES}")

@@ -8,8 +8,8 @@ from typing import Final, final
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.runtime.gpu.emulator.races import race_in, unwritten_in
-from lowtide.runtime.gpu.emulator.shadow import EmulationError
+from lowtide.emulator.races import race_in, unwritten_in
+from lowtide.emulator.shadow import EmulationError
 
 LOGGED: Final = 1 << 21
 """Accesses to shared memory between two barriers, at most."""

@@ -8,9 +8,7 @@ from typing import Final, final
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.ir.errors import LowtideError
-from lowtide.records import dataclass
-from lowtide.runtime.gpu.emulator.native_watch import (
+from lowtide.emulator.native_watch import (
     BLOCK_SHIFT,
     MOST_WORK,
     THREAD_SHIFT,
@@ -18,6 +16,8 @@ from lowtide.runtime.gpu.emulator.native_watch import (
     WORK_SHIFT,
     WatchedFault,
 )
+from lowtide.ir.errors import LowtideError
+from lowtide.records import dataclass
 
 MOST_STREAMS: Final = 256
 

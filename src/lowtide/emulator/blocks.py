@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from lowtide.ir.thunk import GridLaunch
-from lowtide.native import view
-from lowtide.runtime.gpu.emulator.native_fibers import CONTEXT_BYTES, RUNNABLE, STACK_BYTES
-from lowtide.runtime.gpu.emulator.products import PRODUCT_WAITS
-from lowtide.runtime.gpu.emulator.shadow import EmulationError
-from lowtide.runtime.gpu.emulator.shared_log import LOGGED, SharedLog
-from lowtide.runtime.gpu.emulator.state import (
+from lowtide.codegen.emulated.calls import Wait
+from lowtide.codegen.emulated.products import WARP
+from lowtide.emulator.native_fibers import CONTEXT_BYTES, RUNNABLE, STACK_BYTES
+from lowtide.emulator.products import PRODUCT_WAITS
+from lowtide.emulator.shadow import EmulationError
+from lowtide.emulator.shared_log import LOGGED, SharedLog
+from lowtide.emulator.state import (
     COPY_WORDS,
     MOST_COPIES,
     MOST_SUMS,
@@ -21,10 +21,11 @@ from lowtide.runtime.gpu.emulator.state import (
     SLOTS,
     CopyList,
     EmulatedState,
-    Wait,
 )
-from lowtide.runtime.gpu.emulator.warp import WARP, WARP_WAITS
-from lowtide.runtime.gpu.emulator.warpgroup import WARPGROUP, Warpgroup
+from lowtide.emulator.warp import WARP_WAITS
+from lowtide.emulator.warpgroup import WARPGROUP, Warpgroup
+from lowtide.ir.thunk import GridLaunch
+from lowtide.native import view
 
 _LIST_WORDS: Final = ctypes.sizeof(CopyList) // 8
 

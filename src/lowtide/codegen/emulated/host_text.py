@@ -1,52 +1,21 @@
 """Kernels of a graphics processor as functions of the host.
 
 Their text stays as it is but for address spaces, and for the intrinsics of the device, which become
-functions: native ones (`native_threads.py`, `native_watch.py`, `native_copies.py`), and those of
-vectors and of short floats, which native code lacks.
+functions: native ones of the emulator, and those that hand many values over.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache
 from typing import Final
 
+from lowtide.codegen.emulated.calls import Wait
+from lowtide.codegen.emulated.products import PRODUCTS
+from lowtide.codegen.emulated.warpgroups import with_warpgroups
+from lowtide.codegen.emulated.watching import watched
 from lowtide.ir.thunk import LaunchedKernel
 from lowtide.llvm.ptx import joined, without_prefetches
-from lowtide.llvm.target import host_target
-from lowtide.native.unit import NativeUnit
-from lowtide.runtime.gpu.assembling import MOST_SHARED_BYTES
-from lowtide.runtime.gpu.emulator.native_copies import (
-    gpu_copies_commit,
-    gpu_copies_wait,
-    gpu_copy,
-    gpu_copy_part,
-)
-from lowtide.runtime.gpu.emulator.native_fibers import gpu_begin, gpu_resume
-from lowtide.runtime.gpu.emulator.native_threads import (
-    gpu_arguments,
-    gpu_barrier,
-    gpu_block,
-    gpu_exchange,
-    gpu_lane,
-    gpu_note,
-    gpu_proxy_fence,
-    gpu_run,
-    gpu_state_address,
-    gpu_sums,
-    gpu_thread,
-    gpu_wait,
-    gpu_warp_barrier,
-    gpu_warpgroup,
-)
-from lowtide.runtime.gpu.emulator.native_watch import gpu_global, gpu_lanes
-from lowtide.runtime.gpu.emulator.number_text import NUMBERS
-from lowtide.runtime.gpu.emulator.products import PRODUCTS
-from lowtide.runtime.gpu.emulator.shadow import EmulationError
-from lowtide.runtime.gpu.emulator.state import Wait
-from lowtide.runtime.gpu.emulator.warpgroup_text import with_warpgroups
-from lowtide.runtime.gpu.emulator.watching import watched
 
 ASKED_BYTES: Final = 1 << 18
 """Bytes that are there for launches that ask for shared memory, more than any may."""
@@ -62,23 +31,9 @@ WAITING: Final = (
 )
 """Functions in which threads wait for each other; the last one stands ahead of all like it."""
 
-_EXPORTED: Final = (
-    *(gpu_state_address, gpu_arguments, gpu_thread, gpu_block, gpu_run),
-    *(gpu_begin, gpu_resume),
-    *(gpu_wait, gpu_barrier, gpu_lane, gpu_exchange, gpu_warp_barrier, gpu_note),
-    *(gpu_sums, gpu_warpgroup, gpu_proxy_fence),
-    *(gpu_copy, gpu_copy_part, gpu_copies_commit, gpu_copies_wait, gpu_global, gpu_lanes),
-)
-"""The native functions that the text of kernels calls."""
-
-_FILL: Final = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)\n"
-
-
-@cache
-def _native_text() -> str:
-    """The text of the native functions; it declares what copies bytes."""
-    return NativeUnit("emulator", _EXPORTED).text(host_target().triple)
-
+_OUTSIDE: Final = """declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare float @exp2f(float)
+"""
 
 _MATRICES: Final = """
 define internal {{ i32, i32, i32, i32 }} @{name}(ptr %at) noinline {{
@@ -94,7 +49,7 @@ define internal {{ i32, i32, i32, i32 }} @{name}(ptr %at) noinline {{
 """A load of four matrices by a warp: each lane takes a row of one, and is given words of each."""
 
 _FUNCTIONS: Final = {
-    "llvm.nvvm.ex2.approx.f": "gpu_power_of_two",
+    "llvm.nvvm.ex2.approx.f": "exp2f",
     "llvm.nvvm.ff2bf16x2.rn": "gpu_bfloats",
     "llvm.nvvm.read.ptx.sreg.tid.x": "gpu_thread",
     "llvm.nvvm.read.ptx.sreg.ctaid.x": "gpu_block",
@@ -140,9 +95,10 @@ _SPACE: Final = re.compile(r" addrspace\(\d\)")
 _TYPE: Final = re.compile(r"(?:<(\d+) x )?(?:i(\d+)|(half)|(float)|(double))>?")
 
 
-def host_text(texts: Sequence[str], kernels: Sequence[LaunchedKernel]) -> str:
+def host_text(texts: Sequence[str], kernels: Sequence[LaunchedKernel], natives: str) -> str:
     """Return a module for the host with all kernels, what they call, and `enter_...` for each.
 
+    `natives` are the native functions that stand for intrinsics; they declare what copies bytes.
     `void enter_KERNEL()` calls a kernel with the addresses at `EmulatedState.arguments`.
     """
     text = without_prefetches(joined(texts))
@@ -159,7 +115,7 @@ def host_text(texts: Sequence[str], kernels: Sequence[LaunchedKernel]) -> str:
         for kernel in kernels
         for launch in kernel.launches
     ]
-    more = [_native_text(), _FILL, NUMBERS, warpgroups]
+    more = [natives, _OUTSIDE, warpgroups]
     return "\n".join([text, *more, constants, products, *loads, *dict.fromkeys(entries)])
 
 
@@ -208,13 +164,6 @@ def shared_bytes(text: str) -> Iterator[tuple[str, int]]:
     for kernel in _BODY.finditer(text):
         named = set(_NAMED.findall(kernel[0]))
         yield kernel[1], sum([nbytes for name, nbytes in arrays.items() if name in named])
-
-
-def check_shared_bytes(text: str) -> None:
-    """Raise EmulationError where a kernel defines more shared memory than a device gives it."""
-    for name, nbytes in shared_bytes(text):
-        if nbytes > MOST_SHARED_BYTES:
-            raise EmulationError(f"{name}: {nbytes} bytes of shared memory, of {MOST_SHARED_BYTES}")
 
 
 def type_bytes(type_: str) -> int:

@@ -8,9 +8,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.runtime.gpu.emulator.state import Wait
-
-WARP: Final = 32
+from lowtide.codegen.emulated.calls import Wait
+from lowtide.codegen.emulated.products import WARP
 
 Lanes = npt.NDArray[np.int32]
 """The words of the threads of a warp, a row each."""

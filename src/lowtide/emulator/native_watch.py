@@ -15,6 +15,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
+from lowtide.codegen.emulated.products import WARP
+from lowtide.emulator.state import READERS, STATE, ByteWords, Memory, WatchedRange
 from lowtide.native import (
     Address,
     NativeItems,
@@ -27,8 +29,6 @@ from lowtide.native import (
     shared,
     the,
 )
-from lowtide.runtime.gpu.emulator.state import READERS, STATE, ByteWords, Memory, WatchedRange
-from lowtide.runtime.gpu.emulator.warp import WARP
 
 
 class WatchedFault(IntEnum):

@@ -15,15 +15,10 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from lowtide.codegen.emulated.calls import HALF, LEFT_ACROSS, RIGHT_ACROSS, WarpgroupCall
+from lowtide.emulator.shadow import EmulationError
+from lowtide.emulator.shared_log import SharedLog
 from lowtide.records import dataclass
-from lowtide.runtime.gpu.emulator.shadow import EmulationError
-from lowtide.runtime.gpu.emulator.shared_log import SharedLog
-from lowtide.runtime.gpu.emulator.warpgroup_text import (
-    HALF,
-    LEFT_ACROSS,
-    RIGHT_ACROSS,
-    WarpgroupCall,
-)
 
 WARPGROUP: Final = 128
 

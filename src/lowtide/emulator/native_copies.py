@@ -6,10 +6,10 @@ may be. It counts as a write when it begins, at each barrier that it goes on ove
 
 from __future__ import annotations
 
+from lowtide.emulator.native_threads import gpu_note
+from lowtide.emulator.native_watch import gpu_lanes
+from lowtide.emulator.state import MOST_COPIES, STATE, CopyList, Memory
 from lowtide.native import I32, NativeRecord, address_of, at, copy_bytes, native, size_of, the
-from lowtide.runtime.gpu.emulator.native_threads import gpu_note
-from lowtide.runtime.gpu.emulator.native_watch import gpu_lanes
-from lowtide.runtime.gpu.emulator.state import MOST_COPIES, STATE, CopyList, Memory
 
 
 class CopyRecord(NativeRecord):

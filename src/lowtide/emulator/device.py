@@ -16,13 +16,13 @@ from typing import Final, final
 
 import numpy as np
 
+from lowtide.emulator.queues import Queues
+from lowtide.emulator.running import HostKernels
+from lowtide.emulator.shadow import EmulationError, WatchedMoment
 from lowtide.ir.thunk import GridLaunch
 from lowtide.records import dataclass
 from lowtide.runtime.cpu.program import Bytes
 from lowtide.runtime.gpu.driver import HOST, Body, DeviceMemoryError, DriverError
-from lowtide.runtime.gpu.emulator.queues import Queues
-from lowtide.runtime.gpu.emulator.running import HostKernels
-from lowtide.runtime.gpu.emulator.shadow import EmulationError, WatchedMoment
 from lowtide.runtime.gpu.execution import STREAMS, LoadedGpuProgram
 from lowtide.runtime.gpu.program import GpuProgram
 

@@ -1,27 +1,22 @@
 """Products of warpgroups and what belongs to them as functions of the host.
 
 Each hands over to the scheduler with the words in `Lanes`: what it is, two values, and how many
-sums the thread passes; these go through a place of their own (`warpgroup.py` says what happens).
+sums the thread passes; these go through a place of their own (`emulator/warpgroup.py` says what
+happens).
 """
 
 from __future__ import annotations
 
 import re
-from enum import IntEnum
 from typing import Final
 
-
-class WarpgroupCall(IntEnum):
-    """What a warpgroup is told to do."""
-
-    FENCE = 0
-    COMMIT = 1
-    WAIT = 2
-    PRODUCT = 3
-
-
-HALF, LEFT_ACROSS, RIGHT_ACROSS = 1 << 8, 1 << 9, 1 << 10
-"""Of a product: operands are f16 and not bf16, and lie across the depth."""
+from lowtide.codegen.emulated.calls import (
+    HALF,
+    LEFT_ACROSS,
+    RIGHT_ACROSS,
+    WarpgroupCall,
+    handing_over,
+)
 
 _NAME: Final = re.compile(r"@(wgmma\.[\w.]+)")
 _DECLARED: Final = re.compile(r"^declare .* @wgmma\..*\n", re.MULTILINE)
@@ -61,19 +56,7 @@ def _function(name: str) -> str:
 
 def _passing(name: str, what: int, first: str, count: int, given: tuple[str, ...]) -> str:
     """A function that hands sums over, and returns what becomes of them."""
-    type_ = f"{{ {', '.join(['float'] * count)} }}"
-    parameters = [f"i64 {x}" for x in given] + [f"float %x{i}" for i in range(count)]
-    second = given[1] if given else "0"
-    lines = ["  %own = call ptr @gpu_sums()"]
-    for i in range(count):
-        lines.append(f"  %p{i} = getelementptr float, ptr %own, i64 {i}")
-        lines.append(f"  store float %x{i}, ptr %p{i}")
-    values = f"i64 {int(what)}, i64 {first}, i64 {second}, i64 {count}"
-    lines.append(f"  %sums = call ptr @gpu_warpgroup({values})")
-    for i in range(count):
-        before = f"%s{i - 1}" if i else "poison"
-        lines.append(f"  %r{i} = load float, ptr %p{i}")
-        lines.append(f"  %s{i} = insertvalue {type_} {before}, float %r{i}, {i}")
-    body = "\n".join(lines)
-    head = f"define internal {type_} @{_host_name(name)}({', '.join(parameters)}) noinline"
-    return f"{head} {{\n{body}\n  ret {type_} %s{count - 1}\n}}\n"
+    values = f"i64 {int(what)}, i64 {first}, i64 {given[1] if given else '0'}, i64 {count}"
+    call = f"%sums = call ptr @gpu_warpgroup({values})"
+    parameters = [f"i64 {x}" for x in given]
+    return handing_over(_host_name(name), parameters, ["float"] * count, count, "gpu_sums", call)

@@ -17,14 +17,8 @@ from typing import Final, final
 
 import numpy as np
 
+from lowtide.emulator.shadow import MOST_STREAMS, Clock, EmulationError, Shadow, WatchedMoment
 from lowtide.records import dataclass
-from lowtide.runtime.gpu.emulator.shadow import (
-    MOST_STREAMS,
-    Clock,
-    EmulationError,
-    Shadow,
-    WatchedMoment,
-)
 
 Run = Callable[[WatchedMoment], None]
 """Does a piece of work at its moment."""

@@ -1,0 +1,1 @@
+"""Kernels of graphics processors as code of the host, for the emulated device."""

@@ -1,0 +1,1 @@
+"""A device that is emulated on the host: threads one by one, races found."""

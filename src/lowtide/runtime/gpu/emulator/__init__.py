@@ -1,1 +1,0 @@
-"""Programs of graphics processors run on the host: threads one by one, races found."""
