@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from lowtide import compiler
 from lowtide.budgeting.variants import ProgramVariant, variant_of
 from lowtide.compiler import ModulePlan
+from lowtide.ir import Module
 from lowtide.report.peak import PeakBuffer
 from lowtide.whatif.baseline import Baseline
 from lowtide.whatif.change import ImpossibleChangeError, ProgramChange, Weight
@@ -54,11 +55,12 @@ class _Variant(NamedTuple):
     code: str
 
 
+_LOOPS: Final = "loop-residual-recompute{contractions=true}"
 _SCAN: Final = "jax.lax.scan(jax.checkpoint(body), ...)"
 _VARIANTS: Final = (
     _Variant(
         "checkpoint:loops",
-        "loop-residual-recompute{contractions=true}",
+        _LOOPS,
         "compute again in loops what they save for the backward pass",
         _SCAN,
     ),
@@ -111,6 +113,11 @@ def _largest(base: Baseline) -> PeakBuffer | None:
 def _has_gradient(value: PeakBuffer | None) -> bool:
     """Whether a value was made in a function whose gradient is taken, if its name tells."""
     return value is None or not value.op_name or "jvp(" in value.op_name
+
+
+def loops_compute_again(base: Baseline, module: Module) -> Module | None:
+    """Return a program whose loops compute again what they save; None where none saves that."""
+    return variant_of(module, ProgramVariant(_LOOPS), base.options.stage)
 
 
 def _variant(base: Baseline, passes: str) -> ModulePlan:
