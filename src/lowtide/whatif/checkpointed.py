@@ -111,7 +111,8 @@ class _Calls:
     def compute_again(self) -> bool:
         """Have the gradient of each call read what runs again; whether any reads it."""
         numbers = sorted(set(self.call.values()), reverse=True)
-        return any([self._compute_again(number) for number in numbers])
+        changed = [self._compute_again(number) for number in numbers]
+        return any(changed)
 
     def come_again(self) -> bool:
         """Whether the place where a call begins comes again in it: it may be several, or a loop."""
