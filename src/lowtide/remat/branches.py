@@ -1,4 +1,4 @@
-"""What cuts prove where buffers are large: each one is in memory, or is made again.
+"""Proofs by cuts where buffers are large: each one is in memory, or is made again.
 
 At a price per byte, part of a buffer may be held for part of its price. A sequence holds all of it
 or nothing: in the step in which the node of a network first runs it is in memory, and takes its
