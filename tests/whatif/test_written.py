@@ -364,3 +364,22 @@ def test_a_checkpoint_of_a_part_of_a_scan_leaves_the_rest_of_it() -> None:
     base = report((step, (params, spec(1024, 32))), what_if="checkpoint:wide_layer")
     loops = report((step, (params, spec(1024, 32))), what_if="checkpoint:loops")
     assert base.total_bytes > loops.total_bytes
+
+
+def scored(params, x):
+    """A scan, and scores of what it gives that are larger than all that it saves."""
+    states = scanned(params, x)
+    return jax.nn.log_softmax(states @ params[1]).max(-1)
+
+
+def scanned(params, x):
+    """States one after the other."""
+    return jax.lax.scan(lambda h, x: (jnp.sin(h @ params[0]) + x,) * 2, x[0], x)[1]
+
+
+def test_changes_of_loops_stand_where_the_loop_does() -> None:
+    arguments = [spec(16, 16), spec(16, 1024)], spec(24, 8, 16)
+    found = report((gradient_of(scored), arguments), what_if=True).what_if
+    assert found is not None
+    places = {x.name: x.source.function for x in found.changes if x.source is not None}
+    assert places["checkpoint:loops"] == "scanned"
