@@ -10,6 +10,7 @@ from tests.remat.small_graphs import least_extra, random_graph
 from lowtide.analysis.memory_graph import MemoryGraph, lists
 from lowtide.analysis.memory_profile import peak_bytes
 from lowtide.remat.bound import BoundSearch, topological_order
+from lowtide.remat.branches import ticks_by_cases
 from lowtide.remat.network import Networks
 from lowtide.remat.prices import CutLines
 from lowtide.remat.tables import Float64Array, Int64Array, tables_of
@@ -107,7 +108,7 @@ def check(seeds: range) -> tuple[int, int]:
             for node in range(graph.node_count):
                 lines = CutLines(networks.of(node))
                 lines.refine(networks, budget, lambda: False)
-                behind[node] = max(0, lines.ticks(lines.best(budget), budget))
+                behind[node] = ticks_by_cases(networks, lines, budget, lambda: False)
             proved = WindowBound(networks, budget, behind, lambda: False).proved()
             assert proved * tables.tick_seconds <= best + 1e-12, (seed, budget)
             proved_some += proved > 0

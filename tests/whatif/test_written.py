@@ -323,3 +323,63 @@ def test_lambdas_of_one_function_are_told_apart() -> None:
     WRITTEN.clear()
     assert said[first].total_bytes == pytest.approx(real.total_bytes, rel=CLOSE)
     assert said[first].code.startswith("jax.checkpoint(lambda ...)")
+
+
+def wide_layer(w, x):
+    """What `layered` calls by itself and in a scan."""
+    h = jnp.tanh(x @ w["a"])
+    return x + jnp.sin(h @ w["b"]) @ w["c"]
+
+
+def layered(layer, between=lambda x: x):
+    """A step of layers of which most are a scan, with something `between` these."""
+
+    def apply(params, x):
+        x = layer(params["second"], layer(params["first"], x))
+        x, _ = jax.lax.scan(lambda x, w: (layer(w, between(x)), None), x, params["rest"])
+        return layer(params["last"], x)
+
+    return gradient_of(apply)
+
+
+def layers(*count):
+    """Weights of so many layers."""
+    return {"a": spec(*count, 32, 128), "b": spec(*count, 128, 128), "c": spec(*count, 128, 32)}
+
+
+def test_a_checkpoint_of_a_layer_is_one_in_scans_too() -> None:
+    params = {"first": layers(), "second": layers(), "rest": layers(4), "last": layers()}
+    arguments = params, spec(1024, 32)
+    base = report((layered(wide_layer), arguments), what_if=True)
+    assert base.what_if is not None
+    (change,) = [x for x in base.what_if.changes if x.name == "checkpoint:wide_layer"]
+    found = report((layered(jax.checkpoint(wide_layer)), arguments))
+    assert change.total_bytes == pytest.approx(found.total_bytes, rel=CLOSE)
+
+
+def test_a_checkpoint_of_a_part_of_a_scan_leaves_the_rest_of_it() -> None:
+    """What the scan has beside the layer is saved as before: no figure counts it as run again."""
+    params = {"first": layers(), "second": layers(), "rest": layers(4), "last": layers()}
+    step = layered(wide_layer, between=lambda x: jnp.sin(x) * jnp.cos(x))
+    base = report((step, (params, spec(1024, 32))), what_if="checkpoint:wide_layer")
+    loops = report((step, (params, spec(1024, 32))), what_if="checkpoint:loops")
+    assert base.total_bytes > loops.total_bytes
+
+
+def scored(params, x):
+    """A scan, and scores of what it gives that are larger than all that it saves."""
+    states = scanned(params, x)
+    return jax.nn.log_softmax(states @ params[1]).max(-1)
+
+
+def scanned(params, x):
+    """States one after the other."""
+    return jax.lax.scan(lambda h, x: (jnp.sin(h @ params[0]) + x,) * 2, x[0], x)[1]
+
+
+def test_changes_of_loops_stand_where_the_loop_does() -> None:
+    arguments = [spec(16, 16), spec(16, 1024)], spec(24, 8, 16)
+    found = report((gradient_of(scored), arguments), what_if=True).what_if
+    assert found is not None
+    places = {x.name: x.source.function for x in found.changes if x.source is not None}
+    assert places["checkpoint:loops"] == "scanned"

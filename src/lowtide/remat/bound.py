@@ -12,6 +12,7 @@ import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.records import dataclass
+from lowtide.remat.branches import ticks_by_cases
 from lowtide.remat.first_large import FirstLarge
 from lowtide.remat.first_steps import first_footprints
 from lowtide.remat.link_bound import LINK_PRICES, RunTimes, least_beside_link
@@ -189,8 +190,8 @@ class BoundSearch:
             if self._late():
                 break
             lines = self._lines_of(other)
-            lines.cut(price)
-            behind[other] = max(0, *[lines.ticks(x, budget) for x in lines.cuts])
+            lines.refine(self._networks, budget, self._late, price)
+            behind[other] = ticks_by_cases(self._networks, lines, budget, self._late)
         behind[node] = max(behind.get(node, 0), known)
         return WindowBound(self._networks, budget, behind, self._late).proved()
 

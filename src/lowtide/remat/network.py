@@ -38,6 +38,7 @@ Flow Algorithm", 1989.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -212,6 +213,33 @@ class RematNetwork:
         arcs = self._arcs
         solver = self._with_capacity(np.where(arcs.kind == READ, UNBOUNDED, arcs.sizes))
         return 0 if solver is None else int(solver.optimal_flow())
+
+    def decided(self, buffer: int, *, is_held: bool) -> RematNetwork:
+        """Return the network of sequences that hold a buffer at the end of the step, or do not.
+
+        One that is held has no price: its bytes are in `fixed_bytes`. Else holding it costs more
+        than running everything again.
+        """
+        arcs = self._arcs
+        chosen = (arcs.kind == HELD) & (arcs.name == buffer)
+        nbytes = int(arcs.sizes[chosen].sum()) if is_held else 0
+        all_runs = int(arcs.ticks[arcs.kind == RUN].sum())
+        ticks = np.where(chosen, 0 if is_held else 1 + all_runs, arcs.ticks)
+        return RematNetwork(
+            self.node,
+            self.fixed_bytes + nbytes,
+            self.fixed_buffers,
+            self._source,
+            replace(arcs, ticks=ticks, sizes=np.where(chosen, 0, arcs.sizes)),
+            (self.seconds_before, self.seconds_behind),
+        )
+
+    def largest_open(self, buffers: Int64Array) -> int | None:
+        """Return the largest of some buffers that have a price and can be made again, if any."""
+        arcs = self._arcs
+        open_ones = (arcs.kind == HELD) & (arcs.sizes > 0) & (arcs.head != self._source + 1)
+        sizes = np.where(open_ones & np.isin(arcs.name, buffers), arcs.sizes, 0)
+        return int(arcs.name[sizes.argmax()]) if sizes.any() else None
 
     def flow(self, price: Price) -> Flow:
         """Return a largest flow at a price."""

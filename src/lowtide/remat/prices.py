@@ -14,6 +14,7 @@ _ROUNDS: Final = 40
 _FIRST_SHARE: Final = 0.01
 """The first price tried is that at which a full budget is worth this share of all times."""
 _FACTOR: Final = 8.0
+_NEAR: Final = 3.0
 _TRIES: Final = 6
 
 
@@ -43,14 +44,21 @@ class CutLines:
         """Return the price that proves most for a budget, of those tried."""
         return max(self.cuts, key=lambda price: self.ticks(price, budget))
 
-    def refine(self, networks: Networks, budget: int, late: Callable[[], bool]) -> None:
+    def refine(
+        self, networks: Networks, budget: int, late: Callable[[], bool], near: Price | None = None
+    ) -> None:
         """Find the best price for a budget (Eisner and Severance 1976), until `late` says so.
+
+        It is sought from the one that it is thought to be `near`.
 
         The value of the least cut is concave in the price: where the lines of a cut that holds too
         much and of one that fits meet is the next price, until no cut is below both.
         """
         room = budget - self.network.fixed_bytes
-        low, high = self._bracket(networks, room, late)
+        if near is None:
+            low, high = self._bracket(networks, room, late)
+        else:
+            low, high = self._bracket_near(near, networks, room, late)
         for _ in range(_ROUNDS):
             if low is None or high is None or low.held_bytes == high.held_bytes or late():
                 return
@@ -61,6 +69,23 @@ class CutLines:
             if cut in (low, high) or cut.value >= low.ticks + price * low.held_bytes - 2:
                 return
             low, high = (low, cut) if cut.held_bytes <= room else (cut, high)
+
+    def _bracket_near(
+        self, near: Price, networks: Networks, room: int, late: Callable[[], bool]
+    ) -> tuple[RematCut | None, RematCut | None]:
+        """The same, from a price up, or down to 0, where only what has to run again does."""
+        cut = self.cut(near)
+        if cut.held_bytes > room:
+            others = [near.value * _NEAR**power for power in range(1, _TRIES)]
+        else:
+            others = [near.value / _NEAR, near.value / _NEAR**2, 0.0]
+        for other in others:
+            if late():
+                break
+            before, cut = cut, self.cut(networks.price(other))
+            if (cut.held_bytes > room) != (before.held_bytes > room):
+                return (before, cut) if cut.held_bytes <= room else (cut, before)
+        return (cut, None) if cut.held_bytes > room else (None, cut)
 
     def _bracket(
         self, networks: Networks, room: int, late: Callable[[], bool]

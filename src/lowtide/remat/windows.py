@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from lowtide.remat.branches import ticks_by_cases
 from lowtide.remat.network import ANCESTOR, DESCENDANT, Networks
 from lowtide.remat.prices import CutLines
 
@@ -70,4 +71,4 @@ class WindowBound:
         within &= networks.kinds(node) == DESCENDANT
         lines = CutLines(networks.window(node, within))
         lines.refine(networks, self._budget, self._late)
-        return max(0, lines.ticks(lines.best(self._budget), self._budget))
+        return ticks_by_cases(networks, lines, self._budget, self._late)

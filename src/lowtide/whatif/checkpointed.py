@@ -8,7 +8,7 @@ what the gradient is given, so that nothing of it runs again before the gradient
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import final
+from typing import Final, final
 
 from lowtide import compiler
 from lowtide.budgeting.once import Memo, runs_once
@@ -21,7 +21,17 @@ from lowtide.report.blame import is_backward
 from lowtide.whatif.baseline import Baseline
 from lowtide.whatif.call_places import CallPlaces
 from lowtide.whatif.change import ImpossibleChangeError
-from lowtide.whatif.makers import RUNS_AGAIN, SHAPING, Maker, runs_again
+from lowtide.whatif.makers import RUNS_AGAIN, SHAPING, Maker, lines_in, runs_again
+from lowtide.whatif.programs import loops_compute_again
+
+_OF_LOOPS: Final = SHAPING | {
+    Opcode.CALL,
+    Opcode.DYNAMIC_SLICE,
+    Opcode.DYNAMIC_UPDATE_SLICE,
+    Opcode.GET_TUPLE_ELEMENT,
+    Opcode.PARAMETER,
+}
+"""What loops have to go through stacks; what they call is there by itself."""
 
 
 def plan_as_written(base: Baseline, maker: Maker) -> ModulePlan:
@@ -38,8 +48,27 @@ def plan_as_written(base: Baseline, maker: Maker) -> ModulePlan:
     calls = _Calls(module, CallPlaces(base, maker))
     if calls.come_again():
         raise ImpossibleChangeError("its calls cannot be told from one another")
-    calls.compute_again()
-    return compiler.plan(module, base.options)
+    changed = calls.compute_again()
+    in_loops = loops_compute_again(base, module) if _fills_loops(base, maker) else None
+    if not changed and in_loops is None:
+        raise ImpossibleChangeError("nothing that it makes is read in the backward pass")
+    return compiler.plan(in_loops or module, base.options)
+
+
+def _fills_loops(base: Baseline, maker: Maker) -> bool:
+    """Whether all that loops of the program as given compute ahead of gradients is a function's.
+
+    What else they have takes slices of stacks and puts them there.
+    """
+    inner = [
+        x
+        for computation in base.given.computations.values()
+        if computation is not base.given.entry
+        for x in computation.instructions.values()
+        if x.opcode not in _OF_LOOPS and x.shape.is_array and x.shape.rank
+        if not is_backward(x.metadata.op_name)
+    ]
+    return bool(inner) and all(lines_in(x, maker) for x in inner)
 
 
 def has_calls_by_lines(base: Baseline, maker: Maker) -> bool:
@@ -79,12 +108,11 @@ class _Calls:
         self.handed_on = {x for x in self.early if self._is_handed_on(x)}
         self.call_of_late = self._calls_of_late()
 
-    def compute_again(self) -> None:
-        """Have the gradient of each call read what runs again."""
+    def compute_again(self) -> bool:
+        """Have the gradient of each call read what runs again; whether any reads it."""
         numbers = sorted(set(self.call.values()), reverse=True)
         changed = [self._compute_again(number) for number in numbers]
-        if not any(changed):
-            raise ImpossibleChangeError("nothing that it makes is read in the backward pass")
+        return any(changed)
 
     def come_again(self) -> bool:
         """Whether the place where a call begins comes again in it: it may be several, or a loop."""

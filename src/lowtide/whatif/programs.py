@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 from lowtide import compiler
 from lowtide.budgeting.variants import ProgramVariant, variant_of
 from lowtide.compiler import ModulePlan
+from lowtide.ir import Instruction, Module, Opcode, SourceLocation
+from lowtide.report.blame import is_backward, user_frames
 from lowtide.report.peak import PeakBuffer
 from lowtide.whatif.baseline import Baseline
 from lowtide.whatif.change import ImpossibleChangeError, ProgramChange, Weight
@@ -54,11 +56,12 @@ class _Variant(NamedTuple):
     code: str
 
 
+_LOOPS: Final = "loop-residual-recompute{contractions=true}"
 _SCAN: Final = "jax.lax.scan(jax.checkpoint(body), ...)"
 _VARIANTS: Final = (
     _Variant(
         "checkpoint:loops",
-        "loop-residual-recompute{contractions=true}",
+        _LOOPS,
         "compute again in loops what they save for the backward pass",
         _SCAN,
     ),
@@ -88,6 +91,8 @@ def variant_changes(base: Baseline) -> list[ProgramChange]:
     if base.has_given_order:
         return []
     largest = _largest(base)
+    peak = (largest.source if largest else base.report.peak.source) or base.function.source
+    loop = _place_of_largest_loop(base) or peak
     # A part that is not computed again saves for its gradient what the parts were to spare.
     part = "jax.checkpoint(f)" if base.backward and _has_gradient(largest) else "f"
     return [
@@ -95,12 +100,28 @@ def variant_changes(base: Baseline) -> list[ProgramChange]:
             x.name,
             x.what,
             x.code.format(part),
-            (largest.source if largest else base.report.peak.source) or base.function.source,
+            peak if x.name.startswith("chunk") else loop,
             partial(_variant, passes=x.passes),
             weight=Weight.PASSES,
         )
         for x in _VARIANTS
     ]
+
+
+def _place_of_largest_loop(base: Baseline) -> SourceLocation | None:
+    """The place of the loop that carries and stacks most, of those ahead of gradients."""
+    loops = [
+        x
+        for computation in base.given.computations.values()
+        for x in computation.instructions.values()
+        if x.opcode is Opcode.WHILE and not is_backward(x.metadata.op_name)
+    ]
+    frames = user_frames(max(loops, key=_nbytes).stack) if loops else ()
+    return frames[0] if frames else None
+
+
+def _nbytes(x: Instruction) -> int:
+    return sum([leaf.nbytes for _, leaf in x.shape.leaves()])
 
 
 def _largest(base: Baseline) -> PeakBuffer | None:
@@ -111,6 +132,11 @@ def _largest(base: Baseline) -> PeakBuffer | None:
 def _has_gradient(value: PeakBuffer | None) -> bool:
     """Whether a value was made in a function whose gradient is taken, if its name tells."""
     return value is None or not value.op_name or "jvp(" in value.op_name
+
+
+def loops_compute_again(base: Baseline, module: Module) -> Module | None:
+    """Return a program whose loops compute again what they save; None where none saves that."""
+    return variant_of(module, ProgramVariant(_LOOPS), base.options.stage)
 
 
 def _variant(base: Baseline, passes: str) -> ModulePlan:
