@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, Final, Literal, final
 
 _IDLE: Final = 0.01
@@ -30,7 +31,7 @@ class AskedProcess:
 
     It starts with the first request, and after one that had no answer with the next. `serve` is a
     function of a module, which the process imports. A request may take `deadline_seconds` of
-    processor time, however long it waits for a processor; it may do nothing for as long. On Linux
+    processor time; it may do nothing for as long, which waiting for a processor is not. On Linux
     it ends with the thread that asked first, whatever ends that one, and whatever it computes then.
     """
 
@@ -64,13 +65,13 @@ class AskedProcess:
         assert self._running is not None
         process, pipe = self._running
         deadline = self._deadline_seconds
-        idle_since, used = time.monotonic(), _processor_seconds(process.pid)
+        idle_since, used = time.monotonic(), _busy_seconds(process.pid)
         while not pipe.poll(min(1.0, deadline)):
-            now, taken = time.monotonic(), _processor_seconds(process.pid)
-            if taken - self._asked_at > deadline:
+            now, busy = time.monotonic(), _busy_seconds(process.pid)
+            if _processor_seconds(process.pid) - self._asked_at > deadline:
                 return False
-            if taken - used > _IDLE * (now - idle_since):
-                idle_since, used = now, taken
+            if abs(busy - used) > _IDLE * (now - idle_since):
+                idle_since, used = now, busy
             elif now - idle_since > deadline:
                 return False
         return True
@@ -112,6 +113,22 @@ def _processor_seconds(pid: int) -> float:
     """Return what a process has computed; 0 where it is gone, and its pipe tells so."""
     try:
         return time.clock_gettime(_clock_of(pid))
+    except OSError:
+        return 0.0
+
+
+def _busy_seconds(pid: int) -> float:
+    """Return what a process has computed, and its threads have waited for a processor.
+
+    A thread that ends takes what it waited along.
+    """
+    return _processor_seconds(pid) + sum(map(_waited_seconds, Path(f"/proc/{pid}/task").glob("*")))
+
+
+def _waited_seconds(thread: Path) -> float:
+    """Return what a thread has waited for a processor; 0 where it is gone, or not on Linux."""
+    try:
+        return int((thread / "schedstat").read_text().split()[1]) / 1e9
     except OSError:
         return 0.0
 

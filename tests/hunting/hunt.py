@@ -66,7 +66,8 @@ class Hunt:
         """Count a finding under what it shows and the operations of the least case with it."""
         state = self.state
         name = f"{seed:07}-{re.sub(r'[^a-z]+', '-', finding.judge)}"
-        head = f"{finding.signature}\n{finding.words}\n{case.conditions}"
+        words = " ".join(finding.words.split())  # Of one line, as who reads it expects.
+        head = f"{finding.signature}\n{words}\n{case.conditions}"
         state.write_find(name, head, case.text)
         least = case if finding.kind == "hang" else self._minimized(case, finding)
         state.write_find(f"{name}-least", head, least.text)

@@ -16,7 +16,7 @@ from tests.architecture import ROOT
 from lowtide.files.object_cache import ObjectCache
 from lowtide.llvm import host
 from lowtide.llvm.host import HostFacts, host_facts, keep_facts
-from lowtide.llvm.target import Target, lacking
+from lowtide.llvm.target import Target, lacking, restricted
 
 FEW = HostFacts("x86_64-unknown-linux-gnu", "a-processor", ("avx2", "fma"), "1 (2, 3, 4)")
 
@@ -123,3 +123,11 @@ def test_a_feature_that_is_left_alone_is_not_lacking(
     host_facts.cache_clear()
     assert lacking(older, taken) == []
     assert lacking(replace(older, features=("avx512f",)), taken) == ["avx512f"]
+
+
+def test_a_processor_without_newer_features_is_its_own_older_one() -> None:
+    """Else tests that are asked once there would leave out code of another processor's name."""
+    old = Target(FEW.triple, FEW.cpu, FEW.features, 32)
+    assert restricted(old, "avx2") is old
+    new = replace(old, features=("avx2", "avx512f", "fma"), vector_bytes=64)
+    assert restricted(new, "avx2") == replace(old, cpu="x86-64-v3")

@@ -1,4 +1,4 @@
-"""Processes that are asked over a pipe end with the one that asks."""
+"""Processes that are asked over a pipe: when they hang, and when they end."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
+from benchmarks.asked_process import AskedProcess, NoAnswerError
 from tests.support import HANG_SECONDS
 
 POLL_SECONDS = 0.01
@@ -47,6 +48,23 @@ def test_nothing_is_left_where_the_one_that_asks_is_killed(tmp_path: Path) -> No
         assert _is_there(child)
         asking.send_signal(signal.SIGKILL)
     _wait_for_the_end(child)
+
+
+def sleep_for_ever(pipe: Connection) -> None:
+    """Take a request, and do nothing."""
+    pipe.recv()
+    time.sleep(HANG_SECONDS)
+
+
+def test_who_waits_for_a_processor_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits, asked = iter(range(20)), AskedProcess(sleep_for_ever, 0.02)
+    module = "benchmarks.asked_process"
+    monkeypatch.setattr(f"{module}._processor_seconds", lambda pid: 0.0)
+    monkeypatch.setattr(f"{module}._waited_seconds", lambda thread: 2.0 ** next(waits, 20))
+    asked.ask("anything")
+    with pytest.raises(NoAnswerError, match="hang"):
+        asked.message()
+    assert next(waits, None) is None
 
 
 def _wait_for_the_end(pid: int) -> None:

@@ -29,28 +29,33 @@ def literal_of(value: Any, element_type: ElementType | None = None) -> Literal:
     if isinstance(value, Literal):
         return value
     array = np.asarray(value)
+    kind = array.dtype.kind
     if isinstance(value, np.ndarray | np.generic):
         found = ELEMENT_TYPES.get(array.dtype)
         wanted = element_type or found
         if wanted is None:
             raise TypeError(f"no element type holds values of dtype {array.dtype}")
     else:
-        found = _DEFAULTS.get(array.dtype.kind)
+        # NumPy has several types for integers beyond 63 bits; beside smaller ones they are doubles.
+        if kind in "ufO" and array.size:
+            exact = np.asarray(value, object)
+            if all(isinstance(x, int) for x in exact.flat):
+                array, kind = exact, "i"
+        found = _DEFAULTS.get(kind)
         if found is None:
             raise TypeError(f"{value!r} is not a number or an array of numbers")
         wanted = element_type or found
-        _check_kept(array, wanted)
+        _check_kept(array, kind, wanted)
     # A copy: the literal makes its array read-only.
     copy = np.array(array, DTYPES[wanted])
     return array_literal(array_shape(wanted, copy.shape), copy)
 
 
-def _check_kept(array: Array, element_type: ElementType) -> None:
+def _check_kept(array: Array, kind: str, element_type: ElementType) -> None:
     """Check that the element type can hold Python numbers: no fraction is dropped, nothing wraps.
 
     Raises ValueError.
     """
-    kind = array.dtype.kind
     fits = {
         "b": True,
         "i": element_type is not ElementType.PRED or bool(((array == 0) | (array == 1)).all()),

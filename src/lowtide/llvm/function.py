@@ -21,6 +21,7 @@ from lowtide.llvm.callee import (
     intrinsic,
 )
 from lowtide.llvm.direct_addresses import buffer_loads
+from lowtide.llvm.fences import GROUP, fenced
 from lowtide.llvm.loops import OPEN, Loop, phi, phis, trips
 from lowtide.llvm.loops import Integer as Integer  # Files that write functions take it from here.
 from lowtide.llvm.strength import KnownSums, reduced
@@ -28,14 +29,7 @@ from lowtide.llvm.strength import KnownSums, reduced
 _CONSTANTS: Final[dict[Integer, str]] = {"true": "i1", "false": "i1", "null": "ptr"}
 """The types of constants that have one."""
 
-_HALF: Final = 32
-"""Bytes of half a vector of AVX-512; LLVM ends for shuffles that give no more."""
-
 _PREFETCH: Final = external("llvm.prefetch.p0", "void", "ptr", *["i32 immarg"] * 3)
-
-_FENCED: Final = "<8 x float>"
-_FENCE: Final = intrinsic("arithmetic.fence", _FENCED, 1)
-"""Of half a vector: no code at all, and nothing behind it is merged with what is before it."""
 
 
 class Function:
@@ -69,7 +63,9 @@ class Function:
         self.sums, self.repeats = KnownSums(), Repeats()
         self._hidden: dict[tuple[int, int], str] = {}
         self._loops = self._count = 0  # Loops that are written, and names.
-        self._closed = False
+        self._closed = self.has_halves = False  # Whether numbers in it were made of halves.
+        self.shuffled: set[str] = set()
+        """Long vectors that were shuffled, so that fences are where they come from."""
         self._known = _CONSTANTS.copy()
         """The types of values, so far as calls check them."""
         for parameter in parameters:
@@ -277,41 +273,13 @@ class Function:
 
     def shuffle(self, type_: str, a: str, b: str, lanes: Iterable[int]) -> str:
         """Return the lanes, numbered through both vectors; -1 is any value."""
-        order = list(lanes)
-        if min(_lanes_of_bytes(type_), len(order)) > _HALF:
-            a, b, order = self._halves(type_, a, b, order)
+        a, b, order = fenced(self, type_, a, b, list(lanes))
         taken = ["i32 poison" if x < 0 else f"i32 {x}" for x in order]
         mask = f"<{len(taken)} x i32> <{', '.join(taken)}>"
-        return self.op(f"shufflevector {type_} {a}, {type_} {b}, {mask}")
-
-    def _halves(self, type_: str, a: str, b: str, order: list[int]) -> tuple[str, str, list[int]]:
-        """Return two vectors of bytes with only the half that a long shuffle reads, and its lanes.
-
-        LLVM 22 does not end for AVX-512 where it narrows a vector itself since such a shuffle reads
-        one half of it, and repeats bytes in turn. It does not look behind a fence. Halves are
-        the first ones of what is returned.
-        """
-        size = _lanes_of_bytes(type_)
-        found = []
-        for start, vector in ((0, a), (size, b)):
-            read = {(x - start) // _HALF * _HALF for x in order if start <= x < start + size}
-            if len(read) != 1:
-                found.append(vector)
-                continue
-            (half,) = read
-            found.append(self._half(type_, vector, half))
-            order = [x - half if start <= x < start + size else x for x in order]
-        return found[0], found[1], order
-
-    def _half(self, type_: str, vector: str, start: int) -> str:
-        """Return a vector of bytes that begins with the half of another one from `start` on."""
-        size, narrow = _lanes_of_bytes(type_), f"<{_HALF} x i8>"
-        lanes = [x if x < size else -1 for x in range(start, start + _HALF)]
-        half = self.shuffle(type_, vector, "poison", lanes)
-        numbers = self.op(f"bitcast {narrow} {half} to {_FENCED}")
-        half = self.op(f"bitcast {_FENCED} {self.call(_FENCE, [numbers])} to {narrow}")
-        wide = [x if x < _HALF else -1 for x in range(size)]
-        return self.shuffle(narrow, half, "poison", wide)
+        name = self.op(f"shufflevector {type_} {a}, {type_} {b}, {mask}")
+        if len(order) > GROUP:
+            self.shuffled.add(name)
+        return name
 
     # -- control flow --------------------------------------------------------------------------
 
@@ -476,12 +444,6 @@ class Function:
             "}",
         ]
         return "\n".join([*lines, ""])
-
-
-def _lanes_of_bytes(type_: str) -> int:
-    """The number of lanes of a vector of bytes, 0 for other types."""
-    size, _, element = type_.strip("<>").partition(" x ")
-    return int(size) if element == "i8" else 0
 
 
 def module_text(functions: Iterable[Function], constants: str = "") -> str:

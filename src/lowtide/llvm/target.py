@@ -128,9 +128,9 @@ def _vector_bytes(triple: str, features: tuple[str, ...]) -> int:
 
 
 def restricted(target: Target, name: str) -> Target:
-    """The same processor with the features of an older one: "avx2" or "native".
+    """The same processor with the features of an older one, "avx2"; itself if it has no others.
 
-    Raises ValueError for a name that is not known, or a processor without these features.
+    Raises ValueError for a name other than "avx2" and "native", and without these features.
     """
     if name == "native":
         return target
@@ -139,6 +139,8 @@ def restricted(target: Target, name: str) -> Target:
     features = tuple([x for x in target.features if not x.startswith(_NEWER)])
     if not {"avx2", "fma"} <= set(features):
         raise ValueError(f"{target.cpu} has no avx2")
+    if features == target.features:
+        return target
     return Target(target.triple, "x86-64-v3", features, 32)
 
 

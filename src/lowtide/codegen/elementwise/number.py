@@ -243,6 +243,7 @@ class Number:
         if element == self.element:
             return self
         to = vector_type(element, self.lanes)
+        self.fn.has_halves |= self.element == "half"
         found = self.named(element, self.fn.op(f"{instruction} {self.type} {self.name} to {to}"))
         return _of_its_own(found) if instruction == "trunc" and self.width == 64 else found
 
