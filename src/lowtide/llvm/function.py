@@ -12,16 +12,17 @@ from contextlib import contextmanager
 from typing import Final
 
 from lowtide.llvm.callee import (
+    GROUP,
     Callee,
     CallError,
     FunctionParameter,
     Repeats,
     call_template,
     external,
+    fenced,
     intrinsic,
 )
 from lowtide.llvm.direct_addresses import buffer_loads
-from lowtide.llvm.fences import GROUP, fenced
 from lowtide.llvm.loops import OPEN, Loop, phi, phis, trips
 from lowtide.llvm.loops import Integer as Integer  # Files that write functions take it from here.
 from lowtide.llvm.strength import KnownSums, reduced
