@@ -130,7 +130,12 @@ def test_a_late_pattern_of_a_bad_text_is_refused_when_it_is_used() -> None:
 
 def test_values_of_a_late_table_are_made_once() -> None:
     made: list[int] = []
-    table = LateTable[int, int](lambda x: made.append(x) or 2 * x)
+
+    def double(x: int) -> int:
+        made.append(x)
+        return 2 * x
+
+    table = LateTable[int, int](double)
     assert (table[3], table[3], table[4]) == (6, 6, 8)
     assert made == [3, 4]
 
