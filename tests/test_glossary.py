@@ -37,7 +37,7 @@ HELPERS = {
     "backends": "Build",
     "compiler": "LateReport StageClock",
     "cost": "CacheRate Times",
-    "ir": """AxisRef CloneMap DimensionLevel FileLocation Form IotaDevices NameUniquer PerRecord
+    "ir": """AxisRef CloneMap DimensionLevel FileLocation Form IotaDevices NameUniquer
         PrintOptions ResultAccuracy ShardGroup Shown SourceText SplitConfig Statistics Wanted
         Whose Written""",
     "ops": "FusedUpdate Need Surrounded",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ from types import ModuleType
 import pytest
 
 import lowtide
-from lowtide.records.late import Late, late_function
+from lowtide.records.late import Late, LateTable, late_function, late_pattern
 
 PACKAGES = ("lowtide.ir", "lowtide.client.executable", "lowtide.client.jit")
 
@@ -100,6 +101,43 @@ def test_a_late_function_is_found_when_it_is_called() -> None:
     assert double(21) == 42
     with pytest.raises(KeyError, match="triple"):
         missing(21)
+
+
+def test_a_late_pattern_is_compiled_once_when_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    compile_ = re.compile
+
+    def counted(text: str, flags: int = 0) -> re.Pattern[str]:
+        compiled.append(text)
+        return compile_(text, flags)
+
+    monkeypatch.setattr(re, "compile", counted)
+    pattern = late_pattern(r"a(\d+)", re.IGNORECASE)
+    assert compiled == []
+    for _ in range(2):
+        found = pattern.fullmatch("A12")
+        assert found is not None and found[1] == "12"
+    assert compiled == [r"a(\d+)"]
+    assert pattern.sub("x", "a1a2") == "xx"
+    assert late_pattern(b"a+").findall(b"aab") == [b"aa"]
+
+
+def test_a_late_pattern_of_a_bad_text_is_refused_when_it_is_used() -> None:
+    pattern = late_pattern("(")
+    with pytest.raises(re.error, match="missing"):
+        pattern.search("")
+
+
+def test_values_of_a_late_table_are_made_once() -> None:
+    made: list[int] = []
+
+    def double(x: int) -> int:
+        made.append(x)
+        return 2 * x
+
+    table = LateTable[int, int](double)
+    assert (table[3], table[3], table[4]) == (6, 6, 8)
+    assert made == [3, 4]
 
 
 def test_no_late_name_is_that_of_a_file() -> None:
