@@ -83,3 +83,33 @@ def test_matrices_are_fetched_by_what_suits_the_processor(contracting):
 def test_fewer_features_are_the_same_processor():
     older = replace(ZEN, cpu="x86-64-v3", features=("avx2", "clzero", "fma"), vector_bytes=32)
     assert fetching_for(older) == fetching_for(ZEN) != fetching_for(INTEL)
+
+
+def test_a_stencil_fetches_what_is_read_first():
+    reads = ("a = f32[998,1000] slice(x), slice={[0:998],[0:1000]}",)
+    reads += ("b = f32[998,1000] slice(x), slice={[1:999],[0:1000]}",)
+    reads += ("c = f32[998,1000] slice(x), slice={[2:1000],[0:1000]}",)
+    text = code_of(
+        f"""HloModule m
+f {{
+  x = f32[1000,1000] parameter(0)
+  {"  ".join(reads)}
+  s = f32[998,1000] add(a, b)
+  ROOT r = f32[998,1000] add(s, c)
+}}
+ENTRY main {{
+  x = f32[1000,1000] parameter(0)
+  ROOT y = f32[998,1000] fusion(x), kind=kLoop, calls=f
+}}
+""",
+        replace(ZEN, vector_bytes=32, features=("avx", "avx2", "clzero", "fma", "sse2")),
+    )
+    assert len(re.findall(r"call void @llvm\.prefetch", text)) == 1
+
+
+def test_a_row_that_ends_within_a_vector_is_stored_in_parts():
+    text = NEGATE.replace("4096,1024", "63,37")
+    avx2 = replace(INTEL, vector_bytes=32, features=("avx", "avx2", "fma", "sse2"))
+    code = code_of(text, avx2)
+    assert "masked.store" not in code
+    assert "masked.store" in code_of(text, INTEL)
