@@ -113,18 +113,18 @@ def test_long_rows_are_sorted_where_they_lie(
     monkeypatch.setattr(record_sorts, "SHORT_PLACES", short_places)
     kinds = {"f32": np.float32, "s8": np.int8, "s64": np.int64, "f64": np.float64}
     kinds |= {"bf16": ml_dtypes.bfloat16, "pred": np.bool_, "s32": np.int32, "c64": np.complex64}
-    text = sort_text(types, (2, 1201), 1, DOWN)
+    text = sort_text(types, (3, 1201), 1, DOWN)
     for i, type_ in enumerate(types):
         text = text.replace(
-            f"  x{i} = {type_}[2,1201] parameter({i})\n",
-            f"  y{i} = {type_}[2,1201] parameter({i})\n  x{i} = {type_}[2,1201] reverse(y{i}), "
+            f"  x{i} = {type_}[3,1201] parameter({i})\n",
+            f"  y{i} = {type_}[3,1201] parameter({i})\n  x{i} = {type_}[3,1201] reverse(y{i}), "
             "dimensions={1}\n",
         )
-    program = same(text, *[integers((2, 1201), kinds[x]) for x in types])
+    program = same(text, *[integers((3, 1201), kinds[x]) for x in types])
     (sort,) = [x for x in program.thunks if program.kernels[x.kernel].template == "sorts"]
     assert sort.reads == sort.writes
     bits = 16 if short_places > 1 else 32
-    padded = 2 * 3 * 512
+    padded = 3 * 3 * 512
     assert 2 * padded * bits // 8 <= sort.scratch.nbytes <= 2 * (padded * bits // 8 + 128)
 
 

@@ -15,7 +15,7 @@ from tests.ways_to_run import run, run_emulated
 from lowtide.ir.errors import UnsupportedOpError
 from lowtide.ir.printer import to_text
 
-FEW = ("cond_switch", "dtype_mix", "scatter_gather_batched")
+FEW = ("cond_switch", "dtype_mix", "mlp_train_step", "scatter_gather_batched")
 """Programs of JAX that take little time."""
 
 EVERY = 90

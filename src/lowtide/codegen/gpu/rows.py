@@ -335,7 +335,9 @@ def _write_held(
     for step in team.held[domain.sizes[rows.outer :]]:
         index = domain.index([*at, *step.at])
         found.append((step, computed(elements, outputs, bound, [index], None)))
-    if must_meet:
+    # Threads without an element of their own read the last one, which another one writes over.
+    reads_more = any(step.is_there for step, _ in found) and works_in_rows(rows.group.instruction)
+    if must_meet or reads_more:
         team.meet(elements.function)
     for step, values in found:
         with elements.scopes.when(step.is_there) if step.is_there else nullcontext():
