@@ -6,13 +6,11 @@ import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
-
-from lowtide.records import dataclass
 
 if TYPE_CHECKING:
     from lowtide.ir.sizes import Budget
