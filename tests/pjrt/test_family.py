@@ -126,6 +126,9 @@ def test_decompositions_are_computed_whatever_algorithm_is_named(tmp_path: Path)
     for name in linalg.SvdAlgorithm:
         values = linalg.svd(x, algorithm=name, compute_uv=False)
         np.testing.assert_allclose(values, np.linalg.svd(x)[1], atol=1e-4)
+    asked = {"full_matrices": False, "compute_uv": False, "subset_by_index": None}
+    unnamed = jax.jit(lambda x: linalg.svd_p.bind(x, **asked))
+    np.testing.assert_allclose(unnamed(x)[0], np.linalg.svd(x)[1], atol=1e-4)
     for name in linalg.EigImplementation:
         values = linalg.eig(x, implementation=name)[0]
         np.testing.assert_allclose(np.sort(values.real), wanted, atol=1e-4)

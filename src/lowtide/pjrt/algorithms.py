@@ -33,7 +33,7 @@ def take_any_algorithm() -> None:
 
 def _named(usual: Any, parameter: str, ctx: Any, *operands: Any, **parameters: Any) -> Any:
     """Lower a decomposition, without the name of an algorithm that is not here."""
-    asked = parameters[parameter]
+    asked = parameters.get(parameter)
     if asked is not None and asked.name not in _KNOWN:
         parameters[parameter] = None
     return usual(ctx, *operands, **parameters)
@@ -47,7 +47,7 @@ def _part(eigh: Any, usual: Any, ctx: Any, *operands: Any, **parameters: Any) ->
     from jax._src.interpreters import mlir
 
     rules: Any = mlir
-    part = parameters.pop("subset_by_index")
+    part = parameters.pop("subset_by_index", None)
     if part is None:
         return usual(ctx, *operands, subset_by_index=None, **parameters)
     begin, end = part
