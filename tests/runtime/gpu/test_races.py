@@ -50,9 +50,9 @@ PLANTED = {
     "s32": (dot("s32", 40, 40, 70), 2),
     "bf16": (dot("bf16", 64, 64, 96), 2),
     "f16": (dot("f16", 70, 50, 66, "f32"), 2),
-    "one sum": (row(3000, 1), 1),
-    "two sums": (row(3000, 2), 2),
-    "three sums": (row(3000, 3), 3),
+    "one sum": (row(3072, 1), 1),
+    "two sums": (row(3072, 2), 2),
+    "three sums": (row(3072, 3), 3),
 }
 """Programs of one kernel, and how many barriers it has: 20 in all."""
 
