@@ -366,6 +366,26 @@ def test_a_checkpoint_of_a_part_of_a_scan_leaves_the_rest_of_it() -> None:
     assert base.total_bytes > loops.total_bytes
 
 
+def nested(layer):
+    """A step with a layer in a scan of another scan, and at two more places."""
+
+    def apply(params, x):
+        def outer(x, w):
+            return jax.lax.scan(lambda x, _: (layer(w, x), None), x, None, length=3)[0], None
+
+        x, _ = jax.lax.scan(outer, layer(params["first"], x), params["rest"])
+        return layer(params["last"], x)
+
+    return gradient_of(apply)
+
+
+def test_a_checkpoint_in_loops_of_loops_promises_no_more_than_it_gives() -> None:
+    arguments = {"first": layers(), "rest": layers(4), "last": layers()}, spec(1024, 32)
+    base = report((nested(wide_layer), arguments), what_if="checkpoint:wide_layer")
+    found = report((nested(jax.checkpoint(wide_layer)), arguments))
+    assert base.total_bytes >= found.total_bytes / (1 + CLOSE)
+
+
 def scored(params, x):
     """A scan, and scores of what it gives that are larger than all that it saves."""
     states = scanned(params, x)

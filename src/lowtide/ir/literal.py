@@ -35,7 +35,7 @@ _PLAIN: Final[dict[ElementType, np.dtype[Any]]] = {
 }
 
 
-_NARROW: Final = {
+NARROW: Final = {
     **{ElementType(f"s{x}"): f"int{x}" for x in (1, 2, 4)},
     **{ElementType(f"u{x}"): f"uint{x}" for x in (1, 2, 4)},
     ElementType.BF16: "bfloat16",
@@ -58,7 +58,7 @@ _NARROW: Final = {
 def _narrow() -> dict[ElementType, np.dtype[Any]]:
     import ml_dtypes
 
-    return {x: np.dtype(getattr(ml_dtypes, name)) for x, name in _NARROW.items()}
+    return {x: np.dtype(getattr(ml_dtypes, name)) for x, name in NARROW.items()}
 
 
 def _swapped(table: Mapping[ElementType, np.dtype[Any]]) -> dict[np.dtype[Any], ElementType]:

@@ -58,16 +58,19 @@ def plan_as_written(base: Baseline, maker: Maker) -> ModulePlan:
 def _fills_loops(base: Baseline, maker: Maker) -> bool:
     """Whether all that loops of the program as given compute ahead of gradients is a function's.
 
-    What else they have takes slices of stacks and puts them there.
+    What else they have takes slices of stacks and puts them there. Loops within others are not: if
+    the outer one computed again, nothing of what the inner one is given would be saved.
     """
-    inner = [
+    ahead = [
         x
         for computation in base.given.computations.values()
         if computation is not base.given.entry
         for x in computation.instructions.values()
-        if x.opcode not in _OF_LOOPS and x.shape.is_array and x.shape.rank
         if not is_backward(x.metadata.op_name)
     ]
+    if any(x.opcode is Opcode.WHILE for x in ahead):
+        return False
+    inner = [x for x in ahead if x.opcode not in _OF_LOOPS and x.shape.is_array and x.shape.rank]
     return bool(inner) and all(lines_in(x, maker) for x in inner)
 
 

@@ -1,5 +1,8 @@
 """Whole graphs: order, constants, control flow, functions, and what is wrong with a graph."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -334,3 +337,13 @@ def test_kernels_can_be_added_for_a_domain_of_ones_own():
         from lowtide.frontend.graphs import registry
 
         del registry._KERNELS["tf", "Twice"]
+
+
+def test_names_of_types_that_numpy_has_not_need_nothing_loaded():
+    """Nobody has imported ml_dtypes in a new process."""
+    code = (
+        "from lowtide.frontend.graphs.dtypes import element_type_of\n"
+        "print(*[element_type_of(x).value for x in ('int2', 'float4_e2m1fn', 'bfloat16')])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["s2", "f4e2m1fn", "bf16"]

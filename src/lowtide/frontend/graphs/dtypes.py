@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from lowtide.ir.element_type import BY_KEYWORD, ElementType
-from lowtide.ir.literal import ELEMENT_TYPES
+from lowtide.ir.literal import ELEMENT_TYPES, NARROW
 
 _E = ElementType
 
@@ -88,5 +88,5 @@ def element_type_of(value: Any) -> ElementType:
 def _of_dtype(value: Any) -> ElementType | None:
     try:
         return ELEMENT_TYPES.get(np.dtype(value))
-    except TypeError:
-        return None
+    except TypeError:  # NumPy knows the other names once ml_dtypes is there.
+        return next((x for x, name in NARROW.items() if name == value), None)

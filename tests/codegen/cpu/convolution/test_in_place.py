@@ -81,6 +81,11 @@ def test_tiles_of_few_columns_have_more_rows(columns: int) -> None:
     assert 6 <= sums <= 12 or found.tile_height == 1 < found.vectors
 
 
+def test_tiles_of_images_one_place_wide_have_more_rows() -> None:
+    found = _scheme(Convolution(1, 1, 1, (224, 1), (SAME, Window(1)), 8))
+    assert found.tile_height * found.vectors >= 6
+
+
 APART = {
     "by the input, stride 2": (Window(1, 1, 0, 1, 2), Window(1, 1, 0, 1, 2)),
     "stride 3, odd sizes": (Window(1, 1, 0, 2, 3), Window(1, 1, 0, 1, 3)),

@@ -256,7 +256,8 @@ def _orders(scheme: ConvolutionScheme) -> list[ConvolutionScheme]:
 
 def _tilings(scheme: ConvolutionScheme, target: Target) -> list[ConvolutionScheme]:
     """The best tile of each number of vectors, those first that take fewer cycles in all."""
-    if scheme.is_lanewise and scheme.clips and scheme.block_steps <= _FEW_STEPS:
+    is_wide = scheme.is_lanewise and scheme.clips and scheme.rows[-1].size > 1
+    if is_wide and scheme.block_steps <= _FEW_STEPS:
         return [_wide(scheme)]
     best: dict[int, tuple[float, int, ConvolutionScheme]] = {}
     most, panels = _most_rows(scheme), scheme.kernel_panels
