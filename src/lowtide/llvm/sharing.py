@@ -64,6 +64,9 @@ _HOLE: Final = "\0"
 
 _DECLARED: Final = re.compile(r"^declare .*?(@[\w.]+\().*$", re.MULTILINE)
 
+_MARK: Final = re.compile(r"^(!\d+) = .*$", re.MULTILINE)
+"""What instructions are marked with; a number is the same mark in all modules."""
+
 _COMMON_FUNCTION: Final = re.compile(
     rf"^define internal (?P<returns>[^@\n]*) @(?P<name>{re.escape(COMMON)}[\w.]+)"
     r"\((?P<given>[^\n]*)\) (?P<attributes>[^\n]*) \{\n(?P<body>.*?\n)\}\n",
@@ -264,7 +267,9 @@ def _shared(
     written = _with_distances_ahead(written)
     more = "".join([f", i64 {x}" for x in columns.values()])
     rest = f"({group[0].given}{more})"
-    needed = [x[0] for x in _DECLARED.finditer(texts[group[0].module]) if x[1] in written]
+    text = texts[group[0].module]
+    needed = [x[0] for x in _DECLARED.finditer(text) if x[1] in written]
+    needed += [x[0] for x in _MARK.finditer(text) if f"{x[1]}\n" in written]
     symbol = f"@{name}.{_digest([rest, *needed, written])}"
     types = ", ".join([x.rpartition(" ")[0] for x in rest[1:-1].split(", ")])
     for place, inner in enumerate(group):

@@ -30,7 +30,9 @@ ENTRY main {{
 
 WIDE = "w = {c} convert(x)  n = {c} add(c, w)  o = {t} convert(n)  ROOT r = ({t}, {c}) tuple(o, n)"
 MOST = "n = {c} maximum(x, c)  ROOT r = ({t}, {c}) tuple(n, n)"
-DECAY = "d = {c} tanh(c)  n = {c} add(d, x)  ROOT r = ({t}, {c}) tuple(d, n)"
+DECAY = (
+    "d = {c} tanh(c)  s = {t} multiply(x, x)  n = {c} add(d, s)  ROOT r = ({t}, {c}) tuple(d, n)"
+)
 
 BODIES = {
     "sum": ("n = {c} add(c, x)  ROOT r = ({t}, {c}) tuple(n, n)", "s32", "s32"),
