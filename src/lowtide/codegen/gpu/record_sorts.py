@@ -57,10 +57,7 @@ class PlacesInScratch:
 
     def load(self, fn: Function, base: str, at: Integer) -> Fields:
         """Make a record again; where there is none, it is the last."""
-        tiling, nbytes = self.tiling, int(self.type[1:]) // 8
-        place = fn.op(
-            f"zext {self.type} {fn.load(self.type, fn.gep(base, at, self.type), nbytes)} to i64"
-        )
+        tiling, place = self.tiling, _place(fn, self.type, base, at)
         row = fn.min(fn.div(at, tiling.padded), tiling.rows - 1)
         is_there = fn.compare("slt", place, tiling.size)
         here = TilePlace(at, row, fn.min(place, tiling.size - 1), is_there)
@@ -70,7 +67,7 @@ class PlacesInScratch:
     def store(self, fn: Function, base: str, at: Integer, fields: Fields) -> None:
         """Store the place of a record."""
         place = fn.op(f"trunc i64 {self.records.place(fn, fields)} to {self.type}")
-        fn.store(self.type, place, fn.gep(base, at, self.type), int(self.type[1:]) // 8)
+        fn.store(self.type, place, fn.gep(base, at, self.type), _place_bytes(self.type))
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +104,7 @@ class RecordSort:
     @property
     def place_bytes(self) -> int:
         """The bytes of a place."""
-        return int(self.place_type[1:]) // 8
+        return _place_bytes(self.place_type)
 
     @property
     def array_bytes(self) -> int:
@@ -137,10 +134,7 @@ class RecordSort:
 
     def sorted_place(self, fn: Function, at: Integer) -> str:
         """Return the place of a sorted record as an i64, where places lie in scratch."""
-        place = fn.gep(fn.gep("%scratch", self.sorted_at), at, self.place_type)
-        return fn.op(
-            f"zext {self.place_type} {fn.load(self.place_type, place, self.place_bytes)} to i64"
-        )
+        return _place(fn, self.place_type, fn.gep("%scratch", self.sorted_at), at)
 
     def _in_scratch(self, elements: Elements, bound: Bound) -> PlacesInScratch | Records:
         """How records lie in scratch."""
@@ -208,8 +202,13 @@ class RecordSort:
 
 def _place(fn: Function, type_: str, base: str, at: Integer) -> str:
     """The number `at` of an array of places, as an i64."""
-    place = fn.load(type_, fn.gep(base, at, type_), int(type_[1:]) // 8)
+    place = fn.load(type_, fn.gep(base, at, type_), _place_bytes(type_))
     return fn.op(f"zext {type_} {place} to i64")
+
+
+def _place_bytes(type_: str) -> int:
+    """The bytes of a place of LLVM's type."""
+    return int(type_[1:]) // 8
 
 
 def fill_tile(
