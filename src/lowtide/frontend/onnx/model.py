@@ -18,13 +18,7 @@ from lowtide.frontend.graphs.graph import GraphError, GraphNode, OpGraph
 from lowtide.frontend.onnx.calls import MAIN_DOMAINS, without_kernels
 from lowtide.frontend.onnx.interface import LabelColumns, ValueType
 from lowtide.frontend.onnx.labels import with_labels_apart
-from lowtide.frontend.onnx.messages import (
-    ATTRIBUTE_TYPES,
-    STRING,
-    TYPE_NAMES,
-    package_onnx,
-    parsed,
-)
+from lowtide.frontend.onnx.messages import ATTRIBUTE_TYPES, STRING, TYPE_NAMES, package_onnx, parsed
 from lowtide.frontend.onnx.node_list import innermost_frame
 from lowtide.frontend.onnx.tensors import RawPlace, TensorSource, array_of, dense, raw_place
 from lowtide.frontend.onnx.texts import find_bad_string, name_of, names_of
@@ -225,8 +219,7 @@ def _without_constants(graph: OpGraph) -> tuple[OpGraph, dict[str, Array]]:
 
 def _opsets(model: ModelProto) -> dict[str, int]:
     found = {
-        "" if x.domain in MAIN_DOMAINS else name_of(x.domain): x.version
-        for x in model.opset_import
+        "" if x.domain in MAIN_DOMAINS else name_of(x.domain): x.version for x in model.opset_import
     }
     if found.get("", 1) < 1 or found.get("", 1) > NEWEST_OPSET:
         raise GraphError(f"the model is of opset {found['']}; known are 1 to {NEWEST_OPSET}")

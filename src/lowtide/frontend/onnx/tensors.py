@@ -83,12 +83,12 @@ class RawPlace:
 def raw_place(tensor: TensorProto, value: Array) -> RawPlace | None:
     """Return where the elements of a value lie that `array_of` has read; None for elsewhere."""
     fields = {entry.key: entry.value for entry in tensor.external_data}
-    if tensor.data_type not in ONNX or ONNX[tensor.data_type].bits < 8:
+    if tensor.data_type not in ONNX or ONNX[tensor.data_type].bits < _BYTE:
         return None
     if OFFSET_KEY in fields:
         is_plain = value.nbytes == int(fields[LENGTH_KEY])
         return RawPlace("", int(fields[OFFSET_KEY])) if is_plain else None
-    if tensor.data_location != TensorProto.EXTERNAL:
+    if tensor.data_location != EXTERNAL:
         return None
     return RawPlace(fields["location"], int(fields.get("offset", 0)))
 
