@@ -1,8 +1,9 @@
 """Elements between memory and registers: contiguous, gathered and scattered; constants.
 
 Addresses are multiples of the size of an element (of each part of a complex one). A mask is the
-name of a <lanes x i1>: lanes where it is false are not touched, and loads give zeros there. Single
-elements (no lanes) take no mask: `Function.when` does that.
+name of a <lanes x i1>: lanes where it is false are not touched, and loads give zeros there, or an
+element of the array where they gather. Single elements (no lanes) take no mask: `Function.when`
+does that.
 """
 
 from __future__ import annotations
@@ -277,7 +278,8 @@ def gather(
 ) -> Value:
     """Return the elements of an array at indices, a <lanes x i64>; an i64 for no lanes.
 
-    `narrow` are the same indices as a <lanes x i32>, where these are known not to be negative.
+    `narrow` are the same indices as a <lanes x i32>, where these are known not to be negative. The
+    array has an element, which lanes may have that a mask leaves out.
     """
     _check_mask(lanes, mask)
     element, align = memory_type(type_), element_bytes(type_)
@@ -306,13 +308,23 @@ def _apart(
     narrow: str,
     lanes: int,
     mask: str | None,
+    *,
+    writes: bool = False,
 ) -> list[dict[int, str]]:
-    """The addresses of elements by lane, of each part of complex ones; none for one instruction."""
+    """The addresses of elements by lane, of each part of complex ones; none for one instruction.
+
+    Lanes to read that a mask leaves out are those of the first element, unless processors take
+    masks: LLVM would write a branch for each lane.
+    """
     is_slow = target.triple.startswith("x86_64") and not gathers_fast(target)
     if not narrow or lanes < 2 or lanes % 2 or not is_slow:
         return []
     if mask is not None and not mask.startswith("<"):
-        return []
+        if writes or target.has("avx512f"):
+            return []
+        zeros = f"<{lanes} x i32> zeroinitializer"
+        narrow = fn.op(f"select <{lanes} x i1> {mask}, <{lanes} x i32> {narrow}, {zeros}")
+        mask = None
     where = [True] * lanes if mask is None else _constant_lanes(mask)
     places = lane_places(fn, narrow, lanes)
     element = memory_type(type_)
@@ -355,7 +367,7 @@ def scatter_store(
     lanes = value.lanes
     _check_mask(lanes, mask)
     names = value.names if value.type.is_complex else (_in_memory(fn, target, value),)
-    apart = _apart(fn, target, value.type, base, narrow, lanes, mask)
+    apart = _apart(fn, target, value.type, base, narrow, lanes, mask, writes=True)
     if apart:
         element, align = memory_type(value.type), element_bytes(value.type)
         for places, name in zip(apart, names, strict=True):

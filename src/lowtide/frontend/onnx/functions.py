@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import onnx
@@ -10,10 +10,8 @@ import onnx.inliner
 from onnx import GraphProto, ModelProto, NodeProto
 
 from lowtide.frontend.graphs.graph import GraphError
-from lowtide.frontend.graphs.registry import op_names
-from lowtide.frontend.onnx.texts import name_of
+from lowtide.frontend.onnx.calls import MAIN_DOMAINS, calls, without_kernels
 
-_MAIN: Final = ("", "ai.onnx")
 _DEEPEST: Final = 8
 """How often functions are put in place that stand in the bodies of others."""
 
@@ -66,7 +64,7 @@ def _nodes_in_place(model: ModelProto) -> int:
     waiting = list(bodies)
     while waiting:
         function = waiting[-1]
-        called = [x for x in _calls(bodies[function]) if x in bodies]
+        called = [x for x in calls(bodies[function]) if x in bodies]
         missing = [x for x in called if x not in counts and x not in begun]
         begun.add(function)
         waiting += missing
@@ -76,7 +74,7 @@ def _nodes_in_place(model: ModelProto) -> int:
 
 
 def _count(nodes: Iterable[NodeProto], counts: Mapping[tuple[str, str], int]) -> int:
-    return sum([counts.get(x, 0) + 1 for x in _calls(nodes)])
+    return sum([counts.get(x, 0) + 1 for x in calls(nodes)])
 
 
 def _check(model: ModelProto) -> None:
@@ -100,7 +98,7 @@ def _without_own_functions(model: ModelProto, opsets: Mapping[str, int]) -> Mode
     """
     for function in model.functions:
         for entry in function.opset_import:
-            domain = "" if entry.domain in _MAIN else entry.domain
+            domain = "" if entry.domain in MAIN_DOMAINS else entry.domain
             entry.version = opsets.get(domain, entry.version)
     return onnx.inliner.inline_local_functions(model)
 
@@ -112,10 +110,10 @@ def has_functions(model: ModelProto, opsets: Mapping[str, int]) -> bool:
 
 def _expandable(model: ModelProto, opsets: Mapping[str, int]) -> list[tuple[str, str]]:
     """The operators without kernels whose bodies ONNX has."""
-    known = set(op_names("onnx"))
     own = {(x.domain, x.name) for x in model.functions}
-    foreign = sorted([x for x in _operators(model) if x not in own and _name(x) not in known])
-    return [x for x in foreign if _has_body(x, opsets)]
+    bodies = [node for x in model.functions for node in x.node]
+    foreign = without_kernels([*model.graph.node, *bodies])
+    return [x for x in foreign if x not in own and _has_body(x, opsets)]
 
 
 def _fill_defaults(
@@ -125,7 +123,7 @@ def _fill_defaults(
     waiting = [*graph.node]
     while waiting:
         node = waiting.pop()
-        domain = "" if node.domain in _MAIN else node.domain
+        domain = "" if node.domain in MAIN_DOMAINS else node.domain
         waiting += [x for attribute in node.attribute for x in attribute.g.node]
         if (domain, node.op_type) not in operators:
             continue
@@ -134,30 +132,6 @@ def _fill_defaults(
         for name, attribute in schema.attributes.items():
             if name not in given and attribute.default_value.name:
                 node.attribute.append(attribute.default_value)
-
-
-def _name(operator: tuple[str, str]) -> str:
-    domain, name = operator
-    return name if domain in _MAIN else f"{domain}.{name}"
-
-
-def _operators(model: ModelProto) -> set[tuple[str, str]]:
-    nodes = [*model.graph.node, *[node for x in model.functions for node in x.node]]
-    calls = [(name_of(domain), name_of(name)) for domain, name in _calls(nodes)]
-    return {("" if domain in _MAIN else domain, name) for domain, name in calls}
-
-
-def _calls(nodes: Iterable[NodeProto]) -> Iterator[tuple[str, str]]:
-    """Yield domain and operator of each node, those of graphs within nodes too."""
-    waiting = [*nodes]
-    while waiting:
-        node = waiting.pop()
-        yield node.domain, node.op_type
-        for attribute in node.attribute:
-            graphs: list[GraphProto] = [*attribute.graphs]
-            if attribute.HasField("g"):
-                graphs.append(attribute.g)
-            waiting += [inner for graph in graphs for inner in graph.node]
 
 
 def _has_body(operator: tuple[str, str], opsets: Mapping[str, int]) -> bool:

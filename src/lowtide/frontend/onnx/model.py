@@ -7,35 +7,35 @@ from collections.abc import Mapping
 from dataclasses import field
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import onnx
-from google.protobuf.message import DecodeError
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
+from google.protobuf.message import DecodeError, Message
 
 from lowtide.frontend.file_kinds import foreign_kind, looks_like_tflite
 from lowtide.frontend.graphs.dtypes import ONNX
 from lowtide.frontend.graphs.graph import GraphError, GraphNode, OpGraph
-from lowtide.frontend.onnx.functions import has_functions, with_functions_inlined
+from lowtide.frontend.onnx.calls import MAIN_DOMAINS, without_kernels
 from lowtide.frontend.onnx.interface import LabelColumns, ValueType
 from lowtide.frontend.onnx.labels import with_labels_apart
+from lowtide.frontend.onnx.messages import ATTRIBUTE_TYPES, STRING, TYPE_NAMES, package_onnx, parsed
 from lowtide.frontend.onnx.node_list import innermost_frame
 from lowtide.frontend.onnx.tensors import RawPlace, TensorSource, array_of, dense, raw_place
 from lowtide.frontend.onnx.texts import find_bad_string, name_of, names_of
 from lowtide.frontend.onnx.tiny_weights import without_tiny_weights
 from lowtide.frontend.onnx.wire import OnnxWireError, without_long_data
-from lowtide.frontend.tensorflow.messages import looks_like_graph
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import InputError
 from lowtide.ir.literal import Array
 from lowtide.ir.shape import Shape, array_shape
 from lowtide.records import dataclass
 
+if TYPE_CHECKING:
+    from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
+
 NEWEST_OPSET: Final = 28
 """The newest opset of the main domain whose operators are known."""
 
-_MAIN_DOMAINS: Final = ("", "ai.onnx")
 _FREE: Final = -1
 """The size by which some exporters say that a dimension is free."""
 
@@ -71,7 +71,7 @@ def load_model(source: str | os.PathLike[str] | bytes | ModelProto) -> OnnxModel
     Data beside the model is found only for a path. Raises InputError for what is no model, and
     GraphError for a model that breaks the rules of ONNX.
     """
-    if isinstance(source, ModelProto):
+    if isinstance(source, Message):
         return read_model(source)
     if isinstance(source, bytes):
         return _model_in(source, "<bytes>", None)
@@ -97,18 +97,39 @@ def _model_in(data: Any, file: str, folder: Path | None) -> OnnxModel:
         light = _parsed(without_long_data(view), file)
     except OnnxWireError as error:
         raise InputError(_no_model(view, f"{error}"), file=file) from error
-    if has_functions(light, _opsets(light)):
-        light = _parsed(bytes(view), file)
+    if _may_have_functions(light):
+        from lowtide.frontend.onnx.functions import has_functions
+
+        if has_functions(light, _opsets(light)):
+            light = _parsed_by_onnx(bytes(view), file)
     return read_model(light, TensorSource(folder, view))
+
+
+def _may_have_functions(model: ModelProto) -> bool:
+    """Whether functions may be called, which the package onnx puts in place of their calls."""
+    return bool(model.functions or without_kernels(model.graph.node))
 
 
 def _parsed(data: bytes, file: str) -> ModelProto:
     try:
-        model = onnx.load_model_from_string(data)
+        model = parsed(data)
+    except DecodeError:
+        model = _parsed_by_onnx(data, file)
+    return _checked(model, data, file)
+
+
+def _parsed_by_onnx(data: bytes, file: str) -> ModelProto:
+    """The same as a message of the package onnx."""
+    try:
+        model: ModelProto = package_onnx().load_model_from_string(data)
     except (DecodeError, ValueError, TypeError) as error:
         raise InputError(_no_model(data, f"{error}"), file=file) from error
     if bad := find_bad_string(model):
         raise InputError("the string is not UTF-8", file=file, position=bad)
+    return _checked(model, data, file)
+
+
+def _checked(model: ModelProto, data: bytes, file: str) -> ModelProto:
     if not model.HasField("graph") or not model.opset_import:
         why = "it has no graph or no opset" if data else "the file is empty"
         raise InputError(_no_model(data, why), file=file)
@@ -121,6 +142,8 @@ def _no_model(data: bytes | memoryview, why: str) -> str:
         return f"this is {kind}; expected an ONNX model"
     if looks_like_tflite(data):
         return "this is a TFLite model: rename it to end in .tflite"
+    from lowtide.frontend.tensorflow.messages import looks_like_graph  # Models load none of it.
+
     if looks_like_graph(bytes(data)):
         return "this is a graph of TensorFlow: rename it to end in .pb"
     return f"this is no ONNX model: {why}"
@@ -132,13 +155,16 @@ def read_model(model: ModelProto, source: TensorSource | None = None) -> OnnxMod
     Tiny weights are zeros in it, as `without_tiny_weights` has them.
     """
     opsets = _opsets(model)
-    model = with_functions_inlined(model, opsets)
+    if _may_have_functions(model):
+        from lowtide.frontend.onnx.functions import with_functions_inlined
+
+        model = with_functions_inlined(model, opsets)
     graph = model.graph
     source = source or TensorSource()
     reader = _GraphReader(_opsets(model), source)
     initializers = reader.initializers(graph)
     places = _places(graph, initializers)
-    inputs = [_value_type(x) for x in graph.input if x.name not in initializers]
+    inputs = [_value_type(x.name, x.type) for x in graph.input if x.name not in initializers]
     _check_names(graph)
     found, constants = _without_constants(reader.graph(graph, top=True))
     initializers.update(constants)
@@ -146,11 +172,11 @@ def read_model(model: ModelProto, source: TensorSource | None = None) -> OnnxMod
         name_of(graph.name) or "graph",
         found,
         tuple(inputs),
-        tuple([_value_type(x) for x in graph.output]),
+        tuple([_value_type(x.name, x.type) for x in graph.output]),
         initializers,
         opsets,
         {x.key: x.value for x in model.metadata_props},
-        tuple([_value_type(x) for x in graph.input if x.name in initializers]),
+        tuple([_value_type(x.name, x.type) for x in graph.input if x.name in initializers]),
         LabelColumns(
             model.producer_name,
             graph.name,
@@ -193,8 +219,7 @@ def _without_constants(graph: OpGraph) -> tuple[OpGraph, dict[str, Array]]:
 
 def _opsets(model: ModelProto) -> dict[str, int]:
     found = {
-        "" if x.domain in _MAIN_DOMAINS else name_of(x.domain): x.version
-        for x in model.opset_import
+        "" if x.domain in MAIN_DOMAINS else name_of(x.domain): x.version for x in model.opset_import
     }
     if found.get("", 1) < 1 or found.get("", 1) > NEWEST_OPSET:
         raise GraphError(f"the model is of opset {found['']}; known are 1 to {NEWEST_OPSET}")
@@ -207,13 +232,13 @@ def _check_names(graph: GraphProto) -> None:
         raise GraphError(f"the inputs of graph {graph.name!r} need different names, found {names}")
 
 
-def _value_type(value: ValueInfoProto) -> ValueType:
-    kind = value.type.WhichOneof("value") or "tensor_type"
+def _value_type(name: str, given: TypeProto) -> ValueType:
+    kind = given.WhichOneof("value") or "tensor_type"
     short = kind.removesuffix("_type")
     if short not in ("tensor", "sparse_tensor"):
-        return ValueType(value.name, short, text=type_text(value.type))
-    element_type, sizes = _tensor_type(value.name, value.type)
-    return ValueType(value.name, "tensor", element_type, sizes, type_text(value.type))
+        return ValueType(name, short, text=type_text(given))
+    element_type, sizes = _tensor_type(name, given)
+    return ValueType(name, "tensor", element_type, sizes, type_text(given))
 
 
 def type_text(given: TypeProto) -> str:
@@ -233,19 +258,14 @@ def type_text(given: TypeProto) -> str:
 
 
 def _type_name(number: int) -> str:
-    known = {y: str(x) for x, y in onnx.TensorProto.DataType.items()}
-    return known.get(number, "undefined").lower()
+    return TYPE_NAMES[number if 0 <= number < len(TYPE_NAMES) else 0].lower()
 
 
 def _tensor_type(
     name: str, given: TypeProto
 ) -> tuple[ElementType | None, tuple[int | str | None, ...] | None]:
     tensor = given.tensor_type
-    if (
-        tensor.elem_type
-        and tensor.elem_type not in ONNX
-        and tensor.elem_type != onnx.TensorProto.STRING
-    ):
+    if tensor.elem_type and tensor.elem_type not in ONNX and tensor.elem_type != STRING:
         raise GraphError(f"value {name!r} has the unknown element type {tensor.elem_type}")
     sizes: list[int | str | None] = []
     for entry in tensor.shape.dim:
@@ -305,7 +325,7 @@ class _GraphReader:
         )
 
     def _node(self, node: NodeProto, name: str, depth: int) -> GraphNode:
-        domain = "" if node.domain in _MAIN_DOMAINS else name_of(node.domain)
+        domain = "" if node.domain in MAIN_DOMAINS else name_of(node.domain)
         return GraphNode(
             name,
             f"{domain}.{name_of(node.op_type)}" if domain else name_of(node.op_type),
@@ -317,34 +337,30 @@ class _GraphReader:
         )
 
     def _attribute(self, given: AttributeProto, node: str, depth: int) -> Any:
-        kinds = AttributeProto
-        if given.type == kinds.GRAPH:
+        kind = ATTRIBUTE_TYPES[given.type] if 0 <= given.type < len(ATTRIBUTE_TYPES) else ""
+        if kind == "GRAPH":
             return self.graph(given.g, depth + 1)
-        if given.type == kinds.TENSOR:
+        if kind == "TENSOR":
             return array_of(given.t, self._source)
-        if given.type == kinds.SPARSE_TENSOR:
+        if kind == "SPARSE_TENSOR":
             return dense(given.sparse_tensor, self._source)
-        if given.type in _LISTS:
-            return list(getattr(given, _LISTS[given.type]))
-        if given.type == kinds.TENSORS:
+        if kind in _LISTS:
+            return list(getattr(given, _LISTS[kind]))
+        if kind == "TENSORS":
             return [array_of(x, self._source) for x in given.tensors]
-        if given.type == kinds.GRAPHS:
+        if kind == "GRAPHS":
             return [self.graph(x, depth + 1) for x in given.graphs]
-        if given.type == kinds.TYPE_PROTO:
-            return _value_type(ValueInfoProto(name=given.name, type=given.tp))
-        if given.type not in _SINGLE:
+        if kind == "TYPE_PROTO":
+            return _value_type(given.name, given.tp)
+        if kind not in _SINGLE:
             raise GraphError(
                 f"attribute {given.name!r} has the unknown type {given.type}", node=node
             )
-        return getattr(given, _SINGLE[given.type])
+        return getattr(given, _SINGLE[kind])
 
 
-_SINGLE: Final = {AttributeProto.FLOAT: "f", AttributeProto.INT: "i", AttributeProto.STRING: "s"}
-_LISTS: Final = {
-    AttributeProto.FLOATS: "floats",
-    AttributeProto.INTS: "ints",
-    AttributeProto.STRINGS: "strings",
-}
+_SINGLE: Final = {"FLOAT": "f", "INT": "i", "STRING": "s"}
+_LISTS: Final = {"FLOATS": "floats", "INTS": "ints", "STRINGS": "strings"}
 
 
 def _unused(name: str, taken: set[str]) -> str:

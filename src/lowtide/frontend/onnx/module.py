@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Final
-
-from onnx import ModelProto
+from typing import TYPE_CHECKING, Final
 
 import lowtide.frontend.onnx.kernels  # noqa: F401, has them in the table.
 from lowtide.frontend.graphs.compiler import compile_graph
@@ -17,6 +15,9 @@ from lowtide.frontend.onnx.sizes import Shapes, Sizes, input_sizes
 from lowtide.ir import Module, Shape, array_shape
 from lowtide.ir.errors import InputError, LowtideError, UnsupportedOpError
 from lowtide.ir.literal import Array
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 
 def read_module(

@@ -6,16 +6,20 @@ import math
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from onnx import SparseTensorProto, TensorProto, numpy_helper
 
 from lowtide.frontend.graphs.dtypes import ONNX
 from lowtide.frontend.graphs.graph import GraphError
+from lowtide.frontend.onnx.messages import EXTERNAL, STRING, package_onnx
 from lowtide.frontend.onnx.wire import LENGTH_KEY, OFFSET_KEY
+from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import DTYPES, Array
 from lowtide.records import dataclass
+
+if TYPE_CHECKING:
+    from onnx import SparseTensorProto, TensorProto
 
 
 @dataclass(eq=False, slots=True)
@@ -45,20 +49,21 @@ def array_of(tensor: TensorProto, source: TensorSource) -> Array:
     GraphError, with the tensor's name, for a type that there is not and for data that does not fit.
     """
     fields = {entry.key: entry.value for entry in tensor.external_data}
+    raw = tensor.raw_data if tensor.HasField("raw_data") else None
     if OFFSET_KEY in fields and source.data is not None:
-        tensor = _with_data(tensor, source, fields)
-    elif tensor.data_location == TensorProto.EXTERNAL:
+        raw = _left_out(tensor, source, fields)
+    elif tensor.data_location == EXTERNAL:
         found = _mapped(tensor, source, fields)
         source.other_files.add(fields["location"])
         return found
-    if tensor.data_type not in ONNX and tensor.data_type != TensorProto.STRING:
+    if tensor.data_type not in ONNX and tensor.data_type != STRING:
         raise GraphError(f"tensor {tensor.name!r} has the unknown element type {tensor.data_type}")
     if any(size < 0 for size in tensor.dims):
         raise GraphError(f"tensor {tensor.name!r} has the sizes {list(tensor.dims)}")
     try:
-        if tensor.data_type == TensorProto.STRING:
+        if tensor.data_type == STRING:
             return _strings(tensor)
-        return np.asarray(numpy_helper.to_array(tensor))
+        return _numbers(tensor, raw)
     except (ValueError, TypeError, OverflowError, MemoryError) as error:
         message = f"tensor {tensor.name!r} of sizes {list(tensor.dims)} cannot be read: {error}"
         raise GraphError(message) from error
@@ -78,14 +83,44 @@ class RawPlace:
 def raw_place(tensor: TensorProto, value: Array) -> RawPlace | None:
     """Return where the elements of a value lie that `array_of` has read; None for elsewhere."""
     fields = {entry.key: entry.value for entry in tensor.external_data}
-    if tensor.data_type not in ONNX or ONNX[tensor.data_type].bits < 8:
+    if tensor.data_type not in ONNX or ONNX[tensor.data_type].bits < _BYTE:
         return None
     if OFFSET_KEY in fields:
         is_plain = value.nbytes == int(fields[LENGTH_KEY])
         return RawPlace("", int(fields[OFFSET_KEY])) if is_plain else None
-    if tensor.data_location != TensorProto.EXTERNAL:
+    if tensor.data_location != EXTERNAL:
         return None
     return RawPlace(fields["location"], int(fields.get("offset", 0)))
+
+
+_TYPED: Final = {
+    ElementType.F32: "float_data",
+    ElementType.F64: "double_data",
+    ElementType.S32: "int32_data",
+    ElementType.S64: "int64_data",
+    ElementType.U64: "uint64_data",
+}
+"""The fields that have numbers of a type as they are."""
+
+
+def _numbers(tensor: TensorProto, raw: bytes | None) -> Array:
+    """The value of a tensor of numbers, whose bytes are `raw` if it has such."""
+    type_ = ONNX[tensor.data_type]
+    sizes = tuple(tensor.dims)
+    if raw is not None and type_.bits >= _BYTE and not tensor.HasField("segment"):
+        stored = DTYPES[type_].newbyteorder("<")
+        return np.frombuffer(raw, stored).astype(DTYPES[type_], copy=False).reshape(sizes)
+    if raw is None and type_ in _TYPED and not tensor.HasField("segment"):
+        return np.array(getattr(tensor, _TYPED[type_]), DTYPES[type_]).reshape(sizes)
+    whole = package_onnx().TensorProto.FromString(tensor.SerializeToString())
+    if raw is not None:
+        whole.raw_data = raw
+        whole.ClearField("external_data")
+    return np.asarray(package_onnx().numpy_helper.to_array(whole))
+
+
+_BYTE: Final = 8
+"""Bits of an element from which on bytes have elements as arrays have them."""
 
 
 def _strings(tensor: TensorProto) -> Array:
@@ -123,17 +158,15 @@ def _strides(sizes: tuple[int, ...]) -> Array:
     return np.array([math.prod(sizes[i + 1 :]) for i in range(len(sizes))], np.int64)
 
 
-def _with_data(tensor: TensorProto, source: TensorSource, fields: Mapping[str, str]) -> TensorProto:
-    """The tensor with the data that was left out of it."""
+def _left_out(tensor: TensorProto, source: TensorSource, fields: Mapping[str, str]) -> bytes:
+    """The data that was left out of a tensor."""
     try:
         start, length = [int(fields[key]) for key in (OFFSET_KEY, LENGTH_KEY)]
     except (KeyError, ValueError) as error:
         raise GraphError(f"tensor {tensor.name!r} does not say where its data lies") from error
     if not 0 <= start <= start + length <= len(source.data):
         raise GraphError(f"the data of tensor {tensor.name!r} lies outside of the model")
-    found = TensorProto(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type)
-    found.raw_data = bytes(source.data[start : start + length])
-    return found
+    return bytes(source.data[start : start + length])
 
 
 def _mapped(tensor: TensorProto, source: TensorSource, fields: Mapping[str, str]) -> Array:

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import ml_dtypes
-
 from lowtide.builder import Builder, BuildError, Op
 from lowtide.frontend.graphs.shared.broadcasting import scalar
 from lowtide.ir.element_type import ElementType
 from lowtide.ir.literal import DTYPES
-
-_TYPES: Any = ml_dtypes
-"""Its limits of types have no annotations."""
 
 
 def saturated(b: Builder, x: Op, target: ElementType) -> Op:
@@ -24,12 +19,15 @@ def saturated(b: Builder, x: Op, target: ElementType) -> Op:
 
 
 def _limits(target: ElementType) -> tuple[float, float] | None:
+    import ml_dtypes  # Most models have no such conversion.
+
+    types: Any = ml_dtypes  # Its limits of types have no annotations.
     dtype = DTYPES[target]
     if target.is_integer:
-        whole: Any = _TYPES.iinfo(dtype)
+        whole = types.iinfo(dtype)
         return int(whole.min), int(whole.max)
     if target.is_floating and target.bits <= 8:
-        found: Any = _TYPES.finfo(dtype)
+        found = types.finfo(dtype)
         return float(found.min), float(found.max)
     return None
 
