@@ -21,6 +21,7 @@ from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
+from lowtide.records.late import late_function
 
 _WORD: Final = 4
 """The fewest bytes of elements that lie in registers as they lie in memory."""
@@ -113,7 +114,16 @@ class VectorMemory:
 
 def _rule_of(instruction: Instruction) -> ElementRule:
     """The rule of an instruction, where vectors may have a better one."""
+    types = [x.shape.element_type for x in (instruction, *instruction.operands[:1])]
+    if instruction.opcode is Opcode.CONVERT and types in _QUANTIZING:
+        return _QUANTIZED
     return division if instruction.opcode is Opcode.DIVIDE else rule_of(instruction)
+
+
+_QUANTIZING: Final = [[x, ElementType.F32] for x in (ElementType.S8, ElementType.U8)]
+"""Types of a conversion to bytes and of what it converts."""
+
+_QUANTIZED: Final = late_function("lowtide.codegen.cpu.quantizing", "RULES", Opcode.CONVERT)
 
 
 def vector_elements(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
+import numpy as np
+
+from lowtide.builder.values import Op
 from lowtide.ir import ElementType, Instruction, Layout, Opcode
 from lowtide.ir.attributes import ReducePrecision
 from lowtide.passes.matching import are_plain, has_one_user, scalar_value
@@ -25,6 +29,24 @@ _FORMATS: Final = {
     ElementType.F64: (11, 52),
 }
 """Exponent and mantissa bits."""
+
+
+_GROWING: Final[dict[Opcode, Callable[[Any, Any], Any]]] = {
+    Opcode.ADD: lambda x, by: x + by,
+    Opcode.CEIL: lambda x, by: np.ceil(x),
+    Opcode.DIVIDE: lambda x, by: x / by,
+    Opcode.FLOOR: lambda x, by: np.floor(x),
+    Opcode.MULTIPLY: lambda x, by: x * by,
+    Opcode.ROUND_NEAREST_EVEN: lambda x, by: np.rint(x),
+}
+"""Functions of one number that never fall as it grows, where what they take beside is positive."""
+
+_BOUNDS: Final = {
+    Opcode.CLAMP: {0: True, 2: False},
+    Opcode.MAXIMUM: {1: True},
+    Opcode.MINIMUM: {1: False},
+}
+"""Operands that bound the other one, and whether they do so from below."""
 
 
 def holds_all(wide: ElementType, narrow: ElementType) -> bool:
@@ -94,6 +116,63 @@ def convert_clamped(convert: Instruction, at: Rewriter) -> Made:
     most = (1 << type_.bits - type_.is_signed) - 1
     is_wide = float(low) <= least and float(high) >= most
     return again(at, convert, clamp.operands[1]) if is_wide else None
+
+
+@arrays(Opcode.CONVERT, on=frozenset({ElementType.F32}), of=tuple(_GROWING))
+def convert_bounded(convert: Instruction, at: Rewriter) -> Made:
+    """convert(f(max(x, c))) => convert(f(x)) to integers, where f grows and f(c) is the least one
+
+    So are ReLU and its like left out before numbers are quantized. f rounds, adds constants, and
+    multiplies or divides by positive ones. NaN is 0 either way.
+    """
+    type_, steps, x = convert.shape.element_type, [], convert.operands[0]
+    if type_ not in INTEGERS:
+        return None
+    while x.opcode in _GROWING and has_one_user(x):
+        inner = _step(x)
+        if inner is None:
+            return None
+        steps.append(x)
+        x = inner
+    bounds = _BOUNDS.get(x.opcode)
+    if bounds is None or not steps or not has_one_user(x):
+        return None
+    least, most = type_.bounds
+    for number, is_low in bounds.items():
+        bound = scalar_value(x.operands[number])
+        if bound is None or np.isnan(bound):
+            return None
+        end = _carried(steps, bound)
+        if not (end <= least if is_low else end >= most):
+            return None
+    made: Instruction | Op = next(y for i, y in enumerate(x.operands) if i not in bounds)
+    for step in reversed(steps):
+        inner = _step(step)
+        made = again(at, step, *[made if y is inner else y for y in step.operands])
+    return again(at, convert, made)
+
+
+def _step(x: Instruction) -> Instruction | None:
+    """What a function that never falls is of: the other operand is a constant, if there is one."""
+    if len(x.operands) == 1:
+        return x.operands[0]
+    a, b = x.operands
+    if scalar_value(b) is None and x.opcode is not Opcode.DIVIDE:
+        a, b = b, a
+    by = scalar_value(b)
+    if by is None or a is b or not np.isfinite(by):
+        return None
+    return a if x.opcode is Opcode.ADD or by > 0 else None
+
+
+def _carried(steps: list[Instruction], value: np.float32) -> np.float32:
+    """What functions make of a number, the last one of them first."""
+    with np.errstate(over="ignore", under="ignore"):
+        for x in reversed(steps):
+            inner = _step(x)
+            other = next((scalar_value(y) for y in x.operands if y is not inner), None)
+            value = np.float32(_GROWING[x.opcode](value, other))
+    return value
 
 
 @arrays(Opcode.CONVERT, on=FLOATS, of=(Opcode.ADD,))

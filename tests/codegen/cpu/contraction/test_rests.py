@@ -55,9 +55,9 @@ def test_planted_pairs_of_a_matrix(lhs: str, target: str, *, along_k: bool) -> N
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 1.0])
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.015, 0.02, 0.3, 1.0])
 def test_shares_of_large_pairs(share: float, target: str) -> None:
-    """From lists that stay empty to those that are full, along a k of several blocks."""
+    """From lists that stay empty to panels that stay whole, along a k of several blocks."""
 
     def draw(arrays: list[Array]) -> None:
         rng = np.random.default_rng(5)
@@ -90,15 +90,19 @@ FORMS = {
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("lhs", ENDS)
-def test_large_pairs_of_kernels(lhs: str, name: str, target: str) -> None:
-    """Rests know where the rows of tiles lie, also where these are copied at the border."""
+@pytest.mark.parametrize("share", [0.008, 0.2])
+def test_large_pairs_of_kernels(share: float, lhs: str, name: str, target: str) -> None:
+    """Rests know where the rows of tiles lie, also where these are copied at the border.
+
+    Most panels of the smaller share have rests, and all of the larger one are whole.
+    """
 
     def draw(seed: int, type_: ElementType, sizes: tuple[int, ...]) -> Array:
         rng = np.random.default_rng(seed)
         if seed == 0:
             return rng.integers(ENDS[lhs] - 99, ENDS[lhs] + 1, sizes).astype(DTYPES[type_])
         large = rng.choice([-128, -127, 2, 127], sizes)
-        return np.where(rng.random(sizes) < 0.2, large, 0).astype(DTYPES[type_])
+        return np.where(rng.random(sizes) < share, large, 0).astype(DTYPES[type_])
 
     form = FORMS[name]
     convolution = Convolution(

@@ -14,6 +14,22 @@ def clamped(first: str, low: int, high: int, last: str) -> str:
     return f"x: {first}[4]; {ends}; a = {first}[4] clamp(p, x, q); b = {last}[4] convert(a)"
 
 
+def bounded(bound: str, end: float, zero: int, last: str, by: float = 0.5) -> str:
+    """Return the body of a conversion of what is bounded, divided, rounded and moved."""
+    ends = f"e: f32[4] = {end}; s: f32[4] = {by}; z: f32[4] = {zero}"
+    quotient = "c = f32[4] divide(a, s); d = f32[4] round-nearest-even(c)"
+    return (
+        f"x: f32[4]; {ends}; a = f32[4] {bound}; {quotient}; "
+        f"f = f32[4] add(d, z); b = {last}[4] convert(f)"
+    )
+
+
+def unbounded(zero: int, last: str) -> str:
+    """Return the body of the same without a bound."""
+    whole = bounded("", 0, zero, last).replace("(a, s)", "(x, s)")
+    return whole.replace("a = f32[4] ; ", "").replace("e: f32[4] = 0; ", "")
+
+
 CASES: list[Case] = [
     ("convert-to-same", "x: f32[4]; a = f32[4] convert(x)", "x: f32[4]"),
     ("convert-widened", twice("bf16", "f32", "s32"), "x: bf16[4]; b = s32[4] convert(x)"),
@@ -48,6 +64,17 @@ CASES: list[Case] = [
         "x: f32[4]; z: f32[4] = 0; a = f32[4] add(x, z); b = f16[4] convert(a)",
         None,
     ),
+    ("convert-bounded", bounded("maximum(x, e)", 0, 0, "u8"), unbounded(0, "u8")),
+    ("convert-bounded", bounded("maximum(x, e)", 0, -128, "s8"), unbounded(-128, "s8")),
+    ("convert-bounded", bounded("maximum(x, e)", -3.5, 7, "u8"), unbounded(7, "u8")),
+    ("convert-bounded", bounded("minimum(x, e)", 127.5, 0, "u8"), unbounded(0, "u8")),
+    ("convert-bounded", bounded("clamp(e, x, e)", 0, 0, "u8"), None),
+    ("convert-bounded", bounded("maximum(x, e)", 0, 1, "u8"), None),
+    ("convert-bounded", bounded("maximum(x, e)", 0, -127, "s8"), None),
+    ("convert-bounded", bounded("maximum(x, e)", 0, 0, "s8"), None),
+    ("convert-bounded", bounded("maximum(x, e)", 0.5, 0, "u8"), None),
+    ("convert-bounded", bounded("minimum(x, e)", 127, 0, "u8"), None),
+    ("convert-bounded", bounded("maximum(x, e)", 0, 0, "u8", -0.5), None),
     ("convert-clamped", clamped("f32", 0, 127, "s8"), None),
     ("convert-clamped", clamped("f32", 0, 254, "u8"), None),
     ("convert-clamped", clamped("f32", 1, 255, "u8"), None),

@@ -41,6 +41,8 @@ class MultiplyMethod(Enum):
     """Four products of 8-bit integers, with or without sign, likewise; no partial sum saturates."""
     BYTE_PAIRS = auto()
     """The same by twos, whose sums saturate in 16 bits: only columns have a sign, and `rests`."""
+    BYTE_WORDS = auto()
+    """The same widened to 16 bits in registers: of columns with a sign, rows without."""
     BF16_TILES = auto()
     """Pairs of bf16 in registers that hold 16 x 16 sums; denormals count as 0."""
     S8_TILES = auto()
@@ -209,6 +211,7 @@ _OFFSETS: Final = 0x80808080 - (1 << 32)
 _GROUPS: Final = {
     MultiplyMethod.BYTE_QUADS: 4,
     MultiplyMethod.BYTE_PAIRS: 4,
+    MultiplyMethod.BYTE_WORDS: 4,
     MultiplyMethod.BF16_PAIRS: 2,
     MultiplyMethod.S16_PAIRS: 2,
     MultiplyMethod.BF16_TILES: 2,
@@ -312,6 +315,19 @@ def _byte_pairs(step: _MultiplyStep) -> _Vectors:
     )
 
 
+def _byte_words(step: _MultiplyStep) -> _Vectors:
+    """The products of even bytes, and of odd ones, each of which has 16 bits."""
+    fn, lanes = step.fn, step.lanes
+    words, x, y = step.parts(2, "i16")
+    rows = fn.op(f"and {words} {x}, splat (i16 255)"), fn.op(f"lshr {words} {x}, splat (i16 8)")
+    low = fn.op(f"shl {words} {y}, splat (i16 8)")
+    columns = [fn.op(f"ashr {words} {z}, splat (i16 8)") for z in (low, y)]
+    total = step.total[0]
+    for a, b in zip(rows, columns, strict=True):
+        total = _pairs_added(fn, lanes, total, a, b)
+    return (total,)
+
+
 def sums_of_pairs(fn: Function, lanes: int, a: str, b: str) -> str:
     """Return sums of two products of bytes without a sign and bytes with one, in 16 bits."""
     quads, pairs = f"<{4 * lanes} x i8>", f"<{2 * lanes} x i16>"
@@ -330,6 +346,7 @@ _METHODS: Final = {
     MultiplyMethod.S16_LANES: _s16_pairs,
     MultiplyMethod.BYTE_QUADS: _byte_quads,
     MultiplyMethod.BYTE_PAIRS: _byte_pairs,
+    MultiplyMethod.BYTE_WORDS: _byte_words,
 }
 
 

@@ -105,7 +105,7 @@ def finish_function(
     added to `constants`.
     """
     fn = Function(name, PARAMETERS, linkage="internal")
-    elements = vector_elements(fn, target, finishing_lanes(how, columns, lanes))
+    elements = vector_elements(fn, target, finishing_lanes(how, columns, lanes, finish, target))
     writer = _writer(elements, how, shape, finish, sums, is_aligned)
     if how.total.is_integer:
         _columns_first(writer, columns)
@@ -115,16 +115,30 @@ def finish_function(
     return fn
 
 
-def finishing_lanes(how: Arithmetic, columns: int, lanes: int) -> int:
+def finishing_lanes(
+    how: Arithmetic, columns: int, lanes: int, finish: Epilogue, target: Target
+) -> int:
     """Return the lanes of vectors for what is behind sums in some columns.
 
     What is behind sums of integers is long and ends in bytes, whose masked stores are slow: vectors
     of which more than half would be empty are halved. Forty columns in vectors of eight were slower
-    than in two of sixteen and half a one.
+    than in two of sixteen and half a one. Words of several registers are packed to bytes of one.
     """
-    while how.total.is_integer and lanes > _LEAST_LANES and 2 * columns <= lanes:
+    if not how.total.is_integer:
+        return lanes
+    while lanes > _LEAST_LANES and 2 * columns <= lanes:
         lanes //= 2
-    return lanes
+    is_whole = target.vector_bytes == _PACKED and lanes * how.unit_bytes == _PACKED
+    if not is_whole or any(x.shape.element_type.bits != _BYTE for x in finish.results):
+        return lanes
+    return next(n * lanes for n in (4, 2, 1) if columns % (n * lanes) == 0 or n == 1)
+
+
+_PACKED: Final = 32
+"""Bytes of vectors of which several are packed together; longer ones have bytes stored alone."""
+
+_BYTE: Final = 8
+"""Bits of the results of quantization."""
 
 
 def _rows_first(writer: _Writer, columns: int) -> None:

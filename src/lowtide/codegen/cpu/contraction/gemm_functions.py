@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
+
 from lowtide.codegen.cpu.contraction.gemm import Gemm
 from lowtide.codegen.cpu.contraction.matrix_tile import matrix_tile_function
 from lowtide.codegen.cpu.contraction.packing import (
@@ -13,7 +16,7 @@ from lowtide.codegen.cpu.contraction.packing import (
 )
 from lowtide.codegen.cpu.contraction.scheme import ColumnUnits, RowUnits
 from lowtide.codegen.cpu.contraction.vector_tile import tile_function
-from lowtide.llvm.function import Function
+from lowtide.llvm.function import Function, Integer
 
 
 def packs_rows(gemm: Gemm) -> Function:
@@ -40,13 +43,16 @@ def packs_columns(gemm: Gemm, columns: int) -> Function:
         pack = gemm.packer(name, gemm.columns, scheme.geometry.n, most)
         fn = how(pack, columns, scheme.tile.columns)
         if scheme.rests is not None:
-            vectors = -(-columns // scheme.lanes)
-            scheme.rests.begin(fn, "%to", vectors)
-            with fn.loop(0, "%steps") as loop:
-                scheme.rests.sift(fn, "%to", loop.index, vectors, [loop.index])
+            scheme.rests.sift(fn, "%to", -(-columns // scheme.lanes), partial(_each_row, fn))
         return gemm.noted(fn, pack.elements)
 
     return gemm.needed(f"pack_{columns}_columns", write)
+
+
+def _each_row(fn: Function, visit: Callable[[Integer, Sequence[Integer]], None]) -> None:
+    """Write a loop over the rows of a panel."""
+    with fn.loop(0, "%steps") as loop:
+        visit(loop.index, [loop.index])
 
 
 def tile_of(gemm: Gemm, rows: int, columns: int) -> Function:

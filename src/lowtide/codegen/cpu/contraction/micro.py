@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeAlias
 
-from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
+from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, MultiplyMethod
 from lowtide.codegen.value import vector_type
 from lowtide.llvm.function import Function
 from lowtide.llvm.loops import Integer, Loop
@@ -60,18 +60,62 @@ def accumulate(
     start = [*start, *added_rows]
     rows, vectors = len(start), len(start[0])
     own = rows - how.more_rows
-    type_ = vector_type(how.sum_type, lanes)
 
     def row_at(step: Integer, i: int) -> Vectors:
         return operands.row_at(step, i) if i < own else how.offset_row(fn, lanes)
 
-    def added(step: Integer, sums: list[list[Vectors]]) -> None:
-        columns = [operands.column_at(step, j) for j in range(vectors)]
-        for i in range(rows):
-            row = row_at(step, i)
-            for j in range(vectors):
-                sums[i][j] = how.multiply_add(fn, target, lanes, sums[i][j], row, columns[j])
+    def looped(by: Arithmetic) -> list[list[Vectors]]:
+        step = _Step(fn, target, by, lanes, row_at, operands.column_at)
+        return _looped(step, loop_of, steps, start, operands)
 
+    if rests is None:
+        return how.without_offset(fn, lanes, looped(how))
+    wide = rests.widening
+
+    def cut() -> list[list[Vectors]]:
+        return rests.added(fn, target, "%columns", looped(how), row_at)
+
+    return rests.either(fn, "%columns", rows, vectors, lambda: looped(wide), cut)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A step of a tile: units of all rows times those of all columns, added to the sums."""
+
+    fn: Function
+    target: Target
+    how: Arithmetic
+    lanes: int
+    row_at: Fetch
+    column_at: Fetch
+
+    def add(self, step: Integer, sums: list[list[Vectors]]) -> None:
+        """Write the step; `sums` are those behind it afterwards.
+
+        What is widened takes two registers: then one vector of columns after the other is.
+        """
+        given = self.fn, self.target, self.lanes
+        if self.how.method is MultiplyMethod.BYTE_WORDS:
+            rows = [self.row_at(step, i) for i in range(len(sums))]
+            for j in range(len(sums[0])):
+                column = self.column_at(step, j)
+                for before, row in zip(sums, rows, strict=True):
+                    before[j] = self.how.multiply_add(*given, before[j], row, column)
+            return
+        columns = [self.column_at(step, j) for j in range(len(sums[0]))]
+        for i, before in enumerate(sums):
+            row = self.row_at(step, i)
+            for j, column in enumerate(columns):
+                before[j] = self.how.multiply_add(*given, before[j], row, column)
+
+
+def _looped(
+    step: _Step, loop_of: LoopOf, steps: Integer, start: list[list[Vectors]], operands: TileOperands
+) -> list[list[Vectors]]:
+    """Write the loop over `steps`; return the sums behind it."""
+    fn, how = step.fn, step.how
+    rows, vectors = len(start), len(start[0])
+    type_ = vector_type(how.sum_type, step.lanes)
     unroll, ask = operands.unroll, operands.ask
     whole = steps if unroll == 1 else fn.mul(fn.div(steps, unroll), unroll)
     names = list(_flat(start))
@@ -82,14 +126,11 @@ def accumulate(
             sums = shaped(loop.values, rows, vectors, how.planes)
             if ask is not None:
                 ask(loop.index, count)
-            for step in range(count):
-                added(fn.add(loop.index, step), sums)
+            for number in range(count):
+                step.add(fn.add(loop.index, number), sums)
             loop.next = list(_flat(sums))
         names = loop.results
-    sums = shaped(names, rows, vectors, how.planes)
-    if rests is not None:
-        sums = rests.added(fn, target, "%columns", sums, row_at)
-    return how.without_offset(fn, lanes, sums)
+    return shaped(names, rows, vectors, how.planes)
 
 
 def broadcast(

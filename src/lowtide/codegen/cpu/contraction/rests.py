@@ -6,21 +6,40 @@ in 16 bits, where larger sums saturate. None does that where the two bytes with 
 half stays in the panel, and the rest of it stands in a list behind the panel. Tiles multiply the
 rests as well, so that no sum differs. Each vector of columns of a panel has a list: how many rests
 there are, where the units of rows lie that they are multiplied with, and their own units.
+
+A panel of which many vectors would be cut stays whole: tiles widen bytes to 16 bits in registers,
+whose products are added up in 32 bits. Which it is says the first list.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from itertools import repeat
+from typing import Final, TypeAlias
 
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, MultiplyMethod, sums_of_pairs
 from lowtide.codegen.kernel import rounded
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
+from lowtide.records.changed import changed
 
 MOST_PAIR: Final = 128
 """The magnitude of the sum of a pair up to which no sum of two products saturates."""
+
+_MANY: Final = (3, 8)
+"""The part of all vectors above which none is cut: so many parts of how many."""
+
+_WHOLE: Final = -1
+"""The count of rests that says that the panel is whole."""
+
+_Visit: TypeAlias = Callable[[Integer, Sequence[Integer]], None]
+"""Writes what is done with a row of a panel, whose units are multiplied with those at places."""
+
+_Rows: TypeAlias = Callable[[_Visit], None]
+
+_Sums: TypeAlias = "list[list[tuple[str, ...]]]"
+"""Sums of a tile by row and vector."""
 
 _COUNT_BYTES: Final = 8
 _PLACE_BYTES: Final = 4
@@ -70,12 +89,37 @@ class Rests:
 
     # -- packing ---------------------------------------------------------------------------------
 
-    def begin(self, fn: Function, panel: str, vectors: int) -> None:
-        """Write the counts of empty lists."""
-        for vector in range(vectors):
-            fn.store("i64", 0, self._list(fn, panel, vector), _COUNT_BYTES)
+    def sift(self, fn: Function, panel: str, vectors: int, rows: _Rows) -> None:
+        """Write the halving of all vectors with too large a pair, unless there are too many.
 
-    def sift(
+        `rows` writes what is done with each row of the panel.
+        """
+        first = self._list(fn, panel, 0)
+        fn.store("i64", 0, first, _COUNT_BYTES)
+        rows(lambda row, places: self._weigh(fn, panel, row, vectors))
+        weight = fn.load("i64", first, _COUNT_BYTES)
+        is_whole = fn.compare("sgt", weight, 0)
+        with fn.when(is_whole):
+            fn.store("i64", _WHOLE, first, _COUNT_BYTES)
+        with fn.when(fn.op(f"xor i1 {is_whole}, true")):
+            for vector in range(vectors):
+                fn.store("i64", 0, self._list(fn, panel, vector), _COUNT_BYTES)
+            rows(lambda row, places: self._halve(fn, panel, row, vectors, places))
+
+    def _weigh(self, fn: Function, panel: str, row: Integer, vectors: int) -> None:
+        """Write the counting of vectors of a row: the sum is positive where many are too large."""
+        many, all_ = _MANY
+        first = self._list(fn, panel, 0)
+        start = fn.gep(panel, fn.mul(row, self.vectors * self._vector_bytes))
+        weight: Integer = fn.load("i64", first, _COUNT_BYTES)
+        for vector in range(vectors):
+            there = fn.gep(start, vector * self._vector_bytes)
+            units = fn.load(f"<{self._vector_bytes} x i8>", there, self.how.unit_bytes)
+            is_large = self._is_large(fn, units)
+            weight = fn.add(weight, fn.select(is_large, "i64", all_ - many, -many))
+        fn.store("i64", weight, first, _COUNT_BYTES)
+
+    def _halve(
         self, fn: Function, panel: str, row: Integer, vectors: int, places: Sequence[Integer]
     ) -> None:
         """Write the halving of those vectors of a row of a panel that have too large a pair.
@@ -111,15 +155,43 @@ class Rests:
 
     # -- tiles -----------------------------------------------------------------------------------
 
+    @property
+    def widening(self) -> Arithmetic:
+        """How the units of a whole panel are multiplied."""
+        return changed(self.how, method=MultiplyMethod.BYTE_WORDS)
+
+    def either(
+        self,
+        fn: Function,
+        panel: str,
+        rows: int,
+        vectors: int,
+        whole: Callable[[], _Sums],
+        cut: Callable[[], _Sums],
+    ) -> _Sums:
+        """Write the sums of a whole panel, and those of another one; return those that it has.
+
+        A tile has `rows` and `vectors`.
+        """
+        count = fn.load("i64", self._list(fn, panel, 0), _COUNT_BYTES)
+
+        def flat(sums: _Sums) -> list[str]:
+            return [x for row in sums for (x,) in row]
+
+        types = repeat(f"<{self.lanes} x {self.how.sum_type}>", rows * vectors)
+        is_whole = fn.compare("slt", count, 0)
+        names = iter(fn.choose(is_whole, list(types), lambda: flat(whole()), lambda: flat(cut())))
+        return [[(next(names),) for _ in range(vectors)] for _ in range(rows)]
+
     def added(
         self,
         fn: Function,
         target: Target,
         panel: str,
-        sums: list[list[tuple[str, ...]]],
+        sums: _Sums,
         row_at: Callable[[str, int], tuple[str, ...]],
         way: int = 0,
-    ) -> list[list[tuple[str, ...]]]:
+    ) -> _Sums:
         """Write the additions of what rests add to the sums of a tile, by row and vector.
 
         `row_at` writes the units of a row at a place, one of those of a `way` in which rows lie.

@@ -47,7 +47,8 @@ def finish_function(
     Constant arrays that it needs are added to `constants`.
     """
     fn = Function(name, parameters_of(scheme), linkage="internal")
-    elements = vector_elements(fn, target, finishing_lanes(scheme.how, columns, scheme.lanes))
+    lanes = finishing_lanes(scheme.how, columns, scheme.lanes, finish, target)
+    elements = vector_elements(fn, target, lanes)
     writer = _Writer(elements, scheme, finish, bind(fn, finish.kernel))
     elements.provide(finish.dot, writer.product)
     writer.write(columns)

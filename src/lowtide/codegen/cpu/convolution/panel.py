@@ -6,8 +6,7 @@ those of a full tile.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from lowtide.codegen import elementwise
 from lowtide.codegen.arrays import strides
@@ -33,9 +32,6 @@ from lowtide.llvm.callee import FunctionParameter, parameters
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
-
-if TYPE_CHECKING:
-    from lowtide.codegen.cpu.contraction.rests import Rests
 
 
 def parameters_of(scheme: ConvolutionScheme) -> tuple[FunctionParameter, ...]:
@@ -90,17 +86,26 @@ class _PanelWriter:
         if self.scheme.is_inward:
             rows = self._vectors
         self._taps(0, [], "%to", rows)
-        if self.scheme.rests is not None:
+        rests = self.scheme.rests
+        if rests is not None:
             vectors = -(-self.columns // self.scheme.lanes)
-            self.scheme.rests.begin(self.elements.function, "%to", vectors)
-            kinds = [*range(len(self.scheme.problem.spatial)), FEATURE]
-            self._sift(self.scheme.rests, kinds, 0, [0 for _ in self.scheme.ways])
+            rests.sift(self.elements.function, "%to", vectors, self._each_row)
 
-    def _sift(self, rests: Rests, kinds: list[int], row: Integer, places: list[Integer]) -> None:
-        """Write loops over contracted dimensions, and in them what sifts a row of the panel."""
+    def _each_row(self, visit: Callable[[Integer, Sequence[Integer]], None]) -> None:
+        """Write loops over contracted dimensions, and in them what is done with rows."""
+        kinds = [*range(len(self.scheme.problem.spatial)), FEATURE]
+        self._row_of(visit, kinds, 0, [0 for _ in self.scheme.ways])
+
+    def _row_of(
+        self,
+        visit: Callable[[Integer, Sequence[Integer]], None],
+        kinds: list[int],
+        row: Integer,
+        places: list[Integer],
+    ) -> None:
         fn, scheme = self.elements.function, self.scheme
         if not kinds:
-            rests.sift(fn, "%to", row, -(-self.columns // scheme.lanes), places)
+            visit(row, places)
             return
         kind, *inner = kinds
         with fn.loop(0, self._count(kind)) as loop:
@@ -109,7 +114,7 @@ class _PanelWriter:
                 fn.add(x, fn.mul(loop.index, way.input_step(kind)))
                 for x, way in zip(places, scheme.ways, strict=True)
             ]
-            self._sift(rests, inner, here, there)
+            self._row_of(visit, inner, here, there)
 
     def _lies_along_features(self) -> bool:
         """Whether neighbouring features, and not columns, are neighbours in memory."""

@@ -6,7 +6,7 @@ from dataclasses import field
 from itertools import product
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from lowtide.codegen.cpu.contraction.arithmetic import MultiplyMethod
+from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, MultiplyMethod
 from lowtide.codegen.cpu.contraction.micro import Vectors, broadcast, zeros
 from lowtide.codegen.cpu.contraction.transposing import totals
 from lowtide.codegen.cpu.convolution.axes import FEATURE, Row, StepLoop
@@ -94,6 +94,8 @@ class _TileWriter:
     rows: list[RowPlace]
     rests: Rests | None
     way: int
+    how: Arithmetic = field(init=False)
+    """How products are formed: of panels with rests there are two ways."""
     known: dict[str, str] = field(default_factory=dict)
     """Addresses of the units of the first row, by their place."""
 
@@ -103,10 +105,7 @@ class _TileWriter:
 
     def write(self) -> Function:
         scheme, how, lanes = self.scheme, self.scheme.how, self.scheme.lanes
-        start = zeros(how, len(self.rows) + how.more_rows, self.vectors, lanes)
-        sums = self._loops(scheme.steps(), "%a", "%b", start)
-        if self.rests is not None:
-            sums = self.rests.added(self.fn, self.target, "%b", sums, self._row_at, self.way)
+        sums = self._looped(how) if self.rests is None else self._whole_or_cut(self.rests)
         sums = how.without_offset(self.fn, lanes, sums)
         if scheme.is_inward:
             self._add_lanes(sums)
@@ -117,6 +116,24 @@ class _TileWriter:
             value = Value(sums[i][j], how.total, lanes)
             memory.store(self.fn, self.target, value, self._place(i, j), self._mask(j))
         return self.fn
+
+    def _looped(self, how: Arithmetic) -> Tile:
+        """The sums of all products, which are formed in a way."""
+        start = zeros(how, len(self.rows) + how.more_rows, self.vectors, self.scheme.lanes)
+        self.how = how
+        return self._loops(self.scheme.steps(), "%a", "%b", start)
+
+    def _whole_or_cut(self, rests: Rests) -> Tile:
+        """The sums of a panel that may have rests."""
+
+        def cut() -> Tile:
+            sums = self._looped(self.scheme.how)
+            return rests.added(self.fn, self.target, "%b", sums, self._row_at, self.way)
+
+        rows = len(self.rows) + self.scheme.how.more_rows
+        return rests.either(
+            self.fn, "%b", rows, self.vectors, lambda: self._looped(rests.widening), cut
+        )
 
     # -- sums ------------------------------------------------------------------------------------
 
@@ -225,7 +242,9 @@ class _TileWriter:
         `known` are units that earlier steps have loaded, by their distance from `a`.
         """
         fn, scheme, lanes = self.fn, self.scheme, self.scheme.lanes
-        how = scheme.how
+        how = self.how
+        if how.method is MultiplyMethod.BYTE_WORDS:
+            return self._widened_step(a, b, sums)
         own = lanes * how.row_unit_bytes if scheme.is_lanewise else 0
         columns = [self._columns(b, j) for j in range(self.vectors)]
         known = {} if known is None else known
@@ -245,6 +264,18 @@ class _TileWriter:
             pairs = zip(before, columns, strict=True)
             found.append([how.multiply_add(fn, self.target, lanes, x, units, y) for x, y in pairs])
         return found
+
+    def _widened_step(self, a: str, b: str, sums: Tile) -> Tile:
+        """The same, one vector of columns after the other: each takes two registers."""
+        nbytes = self.scheme.how.row_unit_bytes
+        units = [self._units(a, row.units * nbytes, 0) for row in self.rows]
+        after: Tile = [[] for _ in units]
+        for j in range(self.vectors):
+            column = self._columns(b, j)
+            for found, before, row in zip(after, sums, units, strict=True):
+                given = self.fn, self.target, self.scheme.lanes
+                found.append(self.how.multiply_add(*given, before[j], row, column))
+        return after
 
     def _row_at(self, place: str, row: int) -> Vectors:
         """The units of a row at a place, in units from those of the first step."""
