@@ -78,6 +78,9 @@ class _Queue:
         """Producers that are looked at anew when the queue is empty."""
         self.moves: dict[Cluster, tuple[_Reads, dict[Instruction, float], float]] = {}
         """The seconds to move what a producer reads, each and all, for as long as it reads that."""
+        self.merges = 0
+        self.latest: dict[Cluster, tuple[int, _Candidate]] = {}
+        """What was put into the queue last of a producer, after so many merges."""
 
     def run(self) -> None:
         by_position = list(self.graph.order)
@@ -90,7 +93,7 @@ class _Queue:
                 cluster = self.graph.owner.get(by_position[position])
                 if cluster is None or cluster.version != version:
                     continue
-                candidate = self.candidate(cluster)
+                candidate = self._latest(cluster)
                 if isinstance(candidate, _Candidate):
                     self._merge(candidate)
 
@@ -109,10 +112,17 @@ class _Queue:
         cluster.version += 1
         candidate = self.candidate(cluster)
         if isinstance(candidate, _Candidate):
+            self.latest[cluster] = self.merges, candidate
             heappush(self.queue, (-candidate.seconds, cluster.position, cluster.version))
+
+    def _latest(self, producer: Cluster) -> _Candidate | FusionRefusal:
+        """What fusing a producer is now: as it was put into the queue, if nothing was fused since."""
+        merges, candidate = self.latest.pop(producer)
+        return candidate if merges == self.merges else self.candidate(producer)
 
     def _merge(self, candidate: _Candidate) -> None:
         producer = candidate.producer
+        self.merges += 1
         touched = dict.fromkeys(producer.inputs)
         for reader, joint in candidate.joints:
             touched[reader.root] = None

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from lowtide.ir import Computation, Instruction, Module, Opcode
+from lowtide.ir.kept import kept
 from lowtide.ir.traversal import callees
 
 SMALL: Final = 1024
@@ -22,15 +24,21 @@ def count_references(module: Module) -> Counter[Computation]:
     A loop whose condition is its body counts twice. An async-update or -done that names the
     computation of its async-start does not count.
     """
-    return Counter(
-        [
-            callee
-            for computation in module.computations.values()
-            for instruction in computation.instructions.values()
-            if instruction.called_computations and instruction.opcode not in _FOLLOWS_START
-            for callee in instruction.called_computations
-        ]
-    )
+    found: Counter[Computation] = Counter()
+    for computation in module.computations.values():
+        if callees(computation):
+            found.update(kept(computation, count_references, partial(_references, computation)))
+    return found
+
+
+def _references(computation: Computation) -> list[Computation]:
+    """The computations that instructions of one call, by each of them."""
+    return [
+        callee
+        for instruction in computation.instructions.values()
+        if instruction.called_computations and instruction.opcode not in _FOLLOWS_START
+        for callee in instruction.called_computations
+    ]
 
 
 def drop_unreferenced(module: Module, candidates: Iterable[Computation]) -> int:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lowtide.ir import Computation, Instruction, Opcode
 from lowtide.ir.attributes import Parameter
 from lowtide.ir.clone import clone_computation
+from lowtide.ir.lazy_metadata import LazyMetadata, NestedMetadata
 from lowtide.ir.metadata import NO_METADATA, Metadata
 from lowtide.ir.traversal import post_order
 from lowtide.ops.effects import has_side_effect
 from lowtide.ops.table import TABLE
 from lowtide.passes.editing import element_index
-
-if TYPE_CHECKING:
-    from lowtide.ir.lazy_metadata import LazyMetadata
 
 _HAS_STATE: Final = frozenset(
     {Opcode.ASYNC_START, Opcode.CONDITIONAL, Opcode.WHILE, Opcode.RNG_GET_AND_UPDATE_STATE}
@@ -121,12 +119,31 @@ def _copy(
 
 
 def _metadata(x: Instruction, site: Instruction) -> Metadata | LazyMetadata:
-    """The metadata of x, at the place of `site` in the user's program where it has none itself."""
-    if x.raw_metadata.stack_frame_id or x.metadata.source_file:
-        return x.raw_metadata
-    own, outer = x.metadata, site.metadata
+    """The metadata of x, at the place of `site` in the user's program where it has none itself.
+
+    Hardly any of it is ever read: it is put together when somebody does.
+    """
+    own, outer = x.raw_metadata, site.raw_metadata
+    if own.stack_frame_id:
+        return own
+    if isinstance(own, LazyMetadata):
+        has_source = own.says("source_file=")
+    elif own == NO_METADATA:
+        return outer
+    else:
+        has_source = bool(own.source_file)
+    frame = outer.stack_frame_id
+    if frame and has_source:  # Which frame it has depends on whether it is so.
+        return _placed(x.metadata, site.metadata)
+    return NestedMetadata(own, outer, frame, _placed)
+
+
+def _placed(own: Metadata, outer: Metadata) -> Metadata:
+    """Metadata at the place of those of a call around it."""
+    if own.source_file:
+        return own
     if own == NO_METADATA:
-        return site.raw_metadata
+        return outer
     return replace(
         own,
         op_name=_joined(outer.op_name, own.op_name),

@@ -7,7 +7,7 @@ from math import prod
 
 from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.loop_kernel import loop_part, nests_of
-from lowtide.codegen.cpu.loop_nest import Job
+from lowtide.codegen.cpu.loop_nest import Job, nest_of_one
 from lowtide.codegen.domain import domains_of
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.moves import moved_types, retyped
@@ -54,9 +54,13 @@ def loop_parts(
 ) -> list[KernelPart]:
     """Return functions that compute and store outputs of equal dimensions, none if empty.
 
-    The names of the functions begin with `name`.
+    The names of the functions begin with `name`. Loops and boxes are found by a trial, which one
+    element does without.
     """
     raw = moved_types(members(instruction))
+    job = Job(instruction, target, tuple(outputs), raw)
+    if prod(outputs[0].dimensions) == 1:
+        return [loop_part(nest_of_one(job), f"{name}_0")]
 
     known: dict[Elements, Bound] = {}
 
@@ -69,6 +73,5 @@ def loop_parts(
     shape = leaves(instruction.shape)[outputs[0].array]
     order = sorted(range(shape.rank), key=lambda d: -strides(shape)[d])
     found = domains_of(outputs[0].dimensions, order, target, visit)
-    job = Job(instruction, target, tuple(outputs), raw)
     nests = nests_of(job, found, visit)
     return [loop_part(nest, f"{name}_{number}") for number, nest in enumerate(nests)]

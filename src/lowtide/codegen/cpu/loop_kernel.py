@@ -9,7 +9,9 @@ from lowtide.codegen.cpu.cost import loop_seconds, vector_cycles
 from lowtide.codegen.cpu.element_streaming import either, is_large
 from lowtide.codegen.cpu.loop_nest import Job, LoopNest, nest_of
 from lowtide.codegen.cpu.loop_writer import LoopWriter
+from lowtide.codegen.cpu.order import cost_of_one
 from lowtide.codegen.domain import Box, Visit, alike, together
+from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import leaves, members
 from lowtide.codegen.elementwise.memory import STREAMED
 from lowtide.codegen.parts import KernelPart
@@ -33,9 +35,9 @@ def loop_part(nest: LoopNest, name: str) -> KernelPart:
     """Return the function that computes and stores the elements of outputs."""
     job = nest.job
     units = nest.pieces.units
-    each = _seconds(nest) / units
     plain = LoopWriter(nest, name)
     plain.write()
+    each = _seconds(nest, plain.elements) / units
     if not _is_streamed(nest):
         return KernelPart(plain.function, units, each, plain.globals)
     plain.function.name = f"{name}_cached"
@@ -59,9 +61,12 @@ def _is_streamed(nest: LoopNest) -> bool:
     return nest.order.tiled is None or all(x.element_type.nbytes * lanes >= 64 for x in kept)
 
 
-def _seconds(nest: LoopNest) -> float:
-    """About how long all elements take."""
-    order = nest.order
+def _seconds(nest: LoopNest, written: Elements) -> float:
+    """About how long all elements take; of one element what was `written` is looked at."""
+    order, count = nest.order, prod(nest.space.sizes)
+    cost, nbytes = order.cost, order.nbytes
+    if count == 1 and not nbytes:
+        cost, nbytes = cost_of_one(written)
     lanes = max(order.lanes // order.abreast, 1)
     computing = vector_cycles(members(nest.job.instruction)) / lanes
-    return loop_seconds(order.nbytes, prod(nest.space.sizes) * (computing + order.cost))
+    return loop_seconds(nbytes, count * (computing + cost))

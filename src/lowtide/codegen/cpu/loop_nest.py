@@ -9,7 +9,7 @@ from typing import Final
 
 from lowtide.codegen.cpu.cost import vectors_abreast, widest
 from lowtide.codegen.cpu.order import LoopOrder, may_pair, order_of
-from lowtide.codegen.domain import LoopDomain, Trial
+from lowtide.codegen.domain import LoopDomain, Trial, whole
 from lowtide.codegen.elements.moves import Raw
 from lowtide.codegen.elements.operands import members
 from lowtide.codegen.elements.outputs import KernelOutput
@@ -107,6 +107,15 @@ def nest_of(job: Job, domain: LoopDomain, trial: Trial) -> LoopNest:
     if at_once > 1:
         loops[-2] = replace(loops[-2], step=at_once)
     return LoopNest(job, domain, space, order, tuple(loops), _pieces(loops, repeated), at_once)
+
+
+def nest_of_one(job: Job) -> LoopNest:
+    """Return the loops over the one element of outputs, which do not depend on what it reads."""
+    dimensions = job.outputs[0].dimensions
+    rank = len(dimensions)
+    space = LoopSpace((1,) * rank, ((0, rank),))
+    domain = whole(dimensions, range(rank))
+    return LoopNest(job, domain, space, LoopOrder(0, 0), (GroupLoop(0, 1, 1),), Pieces(0, 1, 1))
 
 
 def _at_once(order: LoopOrder, sizes: Sequence[int], loops: Sequence[GroupLoop], lines: int) -> int:

@@ -21,6 +21,7 @@ from lowtide.codegen.cpu.cost import conversion
 from lowtide.codegen.cpu.strided import FARTHEST
 from lowtide.codegen.cpu.tiles import LINE, side_of
 from lowtide.codegen.domain import Trial
+from lowtide.codegen.elements.elements import Elements
 from lowtide.ir import ElementType, Instruction, Opcode
 from lowtide.llvm.target import Target
 from lowtide.ops.table import TABLE
@@ -129,6 +130,17 @@ def order_of(
             return replace(best, lanes=paired * most, abreast=paired, is_paired=True)
         return _abreast(best, accesses, sizes, abreast) if abreast > 1 and fits else best
     return _tiled(best, best.tiled, accesses, sizes, trial.lines)
+
+
+def cost_of_one(elements: Elements) -> tuple[float, int]:
+    """Return the cost of computing one element, as that of a `LoopOrder`, and the bytes moved."""
+    stores = dict.fromkeys(elements.writes)
+    cost, nbytes = _LOOP, 0
+    for access in dict.fromkeys(elements.reads):
+        type_ = access[0].shape.element_type
+        cost += _UNIFORM + conversion(type_, is_rounding=access in stores)
+        nbytes += type_.nbytes
+    return cost, nbytes
 
 
 def _abreast(

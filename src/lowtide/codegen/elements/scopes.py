@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field
-from typing import Any
+from typing import Any, TypeVar
 
 from lowtide.llvm.function import Function
 from lowtide.llvm.loops import Integer, Loop
 from lowtide.records import dataclass
+
+T = TypeVar("T")
 
 
 @dataclass(eq=False, slots=True)
@@ -88,8 +90,9 @@ class Scopes:
 
     def placed(self, level: int) -> int:
         """Return the depth at which what needs `level` is written: not ahead of conditions."""
-        place = self.level
-        while place > level and self._scopes[place].loop is not None:
+        scopes = self._scopes
+        place = len(scopes) - 1
+        while place > level and scopes[place].loop is not None:
             place -= 1
         return place
 
@@ -126,7 +129,13 @@ class Scopes:
         found = self._of(number)
         if found is None:
             place = self.placed(level)
-            with self.at_level(place):
-                found = write()
+            found = self.written_at(place, write)
             self._scopes[place].known[number] = found
         return found
+
+    def written_at(self, place: int, write: Callable[[], T]) -> T:
+        """Return what `write` returns, called at a depth that `placed` says: mostly here."""
+        if place == len(self._scopes) - 1:
+            return write()
+        with self.at_level(place):
+            return write()

@@ -44,9 +44,9 @@ def operation(elements: Elements, request: Request, write: Write) -> Rule:
     )
     level = max([x.level for x in found], default=0)
     values = elements.vectors.all_lanes(found)
-    place = elements.scopes.placed(level)
-    with elements.scopes.at_level(place):
-        result = write(elements, instruction, found, values)
+    scopes = elements.scopes
+    place = scopes.placed(level)
+    result = scopes.written_at(place, lambda: write(elements, instruction, found, values))
     return Element((result,), place)
 
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from lowtide.analysis.call_graph import while_body, while_condition
 from lowtide.ir import Computation, Instruction, Module, Opcode, Shape
 from lowtide.ir.attributes import GetTupleElement
+from lowtide.ir.kept import kept
 from lowtide.ir.shape import tuple_shape
-from lowtide.ir.traversal import computation_post_order
+from lowtide.ir.traversal import callees, computation_post_order
 from lowtide.ops.backend_config import read_config, write_config
 from lowtide.passes.call_sites import count_references, is_present
 from lowtide.passes.dead_code import sweep
@@ -91,13 +92,22 @@ def loops_of(module: Module) -> Iterator[WhileLoop]:
     for computation in computation_post_order(module):
         if module.computations.get(computation.name) is not computation:
             continue
-        for x in list(computation.instructions.values()):
-            if x.opcode is not Opcode.WHILE or not is_present(x):
+        for x in _whiles(computation) if callees(computation) else ():
+            if not is_present(x):
                 continue
             if all(references[callee] == 1 for callee in x.called_computations):
                 loop = as_loop(x)
                 if loop is not None:
                     yield loop
+
+
+def _whiles(computation: Computation) -> list[Instruction]:
+    """The loops of a computation, which passes ask for one after the other."""
+
+    def found() -> list[Instruction]:
+        return [x for x in computation.instructions.values() if x.opcode is Opcode.WHILE]
+
+    return kept(computation, _whiles, found)
 
 
 def as_loop(x: Instruction) -> WhileLoop | None:

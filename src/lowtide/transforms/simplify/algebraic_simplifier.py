@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Final
 
 from lowtide.ir import Computation, Module, Opcode
+from lowtide.ir.traversal import all_callees
 from lowtide.passes.interface import Pass, example
 from lowtide.passes.rewriting import Rule, RuleTable, rewrite
 
@@ -122,15 +123,33 @@ def simplify(module: Module, *, fast_math: bool = False) -> int:
     """
     chosen = _table(fast_math=fast_math)
     changes = 0
-    seen: dict[Computation, int] = {}
+    seen = {x: x.version for x in module.computations.values() if _is_settled(x, chosen)}
     # A rule looks further than the neighbours of what changed: what it missed fits another time.
     while waiting := [x for x in module.computations.values() if seen.get(x) != x.version]:
         seen.update({x: x.version for x in waiting})
+        called = {x: _called(x) for x in waiting}
         fired = rewrite(module, chosen, waiting).total()
         changes += fired
+        for x in waiting:
+            if x.version == seen[x] and called[x] == _called(x):
+                x.kept[_SETTLED, chosen] = (x.version, called[x])
         if not fired:  # Versions move where rules make something in vain, too.
             break
     return changes
+
+
+_SETTLED: Final = "settled by rules of algebra"
+
+
+def _is_settled(computation: Computation, table: RuleTable) -> bool:
+    """Whether no rule fitted when last all were tried, and nothing has changed here since."""
+    found = computation.kept.get((_SETTLED, table))
+    return found == (computation.version, _called(computation))
+
+
+def _called(computation: Computation) -> tuple[tuple[Computation, int], ...]:
+    """What a computation calls, as it is now: rules look at that, too."""
+    return tuple([(x, x.version) for x in all_callees(computation)])
 
 
 PASSES: Final = (
