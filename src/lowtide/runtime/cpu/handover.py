@@ -18,6 +18,7 @@ from lowtide.records import dataclass
 from lowtide.runtime.cpu import pages
 from lowtide.runtime.cpu.arena import LINE
 from lowtide.runtime.cpu.entry import Fill
+from lowtide.runtime.cpu.layout import address_of
 from lowtide.runtime.cpu.pages import HUGE_PAGE, PAGE
 from lowtide.runtime.cpu.results import MOVED_BYTES, Made, reshaped
 
@@ -164,8 +165,7 @@ def new_array(made: Made, recycled: Recycled) -> Array:
         return np.empty((0,) if made.fill is Fill.NONE else made.sizes, made.dtype)
     if made.nbytes < MOVED_BYTES:
         room = np.empty(made.nbytes + LINE, np.uint8)
-        begin = -room.ctypes.data % LINE
-        return reshaped(room[begin : begin + made.nbytes], made)
+        return np.ndarray(made.sizes, made.dtype, room, -address_of(room) % LINE)
     form = form_at(0, made.nbytes)
     return reshaped(np.asarray(Owner(recycled.whole(form), form, recycled)), made)
 
