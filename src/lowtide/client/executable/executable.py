@@ -165,6 +165,11 @@ class Executable:
 
     execute = __call__
 
+    @property
+    def callee(self) -> Callable[..., Any]:
+        """What may be called in its place: the linked program; itself where calls are checked."""
+        return self._linked if self._callee is self._linked else self
+
     def for_whole_arrays(self, parts: DeviceParts) -> Executable:
         """Return this program of one device as one that takes whole arrays and runs on all."""
         from lowtide.client.executable.on_devices import WholeArrayCalls

@@ -23,18 +23,22 @@ _type_key: KeyOf = type
 _array_key: KeyOf = attrgetter("dtype", "shape")
 
 
-def _jax_array_key(x: Any) -> Hashable:
-    place = x.sharding
-    if type(place) is _one_device():
-        return x.dtype, x.shape, x.weak_type
-    return x.dtype, x.shape, x.weak_type, place
+def _jax_array_key(array: type) -> KeyOf:
+    """The function to the key of JAX's arrays, of which `array` is the class.
 
-
-@cache
-def _one_device() -> type:
+    JAX has one object for each abstract value. Where an array says what it was made with, that is
+    read without the property around it.
+    """
     import jax
 
-    return jax.sharding.SingleDeviceSharding
+    one_device = jax.sharding.SingleDeviceSharding
+    place_of: KeyOf = attrgetter("_sharding" if hasattr(array, "_sharding") else "sharding")
+
+    def key(x: Any) -> Hashable:
+        place = place_of(x)
+        return x.aval if type(place) is one_device else (x.aval, place)
+
+    return key
 
 
 @cache
@@ -48,7 +52,8 @@ def leaf_keys() -> dict[type, KeyOf]:
 
     with jax.ensure_compile_time_eval():  # No tracers, whatever JAX traces now.
         array, key = type(jax.numpy.zeros(())), type(jax.random.key(0))
-    keys: dict[type, KeyOf] = {np.ndarray: _array_key, array: _jax_array_key, key: _array_key}
+    keys: dict[type, KeyOf] = {np.ndarray: _array_key, array: _jax_array_key(array)}
+    keys[key] = _array_key
     for number in _PYTHON_NUMBERS:
         keys[number] = _type_key
     for scalar in _NUMPY_SCALARS:

@@ -156,6 +156,7 @@ class Jitted:
         self._staged = staged
         self._devices = staged.mesh.size if isinstance(staged, MeshFunction) else 1
         self._statics = statics
+        self._has_statics = bool(statics)
         self._options = options
         self._compiler = compiler
         on_device = is_gpu_target(options.target)
@@ -172,26 +173,37 @@ class Jitted:
         self._tracer = jax.core.Tracer
         self._leaf_keys = leaf_keys()
         self._programs: CompilationCache[JitProgram | JaxFallback] = CompilationCache()
-        self._calls: dict[Hashable, Call] = {}
+        self._calls: dict[Hashable, dict[Hashable, Call]] = {}
+        self._latest: tuple[Any, dict[Hashable, Call]] = (None, {})
 
     # -- calls ---------------------------------------------------------------------------------
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Return the results, compiled for arguments of these types if they are not yet."""
-        if keywords or self._statics:
+        if keywords or self._has_statics:
             return self._call_with_tree(arguments, keywords)
         kinds = self._leaf_keys
+        state = self._state()
+        known, calls = self._latest
+        if state != known:  # To hash it takes longer than to compare it.
+            calls = self._calls_in(state)
         try:
-            call = self._calls[self._state(), *[kinds[type(x)](x) for x in arguments]]
+            call = calls[tuple([kinds[type(x)](x) for x in arguments])]
         except KeyError:  # New types, or pytrees. It is no context of what the call raises.
             call = None
         return self._call_with_tree(arguments, keywords) if call is None else call(arguments)
+
+    def _calls_in(self, state: Any) -> dict[Hashable, Call]:
+        """The ways to call it in a state of JAX's settings, which the next call tries first."""
+        found = self._calls.setdefault(state, {})
+        self._latest = state, found
+        return found
 
     def _call_with_tree(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """Call with pytrees, keywords, static arguments, or leaves of types not seen yet."""
         dynamic, named = arguments, keywords
         fixed: tuple[Any, ...] = ()
-        if self._statics:
+        if self._has_statics:
             dynamic, named, fixed = self._statics.split(arguments, keywords)
         leaves, tree = self._flatten((dynamic, named))
         kinds = self._leaf_keys
@@ -201,26 +213,34 @@ class Jitted:
             if any(isinstance(x, self._tracer) for x in leaves):
                 return self._staged(*arguments, **keywords)
             parts = [kinds.get(type(x), other_key)(x) for x in leaves]
-        key = (self._state(), tree, fixed, *parts)
+        state = self._state()
+        known, calls = self._latest
+        if state != known:
+            calls = self._calls_in(state)
+        key = (tree, fixed, *parts)
         try:
-            call = self._calls.get(key)
+            call = calls.get(key)
         except TypeError:  # A static argument without a hash: JAX says so in its own words.
             self._staged.lower(*arguments, **keywords)
             raise
         if call is None:
             try:
-                call = self._program(arguments, keywords, key, leaves).caller(leaves)
+                call = self._program(arguments, keywords, (state, *key), leaves).caller(leaves)
             except _EnclosingTrace:
                 return self._staged(*arguments, **keywords)
-            self._remember(key, call)
-            if not keywords and len(parts) == len(arguments) and not self._statics:
-                self._remember((key[0], *parts), call)
+            self._remember(state, key, call)
+            if not keywords and len(parts) == len(arguments) and not self._has_statics:
+                self._remember(state, tuple(parts), call)
         return call(leaves)
 
-    def _remember(self, key: Hashable, call: Call) -> None:
-        if len(self._calls) >= _MOST_CALLS:
-            self._calls.clear()
-        self._calls[key] = call
+    def _remember(self, state: Any, key: Hashable, call: Call) -> None:
+        if sum(map(len, self._calls.values())) >= _MOST_CALLS:
+            self._forget_calls()
+        self._calls_in(state)[key] = call
+
+    def _forget_calls(self) -> None:
+        self._latest = None, {}
+        self._calls.clear()
 
     def _program(
         self,
@@ -305,7 +325,7 @@ class Jitted:
 
     def clear_cache(self) -> None:
         """Forget what is compiled, by lowtide and by JAX."""
-        self._calls.clear()
+        self._forget_calls()
         self._programs.clear()
         self._staged.clear_cache()
 

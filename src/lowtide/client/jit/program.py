@@ -12,7 +12,7 @@ from lowtide.client.jit.arguments import Convert, abstract_key, converter
 from lowtide.client.jit.jax_arrays import array_maker, is_empty_type, is_key_type, key_maker
 from lowtide.client.jit.lowering import LoweredProgram
 from lowtide.client.library import ModuleExecutable
-from lowtide.ir import LowtideError
+from lowtide.ir import LowtideError, Shape
 from lowtide.runtime.cpu.arguments import SharedMemoryError
 from lowtide.suggestions import nearest
 
@@ -48,6 +48,7 @@ class JitProgram:
         "_on_device",
         "_overwritten",
         "_program",
+        "_returned",
         "_tokens",
         "_unflatten",
     )
@@ -68,6 +69,20 @@ class JitProgram:
         tree = program.out_tree
         self._is_plain = tree == jax.tree_util.tree_structure(0)
         self._unflatten = tree.unflatten
+        self._returned = self._as_returned(root, tree)
+
+    def _as_returned(self, root: Shape, tree: Any) -> str:
+        """How the tree of results is what the program returns: as "whole", "first", or not: ""."""
+        import jax
+
+        parts = root.tuple_shapes
+        count = len(self._program.results)
+        if self._finish is not None or any(x.is_tuple or x.is_token for x in parts):
+            return ""
+        if self._is_plain and count == 1:
+            return ("first" if len(parts) == 1 else "") if root.is_tuple else "whole"
+        tuple_of = jax.tree_util.tree_structure((0,) * count)
+        return "whole" if root.is_tuple and len(parts) == count and tree == tuple_of else ""
 
     def caller(self, leaves: Sequence[Any]) -> Call:
         """Return what takes leaves of the same Python types as these to the tree of results."""
@@ -82,16 +97,33 @@ class JitProgram:
         if self._program.donated:
             return partial(self._call_and_donate, converters)
         if all(convert is None for convert in converters):
-            return self._call
+            return self._plain_call()
         if all(convert is None or convert is np.asarray for convert in converters):
-            return self._call_opened
+            return self._opened_call()
         return partial(self._call_converted, converters)
 
-    def _call(self, leaves: Sequence[Any]) -> Any:
-        return self._results(self._executable(*leaves))
+    def _callee(self) -> Callable[..., Any]:
+        """What runs, without a layer around it where the executable is one of native code."""
+        found: Callable[..., Any] = getattr(self._executable, "callee", self._executable)
+        return found
 
-    def _call_opened(self, leaves: Sequence[Any]) -> Any:
-        return self._results(self._executable(*map(np.asarray, leaves)))
+    def _plain_call(self) -> Call:
+        """Return what gives the leaves to the program as they are."""
+        run, results = self._callee(), self._results
+        if self._returned == "whole":
+            return lambda leaves: run(*leaves)
+        if self._returned == "first":
+            return lambda leaves: run(*leaves)[0]
+        return lambda leaves: results(run(*leaves))
+
+    def _opened_call(self) -> Call:
+        """Return what gives the arrays of NumPy in the leaves' memory to the program."""
+        run, results, opened = self._callee(), self._results, np.asarray
+        if self._returned == "whole":
+            return lambda leaves: run(*map(opened, leaves))
+        if self._returned == "first":
+            return lambda leaves: run(*map(opened, leaves))[0]
+        return lambda leaves: results(run(*map(opened, leaves)))
 
     def _call_converted(self, converters: Sequence[Convert | None], leaves: Sequence[Any]) -> Any:
         return self._results(self._executable(*_converted(converters, leaves)))

@@ -184,7 +184,9 @@ class LinkedExecutable:
     def _quick(self, arguments: tuple[Any, ...], kind: _Kind) -> Any:
         """Return the results where native code takes the arguments as they are, else _REFUSED."""
         frame = self._frame(kind)
-        if kind.is_placed:
+        if kind.only is not None:
+            results: tuple[Any, ...] = (_empty(*kind.only),)
+        elif kind.is_placed:
             recycled = self._pages
             results = tuple([new_array(x, recycled) for x in kind.made])
         else:
@@ -260,11 +262,11 @@ class _Kind:
     """How calls that do or do not consume make their results.
 
     `new` are sizes and dtypes of the arrays made before the run, some of which want memory of a
-    kind of its own if `is_placed`. Those are all that is to be returned where the one result is
-    `single`, or the results are `flat`.
+    kind of its own if `is_placed`; `only` is the one that there is, where it wants none. Those are
+    all that is to be returned where the one result is `single`, or the results are `flat`.
     """
 
-    __slots__ = ("consume", "flat", "is_placed", "made", "new", "single")
+    __slots__ = ("consume", "flat", "is_placed", "made", "new", "only", "single")
 
     def __init__(self, made: tuple[Made, ...], structure: Structure, *, consume: bool) -> None:
         self.consume = consume
@@ -272,6 +274,7 @@ class _Kind:
         self.made = made
         self.new = [((0,) if x.fill is Fill.NONE else x.sizes, x.dtype) for x in made]
         self.is_placed = any(x.is_placed for x in made)
+        self.only = self.new[0] if len(made) == 1 and not self.is_placed else None
         self.single = simple and structure == 0
         self.flat = simple and structure == tuple(range(len(made)))
 

@@ -7,23 +7,24 @@ result of the same place. They move into the hole that this one leaves.
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
-from weakref import finalize
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from lowtide.ir.literal import Array
-from lowtide.records import dataclass
 from lowtide.runtime.cpu import pages
 from lowtide.runtime.cpu.arena import LINE
 from lowtide.runtime.cpu.entry import Fill
+from lowtide.runtime.cpu.layout import address_of
 from lowtide.runtime.cpu.pages import HUGE_PAGE, PAGE
-from lowtide.runtime.cpu.results import MOVED_BYTES, Made, reshaped
+from lowtide.runtime.cpu.results import MOVED_BYTES, Made
 
 
-@dataclass(frozen=True, slots=True)
-class PageForm:
+class PageForm(NamedTuple):
     """How `nbytes` bytes lie in pages: the first `data` bytes into them.
 
     The `pages` bytes of all pages begin at `remainder` modulo a huge page. The whole pages between
@@ -142,7 +143,7 @@ class Owner:
     At the end of the process it stays: the system takes it, and modules may be gone by then.
     """
 
-    __slots__ = ("__array_interface__", "__weakref__")
+    __slots__ = ("__array_interface__", "_memory")
 
     def __init__(self, address: int, form: PageForm, home: Recycled) -> None:
         self.__array_interface__ = {
@@ -151,7 +152,15 @@ class Owner:
             "data": (address + form.data, False),
             "version": 3,
         }
-        finalize(self, home.keep_full, address, form).atexit = False
+        self._memory = address, form, home
+
+    def __del__(self) -> None:
+        address, form, home = self._memory
+        if not _is_ending():
+            home.keep_full(address, form)
+
+
+_is_ending: Final = sys.is_finalizing
 
 
 def new_array(made: Made, recycled: Recycled) -> Array:
@@ -164,10 +173,20 @@ def new_array(made: Made, recycled: Recycled) -> Array:
         return np.empty((0,) if made.fill is Fill.NONE else made.sizes, made.dtype)
     if made.nbytes < MOVED_BYTES:
         room = np.empty(made.nbytes + LINE, np.uint8)
-        begin = -room.ctypes.data % LINE
-        return reshaped(room[begin : begin + made.nbytes], made)
-    form = form_at(0, made.nbytes)
-    return reshaped(np.asarray(Owner(recycled.whole(form), form, recycled)), made)
+        return np.ndarray(made.sizes, made.dtype, room, -address_of(room) % LINE)
+    form = _form_of_pages(made.nbytes)
+    return _shaped(Owner(recycled.whole(form), form, recycled), made)
+
+
+def _shaped(owner: Owner, made: Made) -> Array:
+    """The memory of a result as an array of its type and sizes, in order of memory."""
+    return np.ndarray(made.sizes, made.dtype, np.asarray(owner))
+
+
+@lru_cache
+def _form_of_pages(nbytes: int) -> PageForm:
+    """How bytes lie in pages of their own."""
+    return form_at(0, nbytes)
 
 
 def refill(begin: int, made: Made, recycled: Recycled) -> None:
@@ -200,7 +219,7 @@ def taken_over(begin: int, made: Made, recycled: Recycled, *, fill: bool) -> Arr
     end = form.inner + size
     ctypes.memmove(home + form.data, begin, form.inner - form.data)
     ctypes.memmove(home + end, start + end, form.data + form.nbytes - end)
-    return reshaped(np.asarray(Owner(home, form, recycled)), made)
+    return _shaped(Owner(home, form, recycled), made)
 
 
 def _copied(begin: int, made: Made) -> Array:

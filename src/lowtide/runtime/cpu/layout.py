@@ -62,3 +62,8 @@ def is_known() -> bool:
         return False
     items = [_word(id(samples) + TUPLE_ITEMS + 8 * x) for x in range(len(samples))]
     return items == [id(x) for x in samples] and all(_array_fits(x) for x in samples)
+
+
+def address_of(array: Any) -> int:
+    """Return where the elements of an array begin, sooner than its property `ctypes` tells."""
+    return _word(id(array) + ARRAY_DATA) if is_known() else int(array.ctypes.data)
