@@ -14,6 +14,7 @@ from lowtide.analysis.loop_trip_count import trip_count
 from lowtide.cost.devices import DeviceRecord
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ir.attributes import Collective
+from lowtide.ir.garbage_collection import without_collection
 from lowtide.ops.cost import Memo, cost
 from lowtide.ops.table import TABLE
 from lowtide.records import dataclass
@@ -72,7 +73,8 @@ class Estimator:
         """Return the estimate of a division."""
         if division not in self.known:
             self.count += 1
-            self.known[division] = self._of(division)
+            with without_collection():
+                self.known[division] = self._of(division)
         return self.known[division]
 
     def _of(self, division: Division) -> DivisionEstimate:

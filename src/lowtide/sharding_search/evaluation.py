@@ -10,6 +10,7 @@ from lowtide.compiler import PlanOptions
 from lowtide.compiler.options import DEFAULT_PLAN
 from lowtide.cost.devices import DeviceRecord
 from lowtide.ir import Instruction, UnsupportedOpError
+from lowtide.ir.garbage_collection import without_collection
 from lowtide.ir.sharding import Sharding
 from lowtide.ir.tilings.sharding_forms import tiling_of
 from lowtide.overlap.hiding import fixed_bytes, hide_communication
@@ -65,7 +66,8 @@ class DivisionPlanner:
         """Return a division with its peak, its traffic and its step within a cap on memory."""
         found = self._kept.get(division)
         if found is None:
-            parts = partition(self.program.annotated(division), self._splits)
+            with without_collection():
+                parts = partition(self.program.annotated(division), self._splits)
             found = parts, compiler.plan(parts.module, self._options)
             if self._keeps:
                 self._kept[division] = found

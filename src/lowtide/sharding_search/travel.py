@@ -53,7 +53,7 @@ class Travel:
         self._cells = _open_cells(program)
         self._readers: dict[int, list[Relation]] = {}
         for relation in self._cells.relations:
-            for cell in dict.fromkeys((*relation.operands, *relation.results)):
+            for cell in dict.fromkeys(relation.numbers):
                 self._readers.setdefault(cell, []).append(relation)
         self._leaf_of = {cell: number for number, cell in enumerate(self._leaf_cells())}
 
@@ -133,7 +133,7 @@ def _parameters(cells: ArrayCells) -> list[Instruction]:
 def _reached(relation: Relation, cell: int, dimension: int) -> Mapping[int, int] | None:
     """The dimensions that lie along the first factor of one, by cell; None where it has none."""
     rule = relation.rule
-    numbers = (*relation.operands, *relation.results)
+    numbers = relation.numbers
     factors = rule.arrays
     found: dict[int, int] = {}
     has_factor = False

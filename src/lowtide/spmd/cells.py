@@ -45,17 +45,28 @@ class ArrayCell:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Factors over cells: those of the operands, then those of the results.
+    """Factors over cells, the numbers of those of operands first, then of those of results.
 
-    `step` is the round of propagation from which the relation works in full; before that it works
-    backward only, or not at all.
+    `kind` is the number of all relations that do the same to cells in equal tilings; it is None
+    where that is not known.
     """
 
     rule: OpFactors
-    operands: tuple[int, ...]
-    results: tuple[int, ...]
+    numbers: tuple[int, ...]
+    operand_count: int
     opcode: Opcode
     where: str
+    kind: int | None = None
+
+    @property
+    def operands(self) -> tuple[int, ...]:
+        """The cells of the operands."""
+        return self.numbers[: self.operand_count]
+
+    @property
+    def results(self) -> tuple[int, ...]:
+        """The cells of the results."""
+        return self.numbers[self.operand_count :]
 
 
 @dataclass(slots=True)
@@ -81,6 +92,15 @@ class ArrayCells:
     def split(self, question: Question) -> OperationSplit:
         """Return the cheapest split of an operation."""
         return self.memo.split(question, halos=self.halos)
+
+    def kind(self, x: Instruction, numbers: Sequence[int]) -> int:
+        """Return the kind of the relation of an instruction between cells."""
+
+        def known_by() -> tuple[object, ...]:
+            cells = tuple([(numbers.index(n), self.cells[n].shape) for n in numbers])
+            return self.rule(x), x.opcode, cells, self.grid
+
+        return self.memo.relation_kind(x, known_by, halos=self.halos)
 
     def of(self, x: Instruction) -> list[ArrayCell]:
         """Return the cells of the leaves of an instruction."""
@@ -109,7 +129,7 @@ class ArrayCells:
             shape = self.cells[a].shape
             if shape.is_array and self.cells[b].shape.is_array:
                 rule = same_dimensions([shape], [shape]).done(linear=((0,),))
-                self.relations.append(Relation(rule, (a,), (b,), Opcode.COPY, where))
+                self.relations.append(Relation(rule, (a, b), 1, Opcode.COPY, where))
 
 
 def cells_of(
@@ -171,7 +191,9 @@ def _numbers(cells: ArrayCells, x: Instruction, shardings: ModuleShardings) -> t
         return results
     rule = cells.rule(x)
     if rule.sizes:
-        cells.relations.append(Relation(rule, operands, results, x.opcode, x.name))
+        every = (*operands, *results)
+        kind = cells.kind(x, every)
+        cells.relations.append(Relation(rule, every, len(operands), x.opcode, x.name, kind))
     return results
 
 

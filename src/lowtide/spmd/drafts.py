@@ -19,7 +19,7 @@ from lowtide.spmd.leaves import in_order, local_tree, off_order, placed_leaves, 
 from lowtide.spmd.memo import OperationMemo
 from lowtide.spmd.placed import PlacedArray
 from lowtide.spmd.propagation import propagate
-from lowtide.spmd.walk import DraftFindings, Follows, Inspected, Policy, ProgramWalk, SplitReason
+from lowtide.spmd.walk import DraftFindings, Follows, Inspected, Policy, ProgramWalk, SplitNote
 from lowtide.spmd.wire import wire_traffic
 
 _POLICIES: Final = (
@@ -49,7 +49,7 @@ class Draft:
     module: Module
     parameters: tuple[Tiling, ...]
     results: tuple[Tiling, ...]
-    reasons: tuple[SplitReason, ...]
+    notes: tuple[SplitNote, ...]
     inspections: tuple[Inspected, ...]
     cost: float
     findings: DraftFindings
@@ -191,7 +191,7 @@ def _draft(task: Task, cells: ArrayCells, findings: DraftFindings, policy: Polic
         made,
         tuple(flat),
         tuple(wanted),
-        tuple(walk.reasons),
+        tuple(walk.notes),
         tuple(walk.inspections),
         wire_traffic(made).wire_bytes + walk.work,
         walk.findings(),

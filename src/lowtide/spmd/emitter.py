@@ -120,10 +120,11 @@ class Emitter:
         called = [self.target.copy_of(c) for c in x.called_computations]
         given = x.attributes if attributes is None else attributes
         made = self.add(x.opcode, operands, given, called, shape)
-        kept = tuple([a for a in x.annotations.frontend_attributes if "sdy" not in a[0]])
-        annotations = replace(x.annotations, sharding=None, frontend_attributes=kept)
-        if annotations != NO_ANNOTATIONS:
-            made.set_annotations(annotations)
+        if x.annotations is not NO_ANNOTATIONS:
+            kept = tuple([a for a in x.annotations.frontend_attributes if "sdy" not in a[0]])
+            annotations = replace(x.annotations, sharding=None, frontend_attributes=kept)
+            if annotations != NO_ANNOTATIONS:
+                made.set_annotations(annotations)
         return made
 
     def once(self, key: object, make: Callable[[], Instruction]) -> Instruction:

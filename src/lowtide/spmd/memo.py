@@ -1,11 +1,14 @@
 """Factors and splits of operations that were worked out, for drafts that ask for them again.
 
+So are the tilings that propagation gives to the arrays of an operation.
+
 Drafts of one module differ in few places: most operations meet operands in the same tilings as in
 the last draft, and are split as there. So are those of layers that are alike.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, final
 
 from lowtide.ir import Instruction, Shape
@@ -24,6 +27,13 @@ _Kind = tuple[OpFactors, tuple[Shape, ...], Shape, float, tuple[bool, ...]]
 _Seen = tuple[int, DeviceGrid, bool, tuple[object, ...], tuple[Tiling | None, ...]]
 
 
+Extensions = tuple[tuple[int, Tiling], ...]
+"""The cells of a relation that are split further, by their places, and their new tilings."""
+
+_Related = tuple[int, int, tuple[Tiling, ...], tuple[tuple[bool, ...], ...]]
+"""What decides about extensions: kind, round, tilings, dimensions that may be split further."""
+
+
 @final
 class SplitMemo:
     """The splits of operations that are alike, each worked out once, of any modules."""
@@ -31,6 +41,22 @@ class SplitMemo:
     def __init__(self) -> None:
         self._kinds: dict[_Kind, int] = {}
         self._splits: dict[_Seen, OperationSplit] = {}
+        self._relations: dict[tuple[object, ...], int] = {}
+        self._extensions: dict[_Related, Extensions] = {}
+
+    def relation_kind(self, known_by: tuple[object, ...]) -> int:
+        """Return the number of all relations that the same is known of."""
+        return self._relations.setdefault(known_by, len(self._relations))
+
+    def extensions(self, key: _Related) -> Extensions | None:
+        """Return what was kept for a relation, None where nothing was."""
+        return self._extensions.get(key)
+
+    def keep_extensions(self, key: _Related, found: Extensions) -> None:
+        """Keep what propagation does to a relation."""
+        if len(self._extensions) >= _MOST_SPLITS:
+            self._extensions.clear()
+        self._extensions[key] = found
 
     def kind(self, question: Question) -> int:
         """Return the number of all operations that are split as this one is, asked the same."""
@@ -62,7 +88,8 @@ class OperationMemo:
     def __init__(self, splits: SplitMemo | None = None) -> None:
         self._rules: dict[tuple[Instruction, bool], OpFactors] = {}
         self._kinds: dict[tuple[Instruction, bool], int] = {}
-        self._splits = splits or SplitMemo()
+        self._relations: dict[tuple[Instruction, bool], int] = {}
+        self.splits = splits or SplitMemo()
 
     def rule(self, x: Instruction, *, halos: bool) -> OpFactors:
         """Return what `device_factors` does."""
@@ -77,5 +104,15 @@ class OperationMemo:
         key = question.instruction, halos
         kind = self._kinds.get(key)
         if kind is None:
-            kind = self._kinds[key] = self._splits.kind(question)
-        return self._splits.split(question, kind)
+            kind = self._kinds[key] = self.splits.kind(question)
+        return self.splits.split(question, kind)
+
+    def relation_kind(
+        self, x: Instruction, known_by: Callable[[], tuple[object, ...]], *, halos: bool
+    ) -> int:
+        """Return the kind of the relation of an instruction; `known_by` says what it depends on."""
+        key = x, halos
+        kind = self._relations.get(key)
+        if kind is None:
+            kind = self._relations[key] = self.splits.relation_kind(known_by())
+        return kind

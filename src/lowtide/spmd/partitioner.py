@@ -74,7 +74,7 @@ def partition(module: Module, splits: SplitMemo | None = None) -> Partitioned:
         grid,
         _shardings([w for own in shardings.parameters for w in own], best.parameters, grid),
         _shardings(shardings.results, best.results, grid),
-        best.reasons,
+        tuple([note.reason(grid) for note in best.notes]),
         combined,
         tuple([Inspection(x.config, sharding_of(x.tiling, grid)) for x in best.inspections]),
     )

@@ -26,7 +26,7 @@ def propagate(cells: ArrayCells) -> None:
     """Give every cell the tiling that follows from those asked for."""
     readers: dict[int, list[int]] = {}
     for number, relation in enumerate(cells.relations):
-        for cell in dict.fromkeys((*relation.operands, *relation.results)):
+        for cell in dict.fromkeys(relation.numbers):
             readers.setdefault(cell, []).append(number)
     for step in range(_ROUNDS):
         dirty = {i for i, r in enumerate(cells.relations) if _starts(r) <= step}
@@ -49,9 +49,33 @@ def _starts(relation: Relation) -> int:
 
 
 def _relate(cells: ArrayCells, relation: Relation, step: int) -> list[int]:
-    """Make the arrays of one relation agree as far as they can; return the cells that change."""
+    """Make the arrays of one relation agree as far as they can; return the cells that change.
+
+    What equal relations between equal tilings came to is done again as it was.
+    """
+    if relation.kind is None:
+        return [number for number, _ in _extended(cells, relation, step)]
+    own = [cells.cells[number] for number in relation.numbers]
+    tilings = tuple([cell.tiling for cell in own])
+    key = relation.kind, step, tilings, tuple([cell.is_open for cell in own])
+    known = cells.memo.splits.extensions(key)
+    if known is None:
+        found = _extended(cells, relation, step)
+        places = [relation.numbers.index(number) for number, _ in found]
+        pairs = zip(places, found, strict=True)
+        extensions = tuple([(place, tiling) for place, (_, tiling) in pairs])
+        cells.memo.splits.keep_extensions(key, extensions)
+        return [number for number, _ in found]
+    for place, tiling in known:
+        own[place].tiling = tiling
+        own[place].why = f"follows %{relation.where}"
+    return [relation.numbers[place] for place, _ in known]
+
+
+def _extended(cells: ArrayCells, relation: Relation, step: int) -> list[tuple[int, Tiling]]:
+    """Split the cells of one relation further; return those that change, with their tilings."""
     rule, grid = relation.rule, cells.grid
-    numbers = (*relation.operands, *relation.results)
+    numbers = relation.numbers
     factors = rule.arrays
     found = [
         axes_of(rule, grid, one, cells.cells[number].tiling)
@@ -63,7 +87,7 @@ def _relate(cells: ArrayCells, relation: Relation, step: int) -> list[int]:
     changed = []
     is_backward = relation.opcode in _SPREADING and step < _ROUNDS - 1
     for place, number in enumerate(numbers):
-        if is_backward and place >= len(relation.operands):
+        if is_backward and place >= relation.operand_count:
             continue
         own = found[place]
         longer = {
@@ -76,7 +100,7 @@ def _relate(cells: ArrayCells, relation: Relation, step: int) -> list[int]:
             continue
         wanted = tiling_of(rule, grid, factors[place], {**own, **longer})
         if _extend(cells, cells.cells[number], wanted, relation.where):
-            changed.append(number)
+            changed.append((number, cells.cells[number].tiling))
     return changed
 
 
@@ -87,7 +111,7 @@ def _agreed(
 
     An axis that two factors want is left to the one whose array is larger.
     """
-    numbers = (*relation.operands, *relation.results)
+    numbers = relation.numbers
     sizes = [math.prod(cells.cells[number].shape.dimensions) for number in numbers]
     order = sorted(range(len(numbers)), key=lambda i: -sizes[i])
     late = relation.rule.summed

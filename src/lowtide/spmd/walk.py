@@ -64,6 +64,27 @@ class SplitReason:
 
 
 @dataclass(frozen=True, slots=True)
+class SplitNote:
+    """What is kept of one instruction for its reason, which is put in words where it is asked for.
+
+    `why` says where its tiling comes from, `whole` why dimensions of it are not split.
+    """
+
+    instruction: Instruction
+    tilings: Sequence[Tiling]
+    nbytes: float
+    why: str
+    whole: str
+
+    def reason(self, grid: DeviceGrid) -> SplitReason:
+        """Return the reason in words."""
+        x = self.instruction
+        text = ", ".join([_sharding_text(t.whole(), grid) for t in self.tilings])
+        why = f"{self.why}; {self.whole} is not split" if self.nbytes and self.whole else self.why
+        return SplitReason(x.name, x.opcode.value, text, self.nbytes, why)
+
+
+@dataclass(frozen=True, slots=True)
 class Inspected:
     """A value that a call asks about, for whom `config` says, and how it lies."""
 
@@ -139,7 +160,7 @@ class ProgramWalk:
         self.target = target
         self.shardings = shardings
         self.cells = cells
-        self.reasons: list[SplitReason] = []
+        self.notes: list[SplitNote] = []
         self.inspections: list[Inspected] = []
         self.work = 0.0
         self._asked = findings.asked
@@ -444,11 +465,7 @@ class ProgramWalk:
 
     def _note(self, x: Instruction, tilings: Sequence[Tiling], nbytes: float, why: str) -> None:
         cells = self.cells.of(x)
-        text = ", ".join([_sharding_text(t.whole(), self.target.grid) for t in tilings])
-        reason = cells[0].why if cells else ""
-        if nbytes and why:
-            reason = f"{reason}; {why} is not split"
-        self.reasons.append(SplitReason(x.name, x.opcode.value, text, nbytes, reason))
+        self.notes.append(SplitNote(x, tilings, nbytes, cells[0].why if cells else "", why))
 
 
 @lru_cache(maxsize=4096)
