@@ -10,7 +10,7 @@ from tests.remat.small_graphs import random_graph
 from tests.remat.test_kernels import run_as_python
 
 from lowtide.analysis.memory_graph import MemoryGraph
-from lowtide.remat import mending
+from lowtide.remat import mending, thinning
 from lowtide.remat.bound import topological_order
 from lowtide.remat.measure import NO_CAP, measure, step_bytes
 from lowtide.remat.run_search import RunSearch
@@ -76,10 +76,37 @@ def test_what_is_said_not_to_go_does_not() -> None:
             if step == room.uses.first[sequence[step]]:
                 continue
             fits = step_bytes(tables, np.delete(sequence, step)).max() <= cap
-            may = mending.may_go.python(problem, sequence, step, cap, room)
+            may = thinning.may_go.python(problem, sequence, step, cap, room) >= 0
             assert may or not fits
             kept, gone = kept + (not may), gone + bool(fits)
     assert kept > 50
+
+
+def test_thinned_sequences_are_those_of_trying_each_run_by_itself() -> None:
+    shorter = 0
+    for _, tables, order, cap in problems(range(300)):
+        sequence = RunSearch(tables).fitted(order, cap)
+        if sequence is None:
+            continue
+        for looser in (cap, cap + (tables.graph.buffer_bytes.max(initial=0) // 2)):
+            made, room = sequence.copy(), mending.mending(tables.problem.graph)
+            length = thinning.thin(tables.problem, made, len(made), int(looser), 0, room)
+            assert made[:length].tolist() == _thinned(tables, sequence, int(looser)).tolist()
+            shorter += length < len(sequence)
+    assert shorter > 50
+
+
+def _thinned(tables: RematTables, sequence: Int64Array, cap: int) -> Int64Array:
+    """A sequence without the runs that it can spare: the dearest first, then the last."""
+    first = set(np.unique(sequence, return_index=True)[1].tolist())
+    again = [step for step in range(len(sequence)) if step not in first]
+    again.sort(key=lambda step: (-tables.cost[sequence[step]], -step))
+    gone: list[int] = []
+    for step in again:
+        rest = np.delete(sequence, [*gone, step])
+        if step_bytes(tables, rest).max(initial=0) <= cap:
+            gone.append(step)
+    return np.delete(sequence, gone)
 
 
 @pytest.mark.parametrize("seed", range(6))

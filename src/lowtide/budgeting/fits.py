@@ -12,10 +12,18 @@ NEXT_ROOMS: Final = 0.8, 0.998
 """The least and the most of what was tried for of which the next try is for a part."""
 
 
+_SPARED: Final = 0.004
+"""Gaps in an arena are a part of it that differs by about so much from one sequence to another."""
+
+
 def less_room(room: float, nbytes: int, arena_bytes: int, budget: int) -> float:
-    """Return what to ask for where a plan of `nbytes` by its graphs has an arena above a budget."""
+    """Return what to ask for where a plan of `nbytes` by its graphs has an arena above a budget.
+
+    It is somewhat less than what would fit with as large a part of gaps.
+    """
     least, most = NEXT_ROOMS
-    return min(room, float(nbytes)) * max(least, min(most, budget / max(1, arena_bytes)))
+    part = budget / max(1, arena_bytes) - _SPARED
+    return min(room, float(nbytes)) * max(least, min(most, part))
 
 
 @dataclass(frozen=True, eq=False, slots=True)

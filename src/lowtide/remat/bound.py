@@ -12,7 +12,7 @@ import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.records import dataclass
-from lowtide.remat.branches import ticks_by_cases
+from lowtide.remat.branches import DEEP_SPLITS, Cases, ticks_by_cases
 from lowtide.remat.first_large import FirstLarge
 from lowtide.remat.first_steps import first_footprints
 from lowtide.remat.link_bound import LINK_PRICES, RunTimes, least_beside_link
@@ -185,6 +185,8 @@ class BoundSearch:
     def _by_windows(self, budget: int, node: int, price: Price, known: int) -> int:
         """The ticks that windows prove together, of which some are `known` behind one node."""
         largest = np.argsort(-self._first, kind="stable")[: _NODES[self._effort] // 2]
+        cases = Cases(self._networks, self._lines_of(node), budget)
+        known = max(known, cases.divide(DEEP_SPLITS, self._late))
         behind: dict[int, int] = {}
         for other in dict.fromkeys([*self._lines, *largest.tolist()]):
             if self._late():

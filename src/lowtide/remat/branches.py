@@ -20,34 +20,64 @@ import numpy as np
 from lowtide.remat.network import UNBOUNDED, Networks
 from lowtide.remat.prices import CutLines
 
-_SPLITS: Final = 4
-"""So many cases of a network are divided."""
+SPLITS: Final = 4
+"""So many cases of a network are divided where many networks are looked at,"""
+DEEP_SPLITS: Final = 64
+"""and so many of one that proves most."""
+
+
+class Cases:
+    """The cases of one network for a budget, of which the weakest can be divided again.
+
+    The best price of `lines` for the budget is known. What they prove is that of its cut where the
+    cases say nothing more.
+    """
+
+    def __init__(self, networks: Networks, lines: CutLines, budget: int) -> None:
+        self._networks = networks
+        self._budget = budget
+        self._alone = max(0, lines.ticks(lines.best(budget), budget))
+        self._made = 0
+        self._cases = [(self._alone, self._made, lines)]
+
+    @property
+    def ticks(self) -> int:
+        """What each sequence within the budget costs at least."""
+        least = self._cases[0][0]
+        return self._alone if least == UNBOUNDED else least
+
+    def divide(self, splits: int, late: Callable[[], bool]) -> int:
+        """Divide the weakest case so many times, as far as there is time; return the ticks."""
+        for _ in range(splits):
+            ticks, _, weakest = self._cases[0]
+            is_open = ticks < UNBOUNDED and not late()
+            buffer = _dividing(weakest, self._budget) if is_open else None
+            if buffer is None:
+                break
+            heapq.heappop(self._cases)
+            for is_held in (False, True):
+                self._decide(weakest, buffer, ticks, late, is_held=is_held)
+        return self.ticks
+
+    def _decide(
+        self, weakest: CutLines, buffer: int, ticks: int, late: Callable[[], bool], *, is_held: bool
+    ) -> None:
+        """Add a case in which a buffer is held, or is not; it proves the `ticks` of all of them."""
+        budget = self._budget
+        network = weakest.network.decided(buffer, is_held=is_held)
+        case, proved = CutLines(network), UNBOUNDED
+        if network.fixed_bytes <= budget:
+            case.refine(self._networks, budget, late, weakest.best(budget))
+            proved = max(ticks, case.ticks(case.best(budget), budget))
+        self._made += 1
+        heapq.heappush(self._cases, (proved, self._made, case))
 
 
 def ticks_by_cases(
     networks: Networks, lines: CutLines, budget: int, late: Callable[[], bool]
 ) -> int:
-    """Return the ticks that each sequence within a budget costs, by what is held.
-
-    The best price of `lines` for the budget is known. They are those of its cut where the cases say
-    nothing more.
-    """
-    alone = max(0, lines.ticks(lines.best(budget), budget))
-    cases = [(alone, 0, lines)]
-    for split in range(_SPLITS):
-        ticks, _, weakest = cases[0]
-        buffer = None if ticks == UNBOUNDED or late() else _dividing(weakest, budget)
-        if buffer is None:
-            break
-        heapq.heappop(cases)
-        for is_held in (False, True):
-            network = weakest.network.decided(buffer, is_held=is_held)
-            case, proved = CutLines(network), UNBOUNDED
-            if network.fixed_bytes <= budget:
-                case.refine(networks, budget, late, weakest.best(budget))
-                proved = max(ticks, case.ticks(case.best(budget), budget))
-            heapq.heappush(cases, (proved, 1 + 2 * split + is_held, case))
-    return alone if cases[0][0] == UNBOUNDED else cases[0][0]
+    """Return the ticks that each sequence within a budget costs, by what is held."""
+    return Cases(networks, lines, budget).divide(SPLITS, late)
 
 
 def _dividing(lines: CutLines, budget: int) -> int | None:

@@ -7,11 +7,11 @@ from typing import Final
 import numpy as np
 
 from lowtide.remat.expand import ExpandedRows, expanded
-from lowtide.remat.greedy import Scratch
 from lowtide.remat.measure import step_bytes
-from lowtide.remat.polish import drop_runs, trial_of
+from lowtide.remat.mending import mending
 from lowtide.remat.slide import settled
 from lowtide.remat.tables import Int64Array, RematTables, tables_of
+from lowtide.remat.thinning import thin
 
 _ROUNDS: Final = 4
 _PASSES: Final = 4
@@ -23,9 +23,9 @@ _HEAVY: Final = 20
 class Improver:
     """Improves sequences of one graph within a cap of bytes."""
 
-    def __init__(self, tables: RematTables, scratch: Scratch) -> None:
+    def __init__(self, tables: RematTables) -> None:
         self._tables = tables
-        self._scratch = scratch
+        self._room = mending(tables.problem.graph)
         self._rows = ExpandedRows(tables.graph)
 
     def improved(self, sequence: Int64Array, cap: int) -> Int64Array:
@@ -49,8 +49,5 @@ class Improver:
 
     def _shorter(self, sequence: Int64Array, cap: int) -> Int64Array:
         result = sequence.copy()
-        trial = trial_of(len(sequence), self._tables.node_count)
-        s = self._scratch
-        problem = self._tables.problem
-        length = drop_runs(problem, result, len(result), cap, trial, s.bytes, s.liveness)
+        length = thin(self._tables.problem, result, len(result), cap, 0, self._room)
         return result[:length].copy()

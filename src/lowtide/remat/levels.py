@@ -84,7 +84,7 @@ class LevelSearch:
         self._is_deep = False
         """Whether a level had no plan that holds what it computes again for long."""
         self._scratch = scratch_of(tables.problem.graph)
-        self._improver = Improver(tables, self._scratch)
+        self._improver = Improver(tables)
         starts = self._starts(orders)
         self._peak = int(step_bytes(tables, starts[0]).max())
         self._makers = [Recompute(base_of(tables, order), self._scratch) for order in starts]

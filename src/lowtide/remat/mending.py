@@ -1,4 +1,4 @@
-"""Sequences that are made to fit: nodes run again where too much lives, needless runs go; compiled.
+"""Sequences that are made to fit: nodes run again where too much lives; compiled.
 
 A run may stand at any place behind the first one of its node: what it makes is held from there for
 those that read it before the next run, and what the run before made no longer than for those before
@@ -52,10 +52,13 @@ class Mending(Record):
     """Arrays with which sequences are mended.
 
     `bytes` are those of each step, and `over[i]` is how many steps before i are too large. `stamp`
-    marks the nodes to run again, `again` lists their first steps, `stack` nodes to look at; in the
-    last two stand the changes that a run makes, too: steps and bytes. `trial` is a sequence that is
-    tried. Of the runs that may go, `run` has the steps and `worth` the ticks. Per buffer, `score`
-    is what it is worth to make it again, `next_use` the step ahead of which; `chosen` are buffers.
+    marks the nodes to run again, `again` lists their first steps, `stack` nodes to look at. Per
+    buffer, `score` is what it is worth to make it again, `next_use` the step ahead of which;
+    `chosen` are buffers.
+
+    Where a sequence is thinned, `run` has the steps of the runs that may go and `worth` the ticks.
+    The changes that one makes have a step in `again`, bytes in `stack`, and in `over` the bytes
+    taken over in that step that would not be any more.
     """
 
     uses: Uses
@@ -64,7 +67,6 @@ class Mending(Record):
     stamp: Array
     again: Array
     stack: Array
-    trial: Array
     run: Array
     worth: FloatArray
     over: Array
@@ -91,7 +93,6 @@ def mending(graph: GraphTables) -> Mending:
         stamp=_zeros(nodes),
         again=_zeros(max(nodes, buffers) + 1),
         stack=_zeros(max(nodes, buffers) + 1),
-        trial=_zeros(longest),
         run=_zeros(longest),
         worth=np.zeros(longest),
         over=_zeros(longest + 1),
@@ -370,93 +371,3 @@ def mend(
             mark = graph.buffers + 1 + i
             length = put_in(problem, sequence, length, m.chosen[i], mark, m)
     return -1
-
-
-@kernel
-def note_change(uses: Uses, b: int, t: int, size: int, found: int, m: Mending) -> int:
-    """Note that so many bytes more are held from the use of a buffer before step `t` on.
-
-    Returns how many changes are noted: one more than `found`.
-    """
-    m.again[found] = uses.steps.items[use_from(uses, b, t) - 1]
-    m.stack[found] = size
-    return found + 1
-
-
-@kernel
-def may_go(problem: Problem, sequence: Array, t: int, cap: int, m: Mending) -> int:
-    """Whether the sequence could do without the run at step `t` within `cap` bytes; 0 if not.
-
-    What it makes would live on from its use before, and what only this run reads no longer than to
-    that. In the steps of these uses something may be taken over or not any more, so 1 is no proof.
-    """
-    graph = problem.graph
-    uses = m.uses
-    v = sequence[t]
-    found = 0
-    for i in range(graph.reads.starts[v], graph.reads.starts[v + 1]):
-        b = graph.reads.items[i]
-        if lives_to(graph, uses, b, t + 1) == 0 and use_from(uses, b, t) > uses.steps.starts[b]:
-            found = note_change(uses, b, t, -graph.size[b], found, m)
-    begin = t
-    for i in range(graph.makes.starts[v], graph.makes.starts[v + 1]):
-        b = graph.makes.items[i]
-        if lives_to(graph, uses, b, t + 1):
-            found = note_change(uses, b, t, graph.size[b], found, m)
-            begin = min(begin, m.again[found - 1])
-    for s in range(begin + 1, t):
-        held = m.bytes[s]
-        for k in range(found):
-            if m.again[k] < s:
-                held += m.stack[k]
-        if held > cap:
-            return 0
-    return 1
-
-
-@kernel
-def thin(problem: Problem, sequence: Array, length: int, cap: int, seed: int, m: Mending) -> int:
-    """Take out runs that a sequence can spare within `cap` bytes; return its new length.
-
-    The dearest go first; with a `seed` above 0, about so. The first run of a node stays.
-    """
-    graph = problem.graph
-    measure(graph, sequence, length, NO_CAP, m.bytes, m.liveness)
-    if list_uses(problem, sequence, length, m.uses) < 0:
-        return length
-    found = 0
-    for t in range(length):
-        v = sequence[t]
-        if m.uses.first[v] == t:
-            continue
-        m.run[found] = t
-        worth = float(problem.cost[v])
-        if seed > 0:
-            seed = (seed * 1103515245 + 12345) & 2147483647
-            worth = worth * (1.0 + float(seed >> 15) / 65536.0)
-        m.worth[found] = worth
-        found += 1
-    for _ in range(found):
-        best = 0
-        for k in range(found):
-            if m.worth[k] >= m.worth[best]:
-                best = k
-        m.worth[best] = -1.0
-        t = m.run[best]
-        if may_go(problem, sequence, t, cap, m) == 0:
-            continue
-        for k in range(t):
-            m.trial[k] = sequence[k]
-        for k in range(t + 1, length):
-            m.trial[k - 1] = sequence[k]
-        if measure(graph, m.trial, length - 1, cap, m.over, m.liveness) > cap:
-            continue
-        length -= 1
-        for k in range(length):
-            sequence[k] = m.trial[k]
-            m.bytes[k] = m.over[k]
-        list_uses(problem, sequence, length, m.uses)
-        for k in range(found):
-            if m.run[k] > t:
-                m.run[k] -= 1
-    return length

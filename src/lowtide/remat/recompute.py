@@ -159,5 +159,5 @@ def quick_sequence(
     for overwrites, reach in itertools.product((False, True), _REACHES):
         plan = maker.plan(0, maker.base.nothing_dropped(), cap, reach, overwrites)
         if plan is not None:
-            return Improver(tables, scratch).improved(maker.sequence(plan.dropped, plan.reach), cap)
+            return Improver(tables).improved(maker.sequence(plan.dropped, plan.reach), cap)
     return None

@@ -12,8 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.remat.mending import longest_room, mend, mending, thin
+from lowtide.remat.mending import longest_room, mend, mending
 from lowtide.remat.tables import Int64Array, RematTables
+from lowtide.remat.thinning import thin
 
 _TOLERANCE: Final = 0.1
 """A sequence whose extra time is longer by up to this share may still be gone on with."""
