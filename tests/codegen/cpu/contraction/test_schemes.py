@@ -4,7 +4,7 @@ import pytest
 from tests.codegen.cpu.contraction.products import check, plan_of
 
 from lowtide import parse_hlo
-from lowtide.codegen.cpu.contraction import scheme
+from lowtide.codegen.cpu.contraction import choice, scheme
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, MultiplyMethod
 from lowtide.codegen.cpu.contraction.geometry import geometry_of
 from lowtide.codegen.cpu.contraction.scheme import (
@@ -23,14 +23,19 @@ TARGETS = {"native": host_target(), "avx2": restricted(host_target(), "avx2")}
 FLOATS = Arithmetic(MultiplyMethod.FLOAT, ElementType.F32, ElementType.F32)
 
 
-def product(m: int, k: int, n: int) -> Module:
+def product_text(m: int, k: int, n: int) -> str:
     """A dot of matrices m x k and k x n."""
-    return parse_hlo(
+    return (
         f"HloModule p\nENTRY e {{\n  x = f32[{m},{k}] parameter(0)\n"
         f"  y = f32[{k},{n}] parameter(1)\n"
         f"  ROOT z = f32[{m},{n}] dot(x, y), lhs_contracting_dims={{1}}, "
         "rhs_contracting_dims={0}\n}\n"
     )
+
+
+def product(m: int, k: int, n: int) -> Module:
+    """The module of that."""
+    return parse_hlo(product_text(m, k, n))
 
 
 def packed(m: int, k: int, n: int) -> ContractionScheme:
@@ -181,3 +186,37 @@ def test_rows_that_are_computed_are_divided_along_k_rather_than_columns_packed_a
     assert found.shares.parts > found.row_blocks.parts
     sums = found.shares.parts * shape.m * shape.n
     assert scheme.SHARED_PART * sums <= (shape.m + shape.n) * shape.k
+
+
+def in_place(m: int, k: int, n: int) -> ContractionScheme:
+    """The blocks of a product whose rows are read where they lie."""
+    shape = geometry_of(product(m, k, n).entry.root)
+    tile = RegisterTile(6, 2, 8)
+    found = scheme_of(shape, FLOATS, tile, RowUnits.IN_PLACE, ColumnUnits.ALONG_COLUMNS, False)
+    return choice.with_rows_that_stay(found)
+
+
+@pytest.mark.parametrize("sizes", [(9001, 128, 50), (3000, 260, 100), (600, 1000, 40)])
+def test_rows_that_no_near_cache_keeps_meet_all_panels_block_by_block(
+    sizes: tuple[int, int, int],
+) -> None:
+    m, k, n = sizes
+    found = in_place(m, k, n)
+    assert found.rows_stay
+    assert found.reuses == 0
+    rows = max(choice.FEWEST_STAYING, choice.STAYING_BYTES // (4 * k))
+    assert found.block_rows < rows + found.tile.rows
+    assert found.thread_bytes <= found.one_panel_bytes
+
+
+@pytest.mark.parametrize("sizes", [(300, 128, 64), (9001, 128, 16), (9001, 3000, 64)])
+def test_rows_that_are_near_or_needed_once_are_not_cut_for_it(sizes: tuple[int, int, int]) -> None:
+    assert not in_place(*sizes).rows_stay
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("sizes", [(1501, 128, 50), (1000, 260, 100)])
+def test_pieces_of_blocks_of_rows_that_stay_are_right(
+    target: str, sizes: tuple[int, int, int]
+) -> None:
+    check(product_text(*sizes), target=TARGETS[target])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, without_pairs
@@ -22,6 +23,7 @@ from lowtide.codegen.cpu.contraction.scheme import (
 )
 from lowtide.codegen.cpu.contraction.tiles import (
     ComputingCycles,
+    EvenParts,
     PanelCost,
     RegisterTile,
     best_tiles,
@@ -74,6 +76,12 @@ TILE_ROWS: Final = 13
 SCRATCH_SHARE: Final = 8
 """Scratch of more than this part of what is read and written shows in plans of small products."""
 
+STAYING_BYTES: Final = 192 << 10
+"""Bytes of rows that stay in a second cache while panel after panel meets them."""
+
+FEWEST_STAYING: Final = 128
+"""Rows of such a block for which it costs little to pack a panel again."""
+
 FEW_ROWS: Final = 8
 """Rows of a tile that then still find room in it."""
 
@@ -125,7 +133,27 @@ def blocked_schemes(
             touched = shape.batch * shape.m * (shape.k + shape.n) * rows.type.nbytes
             if SCRATCH_SHARE * scheme.thread_bytes > touched:
                 scheme = with_fewer_rows(scheme, target.stack_bytes)
-            yield scheme
+            yield with_rows_that_stay(scheme)
+
+
+def with_rows_that_stay(scheme: ContractionScheme) -> ContractionScheme:
+    """Return a scheme in which rows that a second cache cannot keep come from far only once.
+
+    That is where they are read in place, by several panels of all steps of k. The pieces of a block
+    of rows follow each other, and each packs its panel, which takes no scratch.
+    """
+    shape = scheme.geometry
+    is_read_again = scheme.rows is RowUnits.IN_PLACE and scheme.column_blocks.parts > 1
+    if not (is_read_again and scheme.packs_columns) or scheme.blocks.parts > 1:
+        return scheme
+    if scheme.how.is_tiled:  # Squares are multiplied faster than rows come: see TILED_COLUMNS.
+        return scheme
+    row_bytes = shape.k * scheme.how.unit_bytes // scheme.how.group
+    together = max(FEWEST_STAYING, STAYING_BYTES // max(1, row_bytes))
+    if shape.m <= 2 * together:
+        return scheme
+    parts = max(scheme.row_blocks.parts, -(-shape.m // together))
+    return replace(scheme, row_blocks=EvenParts(scheme.tiles.parts, parts), rows_stay=True)
 
 
 _OTHER_WAY: Final = {

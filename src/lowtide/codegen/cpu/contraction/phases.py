@@ -78,16 +78,17 @@ def _products(gemm: Gemm) -> Function:
 def _piece(
     fn: Function, scheme: ContractionScheme, number: Integer, thread: str, panel: str
 ) -> _Piece:
-    """Take the number of a piece apart; those that need the same packed block follow each other."""
+    """Take the number of a piece apart; those that need the same block follow each other."""
     counts = [scheme.row_blocks.parts, scheme.column_blocks.parts]
-    if scheme.rows is not RowUnits.IN_PLACE:
+    by_rows = scheme.rows is not RowUnits.IN_PLACE or scheme.rows_stay
+    if by_rows:
         counts.reverse()
     found = []
     for parts in (*counts, scheme.shares.parts):
         found.append(fn.rem(number, parts))
         number = fn.div(number, parts)
     row_block, column_block, share = found
-    if scheme.rows is not RowUnits.IN_PLACE:
+    if by_rows:
         row_block, column_block = column_block, row_block
     batch = 0 if scheme.geometry.batch == 1 else number
     return _Piece(batch, share, row_block, column_block, thread, panel)

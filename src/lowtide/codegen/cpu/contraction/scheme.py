@@ -118,7 +118,7 @@ class ContractionScheme:
     `blocks` cuts the steps of k into blocks, counted in vectors of units; `shares` gives each piece
     of work some of the blocks. `tiles` cuts the rows; `row_blocks` and `column_blocks` give each
     piece some of the tiles and panels. `has_finish` says that sums are not stored as the result.
-    `computing` is what packing takes beside moving.
+    `computing` is what packing takes beside moving. With `rows_stay` pieces of a block are in turn.
     """
 
     geometry: Geometry
@@ -133,6 +133,7 @@ class ContractionScheme:
     column_blocks: EvenParts
     has_finish: bool
     computing: ComputingCycles = NO_COMPUTING
+    rows_stay: bool = False
 
     @property
     def lanes(self) -> int:
@@ -171,7 +172,7 @@ class ContractionScheme:
 
         That is a panel, or where rows are packed, a block of rows; there is one block of k.
         """
-        if self.blocks.parts > 1:
+        if self.blocks.parts > 1 or self.rows_stay:
             return 0
         if self.rows is not RowUnits.IN_PLACE:
             return self.column_blocks.parts
