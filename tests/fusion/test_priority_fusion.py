@@ -1,6 +1,7 @@
 """What becomes one kernel, what does not, and that it computes the same."""
 
 import re
+from typing import Any
 
 import pytest
 from tests.counting import counted
@@ -9,6 +10,7 @@ from tests.fusion.priority_cases import CASES
 from tests.transforms.simplify.cases.notation import body, outside
 
 from lowtide.frontend.hlo_text import parse_hlo
+from lowtide.fusion import priority_queue
 from lowtide.fusion.priority_fusion import fuse_by_priority
 from lowtide.fusion.target_record import CPU_TARGET
 from lowtide.ir import Instruction, Module, Opcode
@@ -40,6 +42,23 @@ def fusions(module: Module) -> list[Instruction]:
 @pytest.mark.parametrize(("name", "before", "kernels"), CASES, ids=[case[0] for case in CASES])
 def test_kernels(name: str, before: str, kernels: str) -> None:
     assert kernel_list(fused(of_body(before))) == kernels
+
+
+def test_what_was_put_into_the_queue_last_is_not_worked_out_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+    for name in ("candidate", "_merge"):
+        method = getattr(priority_queue._Queue, name)
+
+        def noted(self: object, what: object, name: str = name, method: Any = method) -> Any:
+            asked.append(name)
+            return method(self, what)
+
+        monkeypatch.setattr(priority_queue._Queue, name, noted)
+    fuse_by_priority(of_body("x: f32[64]; y: f32[64]; s = f32[64] sine(x); a = f32[64] add(s, y)"))
+    assert asked.count("_merge") == 1
+    assert asked.index("_merge") == 2, "each of two kernels is looked at once"
 
 
 IN_CONTROL_FLOW = """HloModule m

@@ -116,7 +116,7 @@ class _Queue:
             heappush(self.queue, (-candidate.seconds, cluster.position, cluster.version))
 
     def _latest(self, producer: Cluster) -> _Candidate | FusionRefusal:
-        """What fusing a producer is now: as it was put into the queue, if nothing was fused since."""
+        """What fusing a producer is now: what the queue has, if nothing was fused since."""
         merges, candidate = self.latest.pop(producer)
         return candidate if merges == self.merges else self.candidate(producer)
 

@@ -75,7 +75,7 @@ class NestedMetadata(LazyMetadata):
     def decode(self) -> Metadata:
         """Return the metadata as a record."""
         waiting: list[NestedMetadata] = [self]
-        while waiting:
+        while self._decoded is None:
             last = waiting[-1]
             parts = (last._inner, last._outer)
             missing = [x for x in parts if isinstance(x, NestedMetadata) and x._decoded is None]
@@ -84,7 +84,6 @@ class NestedMetadata(LazyMetadata):
                 continue
             waiting.pop()
             last._decoded = last._join(*map(_record, parts))
-        assert self._decoded is not None
         return self._decoded
 
     def says(self, word: str) -> bool:
