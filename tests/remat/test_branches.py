@@ -73,7 +73,7 @@ def check(seeds: range) -> int:
 
 
 def values_of_which_some_fit(count: int) -> MemoryGraph:
-    """Values of 4 bytes, read by small steps ahead of a large one that reads none, and behind it."""
+    """Values of 4 bytes that small steps read ahead of a large one, and one behind it."""
     large, last = 2 * count, 2 * count + 1
     readers = [[count + v, last] for v in range(count)]
     readers += [[large] for _ in range(count)] + [[last], []]
