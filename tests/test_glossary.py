@@ -43,7 +43,7 @@ HELPERS = {
     "ops": "FusedUpdate Need Surrounded",
     "passes": "Checking Dumping Observing PassesUntil Timing TupleElements",
     "planning": "Placed PoolPlacement Size",
-    "remat": """Arcs Base CutLines ExpandedRows FirstLarge Flow Improver LargeCase LinkWait
+    "remat": """Arcs Base Cases CutLines ExpandedRows FirstLarge Flow Improver LargeCase LinkWait
         RematTables ReturnGraph RunTimes Stay Transferred""",
     "scheduling": """Answer BranchResult Case Divided Exhausted Forced KeptBytes Narrowed
         PropagationWork Workbench""",

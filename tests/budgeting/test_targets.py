@@ -8,6 +8,7 @@ import pytest
 from tests.budgeting.chains import looped_step, training_step
 
 from lowtide import compiler
+from lowtide.budgeting.fits import less_room
 from lowtide.budgeting.planner import BudgetPlanner
 from lowtide.budgeting.targets import TargetSearch, quick_choice
 from lowtide.budgeting.variants import ProgramVariant, variant_of
@@ -91,3 +92,9 @@ def test_variants_are_left_out_where_they_would_come_too_late() -> None:
     planner = planner_until(training_step(rows=4096), 1000, (SPLIT,))
     planner._plain_seconds = 2000.0
     assert list(planner.variants) == []
+
+
+def test_what_is_asked_for_next_fits_with_somewhat_more_gaps() -> None:
+    budget, nbytes, arena = 1_000_000, 1_000_000, 1_015_000
+    asked = less_room(budget, nbytes, arena, budget)
+    assert 0.99 * budget < asked * (arena / nbytes + 0.003) <= budget

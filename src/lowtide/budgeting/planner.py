@@ -184,7 +184,8 @@ class BudgetPlanner:
 
     def _variant(self, variant: ProgramVariant) -> Family | None:
         options = self._options
-        if self.deadline.passed:
+        is_begun = variant.stage in self._bases
+        if self.deadline.passed or not (is_begun or self.deadline.leaves(self._plain_seconds)):
             return None
         self._progress(f"variant {variant.name}")
         end = self.deadline.part(less=self._plain_seconds)

@@ -29,6 +29,8 @@ _TRIALS: Final = 200
 """Trials in each of the first rounds."""
 _ROUNDS_OF_EQUAL_TRIALS: Final = 6
 """Behind so many rounds each one has twice as many trials."""
+_ROUNDS_FROM_ONE: Final = 4
+"""Behind so many rounds plans of other orders are searched, too: a plan is there sooner."""
 _KEPT: Final = 4
 """The sequences that rounds go on from."""
 _REACHES: Final = (60, 20, 8, 3, 1)
@@ -99,6 +101,8 @@ class BudgetSearch(LevelSearch):
         for number in range(self._rounds):
             if self._late() or self._is_near_bound(sequence, cap):
                 return
+            if number == _ROUNDS_FROM_ONE:
+                self._from_orders(cap)
             self._round(cap, number)
             found = self._fitting(cap)[0]
             if found.ticks < self._ticks(sequence):
@@ -114,12 +118,18 @@ class BudgetSearch(LevelSearch):
         return sorted(self._known, key=lambda x: (max(0, x.nbytes - cap), x.ticks))[:_KEPT]
 
     def _first_plans(self, cap: int) -> Iterator[tuple[Recompute, RematPlan]]:
-        """Yield plans for a cap: on what is known near it, then the best of different orders."""
+        """Yield plans for a cap: on what is known near it, then one at once, else of all orders."""
         for known in self._nearest(cap):
             yield from self._on(known.sequence, cap)
         plans = list(self._quick(cap, []).plans)
-        for reach in _REACHES:
-            plans += self._from_each(cap, reach)
+        if plans:
+            yield self._makers[plans[0].base], plans[0]
+        else:
+            yield from self._plans_of_orders(cap)
+
+    def _plans_of_orders(self, cap: int) -> Iterator[tuple[Recompute, RematPlan]]:
+        """Yield the best plans of different orders for a cap."""
+        plans = [plan for reach in _REACHES for plan in self._from_each(cap, reach)]
         plans.sort(key=lambda plan: plan.key)
         first_of = {plan.base: plan for plan in reversed(plans)}
         for plan in sorted(first_of.values(), key=lambda plan: plan.key)[:_KEPT]:
@@ -134,6 +144,16 @@ class BudgetSearch(LevelSearch):
         self._seed += 1
         found = self._runs.searched(chosen.sequence, cap, trials, self._late, self._seed)
         self._add(found, cap)
+
+    def _from_orders(self, cap: int) -> None:
+        """Search near plans of different orders."""
+        for maker, plan in self._plans_of_orders(cap):
+            if self._late():
+                return
+            start = self._improver.improved(maker.sequence(plan.dropped, plan.reach), cap)
+            self._seed += 1
+            found = self._runs.searched(start, cap, _TRIALS, self._late, self._seed)
+            self._add(found, cap)
 
     def _on(self, sequence: Int64Array, cap: int) -> list[tuple[Recompute, RematPlan]]:
         """The plan that a sequence is, on the order of its first runs; none where that fails."""
