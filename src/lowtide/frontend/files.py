@@ -130,11 +130,8 @@ def is_onnx(path: str | os.PathLike[str]) -> bool:
 def _read_onnx(
     file: str, sizes: Mapping[str, int], shapes: Mapping[str, Sequence[int]]
 ) -> ModuleInput:
-    try:
-        from lowtide.frontend.onnx.module import read_module
-    except ImportError as error:
-        message = "reading ONNX models takes the package onnx: pip install 'lowtide[onnx]'"
-        raise InputError(message, file=file) from error
+    from lowtide.frontend.onnx.module import read_module
+
     return ModuleInput(read_module(file, sizes, shapes), file)
 
 

@@ -1,7 +1,7 @@
 """ONNX models as programs: `InferenceSession` runs one, `read_module` gives its module.
 
 `Backend` is for ONNX's own tests. The names of ONNX Runtime's that its callers use are here too.
-What takes the package onnx is imported when it is first asked for.
+Both are imported when they are first asked for; `Backend` takes the package onnx.
 """
 
 from importlib import import_module

@@ -183,3 +183,22 @@ def test_elements_that_are_found_two_indices_at_once(type_, form, is_whole):
     want = np.full((64, table.itemsize), 0x5A, np.uint8)
     want[places[chosen]] = table.view(np.uint8).reshape(64, -1)[places[chosen]]
     assert (to.reshape(64, -1) == want).all()
+
+
+@pytest.mark.parametrize("type_", [ElementType.F32, ElementType.C64, ElementType.U8])
+def test_lanes_that_a_mask_leaves_out_are_not_gathered_where_they_say(type_):
+    lanes, target = 8, TARGETS["avx2"]
+    fn = Function("f", parameters(table="ptr", index="ptr", mask="ptr", to="ptr"))
+    narrow = fn.load(f"<{lanes} x i32>", "%index", 4)
+    index = fn.op(f"zext <{lanes} x i32> {narrow} to <{lanes} x i64>")
+    mask = _mask(fn, "%mask", lanes)
+    value = memory.gather(fn, target, type_, "%table", index, lanes, mask, narrow=narrow)
+    memory.store(fn, target, value, "%to", mask)
+    assert "masked.gather" not in fn.text()  # LLVM would write a branch for each lane.
+    table = _elements(type_, 16)
+    chosen = np.arange(lanes) % 3 == 0
+    places = np.where(chosen, np.arange(lanes) * 2 + 1, 2**30).astype(np.int32)
+    to = np.zeros(lanes, table.dtype)
+    _run(fn, target, table, places, chosen.astype(np.uint8), to)
+    assert to[chosen].tobytes() == table[places[chosen]].tobytes()
+    assert not to[~chosen].view(np.uint8).any()

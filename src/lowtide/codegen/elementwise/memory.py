@@ -1,9 +1,8 @@
 """Elements between memory and registers: contiguous, gathered and scattered; constants.
 
 Addresses are multiples of the size of an element (of each part of a complex one). A mask is the
-name of a <lanes x i1>: lanes where it is false are not touched, and loads give zeros there, or an
-element of the array where they gather. Single elements (no lanes) take no mask: `Function.when`
-does that.
+name of a <lanes x i1>: lanes where it is false are not touched, and loads give zeros there, gathers
+any number. Single elements (no lanes) take no mask: `Function.when` does that.
 """
 
 from __future__ import annotations
@@ -278,8 +277,8 @@ def gather(
 ) -> Value:
     """Return the elements of an array at indices, a <lanes x i64>; an i64 for no lanes.
 
-    `narrow` are the same indices as a <lanes x i32>, where these are known not to be negative. The
-    array has an element, which lanes may have that a mask leaves out.
+    `narrow` are the same indices as a <lanes x i32>, where these are known not to be negative. With
+    it lanes that a mask leaves out may be read as the first element, which there has to be.
     """
     _check_mask(lanes, mask)
     element, align = memory_type(type_), element_bytes(type_)
@@ -313,8 +312,7 @@ def _apart(
 ) -> list[dict[int, str]]:
     """The addresses of elements by lane, of each part of complex ones; none for one instruction.
 
-    Lanes to read that a mask leaves out are those of the first element, unless processors take
-    masks: LLVM would write a branch for each lane.
+    Under a mask LLVM would write a branch for each lane: those left out read the first element.
     """
     is_slow = target.triple.startswith("x86_64") and not gathers_fast(target)
     if not narrow or lanes < 2 or lanes % 2 or not is_slow:

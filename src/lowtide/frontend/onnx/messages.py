@@ -66,37 +66,12 @@ _MESSAGES: Final = {
 """Names, field numbers and types of messages, as in `hlo_proto/schema.py`, enums as numbers. Fields
 that nothing here reads are left out."""
 
-TYPE_NAMES: Final = [
-    "UNDEFINED",
-    "FLOAT",
-    "UINT8",
-    "INT8",
-    "UINT16",
-    "INT16",
-    "INT32",
-    "INT64",
-    "STRING",
-    "BOOL",
-    "FLOAT16",
-    "DOUBLE",
-    "UINT32",
-    "UINT64",
-    "COMPLEX64",
-    "COMPLEX128",
-    "BFLOAT16",
-    "FLOAT8E4M3FN",
-    "FLOAT8E4M3FNUZ",
-    "FLOAT8E5M2",
-    "FLOAT8E5M2FNUZ",
-    "UINT4",
-    "INT4",
-    "FLOAT4E2M1",
-    "FLOAT8E8M0",
-    "UINT2",
-    "INT2",
-    "FLOAT6E2M3",
-    "FLOAT6E3M2",
-]
+TYPE_NAMES: Final = (
+    *("UNDEFINED", "FLOAT", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64", "STRING"),
+    *("BOOL", "FLOAT16", "DOUBLE", "UINT32", "UINT64", "COMPLEX64", "COMPLEX128", "BFLOAT16"),
+    *("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "UINT4", "INT4"),
+    *("FLOAT4E2M1", "FLOAT8E8M0", "UINT2", "INT2", "FLOAT6E2M3", "FLOAT6E3M2"),
+)
 """What TensorProto.DataType calls the types of elements, by number."""
 
 STRING: Final = TYPE_NAMES.index("STRING")
@@ -104,23 +79,10 @@ STRING: Final = TYPE_NAMES.index("STRING")
 EXTERNAL: Final = 1
 """The place of data that lies in another file: of TensorProto.DataLocation."""
 
-ATTRIBUTE_TYPES: Final = [
-    "UNDEFINED",
-    "FLOAT",
-    "INT",
-    "STRING",
-    "TENSOR",
-    "GRAPH",
-    "FLOATS",
-    "INTS",
-    "STRINGS",
-    "TENSORS",
-    "GRAPHS",
-    "SPARSE_TENSOR",
-    "SPARSE_TENSORS",
-    "TYPE_PROTO",
-    "TYPE_PROTOS",
-]
+ATTRIBUTE_TYPES: Final = (
+    *("UNDEFINED", "FLOAT", "INT", "STRING", "TENSOR", "GRAPH", "FLOATS", "INTS", "STRINGS"),
+    *("TENSORS", "GRAPHS", "SPARSE_TENSOR", "SPARSE_TENSORS", "TYPE_PROTO", "TYPE_PROTOS"),
+)
 """What AttributeProto.AttributeType calls the types of attributes, by number."""
 
 
