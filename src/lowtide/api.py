@@ -363,12 +363,16 @@ def _explain_divisions(
     from lowtide.search.interrupts import ending_call_at
     from lowtide.sharding_search.search import search_shardings
 
+    ranks: Mapping[str, int] = {}
     if isinstance(source, Module | str | os.PathLike):
         module = _module_in(source)
         options = _options_of_module(specs, options, keywords)
     elif callable(source):
+        from lowtide.client.library_jit import ranks_of_keys
+
         options, keywords = _split_keywords(source, options, keywords)
         module = _module_of(source, specs, keywords)
+        ranks = ranks_of_keys(source, specs, keywords)
     else:
         raise TypeError(f"expected a path, a Module or a function, found {type(source).__name__}")
     verify(module)
@@ -376,7 +380,9 @@ def _explain_divisions(
     memory = None if chosen.memory is None else bytes_of(str(chosen.memory))
     wanted = options_of_each_device(chosen)
     with ending_call_at(chosen.deadline) as deadline:
-        return search_shardings(module, mesh, memory, options=wanted, deadline=deadline)
+        return search_shardings(
+            module, mesh, memory, options=wanted, ranks=ranks, deadline=deadline
+        )
 
 
 def _explain_changes(

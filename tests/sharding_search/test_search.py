@@ -456,3 +456,30 @@ def test_the_smallest_is_planned_early_where_estimates_promise_too_much(plans, p
     found = prepared(parse_hlo(TWO_WEIGHTS), mesh_of_text("2x2x2"))
     found.planner.plan = misjudged
     assert search_prepared(found, cap, effort=SearchEffort(plans=plans)).choices
+
+
+def test_the_words_of_random_keys_stay_together(monkeypatch):
+    """A key is one value in JAX, and an array of its words in HLO: no sharding can split these."""
+    jax = pytest.importorskip("jax")
+
+    def step(weights, keys, *, last):
+        drawn = jax.vmap(lambda key: jax.random.normal(key, (16,)))(keys)
+        return (drawn + jax.random.normal(last, (16,))) @ weights
+
+    given = jax.ShapeDtypeStruct((16, 64), "float32"), jax.random.split(jax.random.key(0), 8)
+    asked = {}
+
+    def searched(module, mesh, memory, *, options, ranks, deadline):
+        asked.update(ranks)
+        for known in ({}, ranks):
+            program = shardable_program(module, mesh, known)
+            names = [leaf.name for leaf in program.leaves]
+            words = names.index("keys"), 1
+            changed = program.whole.given(mesh, program.sizes, words, 0)
+            assert (changed == program.whole) is bool(known)
+            batch = names.index("keys"), 0
+            assert program.whole.given(mesh, program.sizes, batch, 0) != program.whole
+
+    monkeypatch.setattr("lowtide.sharding_search.search.search_shardings", searched)
+    lowtide.explain(step, *given, last=jax.random.key(1), mesh="2x2")
+    assert asked == {"keys": 1, "last": 0}

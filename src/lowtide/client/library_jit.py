@@ -13,6 +13,7 @@ from dataclasses import replace
 from inspect import signature
 from typing import Any, Final, NamedTuple
 
+from lowtide.client.jit.jax_arrays import is_key_type
 from lowtide.frontend.hlo_proto import read_hlo_proto
 from lowtide.ir import Module
 
@@ -42,6 +43,21 @@ def argument_leaves(
         start = positional[path[1].idx] if path[0].idx == 0 else path[1].key
         names.append(start + keystr(path[2:]))
     return ArgumentLeaves(names, [value for _, value in paths], tree)
+
+
+def ranks_of_keys(
+    function: Callable[..., Any], specs: Sequence[Any], keywords: Mapping[str, Any]
+) -> dict[str, int]:
+    """Return the ranks of the keys of random numbers among arguments, by name.
+
+    In HLO they are arrays of numbers, which have a dimension more.
+    """
+    found = argument_leaves(function, specs, keywords)
+    return {
+        name: len(x.shape)
+        for name, x in zip(found.names, found.values, strict=True)
+        if hasattr(x, "dtype") and is_key_type(x.dtype)
+    }
 
 
 def module_of_jitted(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 from lowtide.analysis.donation import aliases, possible_donations
@@ -31,6 +32,9 @@ from lowtide.spmd.manual import is_entrance
 from lowtide.transforms.sharding_removal import remove_shardings
 
 _MESH: Final = "mesh"
+NO_RANKS: Final[Mapping[str, int]] = MappingProxyType({})
+"""The ranks of the source where all are those of the arrays."""
+
 _KEYS: Final = ("xla.sdy.", "mhlo.sharding")
 """How the frontend attributes begin that say shardings."""
 
@@ -39,17 +43,27 @@ _KEYS: Final = ("xla.sdy.", "mhlo.sharding")
 class ProgramLeaf:
     """An array among the arguments: its name, its shape, the result that it is updated to.
 
-    `result` counts the arrays of the result; None where none has the place of this one.
+    `result` counts the arrays of the result; None where none has the place of this one. `rank` is
+    that of the value in the program's source, whose further dimensions are its representation, as
+    those of random keys are, and which no sharding there can name; None is that of the array.
     """
 
     name: str
     shape: Shape
     result: int | None = None
+    rank: int | None = None
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """The sizes of its dimensions."""
         return self.shape.dimensions if self.shape.is_array else ()
+
+    @property
+    def divisible(self) -> tuple[int, ...]:
+        """The sizes of its dimensions for axes to divide: 1 where none may."""
+        return tuple(
+            [n if self.rank is None or d < self.rank else 1 for d, n in enumerate(self.sizes)]
+        )
 
     @property
     def is_updated(self) -> bool:
@@ -71,8 +85,8 @@ class ShardableProgram:
 
     @property
     def sizes(self) -> tuple[tuple[int, ...], ...]:
-        """The sizes of the dimensions of each array among the arguments."""
-        return tuple([leaf.sizes for leaf in self.leaves])
+        """The sizes of the dimensions of each array among the arguments for axes to divide."""
+        return tuple([leaf.divisible for leaf in self.leaves])
 
     @property
     def has_paths(self) -> bool:
@@ -116,9 +130,12 @@ class ShardableProgram:
         return module
 
 
-def shardable_program(module: Module, mesh: SearchMesh) -> ShardableProgram:
+def shardable_program(
+    module: Module, mesh: SearchMesh, ranks: Mapping[str, int] = NO_RANKS
+) -> ShardableProgram:
     """Return a module to be divided over a mesh, without the shardings that it has.
 
+    `ranks` has those of arguments, by name, that have fewer dimensions in the program's source.
     Raises InputError where its division is given: regions written for one device, replicas.
     """
     if module.replica_count > 1:
@@ -135,7 +152,7 @@ def shardable_program(module: Module, mesh: SearchMesh) -> ShardableProgram:
     names = _distinct([leaf.name for leaf in module_leaves(copy)])
     shapes = [shape for p in copy.entry.parameters for _, shape in p.shape.leaves()]
     leaves = [
-        ProgramLeaf(name, shape, results.get(number))
+        ProgramLeaf(name, shape, results.get(number), ranks.get(name))
         for number, (name, shape) in enumerate(zip(names, shapes, strict=True))
     ]
     return ShardableProgram(copy, mesh, tuple(leaves), constraints)

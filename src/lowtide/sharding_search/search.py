@@ -14,7 +14,7 @@ Ctrl-C, ends it earlier with what is found.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from statistics import median
 from typing import Final, final
 
@@ -32,7 +32,7 @@ from lowtide.sharding_search.estimate import DivisionEstimate, Estimator
 from lowtide.sharding_search.evaluation import DivisionPlanner, PlannedDivision, choice_of
 from lowtide.sharding_search.mesh import SearchMesh
 from lowtide.sharding_search.moves import neighbours
-from lowtide.sharding_search.program import ShardableProgram, shardable_program
+from lowtide.sharding_search.program import NO_RANKS, ShardableProgram, shardable_program
 from lowtide.sharding_search.strategies import Arrays, strategies
 from lowtide.sharding_search.travel import Travel
 from lowtide.spmd.memo import SplitMemo
@@ -88,6 +88,7 @@ def search_shardings(
     device: DeviceRecord = USUAL_DEVICE,
     options: PlanOptions = DEFAULT_PLAN,
     *,
+    ranks: Mapping[str, int] = NO_RANKS,
     deadline: Deadline | None = None,
     effort: SearchEffort = DEFAULT_EFFORT,
     progress: Callable[[str], None] | None = None,
@@ -95,10 +96,11 @@ def search_shardings(
     """Return the divisions of a module's arguments over a mesh that fit, the quickest first.
 
     `memory` is what one device may hold, arguments and all, in bytes; None is any number. What its
-    kernels need while they run counts where `options` tell it. Raises
+    kernels need while they run counts where `options` tell it. `ranks` are those of arguments, by
+    name, that have fewer dimensions in the program's source: what is beyond is whole. Raises
     InputError for a module whose division is given, and for a mesh that divides no dimension.
     """
-    found = prepared(module, mesh, device, options)
+    found = prepared(module, mesh, device, options, ranks=ranks)
     return search_prepared(found, memory, deadline=deadline, effort=effort, progress=progress)
 
 
@@ -122,12 +124,13 @@ def prepared(
     options: PlanOptions = DEFAULT_PLAN,
     *,
     keeps: bool = False,
+    ranks: Mapping[str, int] = NO_RANKS,
 ) -> PreparedSearch:
     """Return what searches of one program need; with `keeps`, several share what they planned.
 
     Raises as `search_shardings` does.
     """
-    program = shardable_program(module, mesh)
+    program = shardable_program(module, mesh, ranks)
     unused = [
         size
         for size in mesh.sizes

@@ -63,7 +63,7 @@ class Travel:
         found: dict[tuple[tuple[tuple[int, ...], int], ...], list[DimensionClass]] = {}
         seen: set[Place] = set()
         for leaf, cell in enumerate(self._leaf_cells()):
-            for dimension, size in enumerate(program.leaves[leaf].sizes):
+            for dimension, size in enumerate(program.sizes[leaf]):
                 if (leaf, dimension) in seen or not self._divides(size):
                     continue
                 one = self._class(cell, dimension)
