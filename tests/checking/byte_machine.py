@@ -10,7 +10,7 @@ from itertools import product
 
 from lowtide.ir import Opcode
 from lowtide.ir.attributes import GetTupleElement
-from lowtide.ops.may_share import may_share
+from lowtide.ops.may_share import sharing_pairs
 
 NAMES = {Opcode.BITCAST, Opcode.OPTIMIZATION_BARRIER, Opcode.ADD_DEPENDENCY, Opcode.DOMAIN}
 
@@ -222,7 +222,7 @@ class ByteMachine:
 
     def spoils(self, instruction, operands, places):
         """Whether a result overwrites an operand in a way that this operation cannot."""
-        allowed = set(may_share(instruction))
+        allowed = set(sharing_pairs(instruction))
         if instruction.opcode is Opcode.COPY and instruction.operands[0].shape is instruction.shape:
             allowed.add(((0, ()), ()))
         outputs = [index for index, _ in instruction.shape.leaves()]

@@ -18,7 +18,7 @@ from tests.hunting.places import Places
 from lowtide.analysis.donation import aliases
 from lowtide.ir import Computation, Instruction, Module, Opcode
 from lowtide.ir.attributes import GetTupleElement
-from lowtide.ops.may_share import may_share
+from lowtide.ops.may_share import sharing_pairs
 
 Symbols = list[int]
 Sequences = Mapping[Computation, Sequence[Instruction]]
@@ -217,7 +217,7 @@ class OrderMachine:
         made = [self._make(0 if is_constant else shape.leaf_nbytes) for _, shape in leaves]
         places = {index: made[i] for i, (index, _) in enumerate(leaves)}
         rows = []
-        for (number, place), output in may_share(x):
+        for (number, place), output in sharing_pairs(x):
             indices = [i for i, _ in x.operands[number].shape.leaves()]
             if place in indices and output in places:
                 operand, result = operands[number][indices.index(place)], places[output]

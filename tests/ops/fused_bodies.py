@@ -11,18 +11,19 @@ SUM = "sum { u = s32[] parameter(0) v = s32[] parameter(1) ROOT w = s32[] add(u,
 KERNELS = ("", "", "", "", "rows", "one_pass", "loops")
 
 
-def text_of(dimensions: tuple[int, ...]) -> str:
+def text_of(dimensions: tuple[int, ...], element: str = "s32") -> str:
     """The type of an array."""
-    return f"s32[{','.join(map(str, dimensions))}]"
+    return f"{element}[{','.join(map(str, dimensions))}]"
 
 
 class FusedBody:
     """A module with one fusion at its root, whose first two parameters are arrays of one shape.
 
-    The others are starts of slices: two numbers.
+    The others are starts of slices: two numbers. Results are converted to the type `returned`.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, returned: str = "s32") -> None:
+        self.returned = returned
         self.draw = random.Random(seed)
         self.kernel = self.draw.choice(KERNELS)
         self.shape = self.draw.choice(SHAPES)
@@ -162,14 +163,19 @@ class FusedBody:
             results = [
                 self.update_of_its_own() if draw.random() < 0.7 else self.update(*self.values[0])
             ]
-        shapes = dict(self.values)
         if self.kernel or draw.random() < 0.3:
             results.append(draw.choice([x for x, _ in self.values[-4:]]))
+        shapes = dict(self.values)
+        if self.returned != "s32":
+            for i, x in enumerate(results):
+                results[i], shapes[f"r{i}"] = f"r{i}", shapes[x]
+                made = text_of(shapes[x], self.returned)
+                self.lines.append(f"  r{i} = {made} convert({x})")
         if len(results) == 1:
-            made = text_of(shapes[results[0]])
+            made = text_of(shapes[results[0]], self.returned)
             self.lines[-1] = "  ROOT" + self.lines[-1][1:]
         else:
-            made = f"({', '.join([text_of(shapes[x]) for x in results])})"
+            made = f"({', '.join([text_of(shapes[x], self.returned) for x in results])})"
             self.lines.append(f"  ROOT t = {made} tuple({', '.join(results)})")
         config = f', backend_config={{"kernel":"{self.kernel}"}}' if self.kernel else ""
         given = ", ".join([f"p{i}" for i in range(4)])

@@ -2,10 +2,19 @@ import pytest
 
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ops.in_place import in_place_pairs
-from lowtide.ops.may_share import may_share
+from lowtide.ops.may_share import may_share, sharing_pairs
 from lowtide.ops.overwriting import reads_other_elements
 
 CALLEES = """
+drawn { x = u32[8] parameter(0)
+ y = u32[8] parameter(1)
+ z = u32[8] xor(x, y)
+ ROOT f = f32[8] convert(z) }
+drawn_from_its_neighbour { x = u32[8] parameter(0)
+ y = u32[8] parameter(1)
+ r = u32[8] reverse(y), dimensions={0}
+ z = u32[8] xor(x, r)
+ ROOT f = f32[8] convert(z) }
 red { a = f32[] parameter(0)
  b = f32[] parameter(1)
  ROOT r = f32[] add(a, b) }
@@ -297,6 +306,28 @@ MAY = [
 @pytest.mark.parametrize(("parameters", "right_side", "pairs"), MAY)
 def test_pairs_that_may_share(parameters, right_side, pairs):
     assert list(may_share(root_of(parameters, right_side))) == pairs
+
+
+BITS = "u32[8]"
+
+ALIKE = [
+    ([V], "s32[8] convert(p0)", [((0, ()), ())]),
+    ([V], f"{BITS} bitcast-convert(p0)", [((0, ()), ())]),
+    ([V], "s16[8] convert(p0)", []),
+    (["f32[8]{0:S(5)}"], "s32[8] convert(p0)", []),
+    (["f32[2,4]{0,1}"], "s32[2,4]{1,0} convert(p0)", []),
+    (["pred[8]", "s8[8]", "s8[8]"], "s8[8] select(p0, p1, p2)", [1, 2, 0]),
+    ([BITS, BITS], f"{V} fusion(p0, p1), kind=kLoop, calls=drawn", [0, 1]),
+    ([BITS, BITS], f"{V} fusion(p0, p1), kind=kLoop, calls=drawn_from_its_neighbour", [0]),
+    ([V, V], f"{V} add(p0, p1)", [0, 1]),
+]
+"""With numbers in place of pairs where each is of the whole operand and the result."""
+
+
+@pytest.mark.parametrize(("parameters", "right_side", "pairs"), ALIKE)
+def test_pairs_of_one_width_share_too(parameters, right_side, pairs):
+    wanted = [((x, ()), ()) if isinstance(x, int) else x for x in pairs]
+    assert list(sharing_pairs(root_of(parameters, right_side))) == wanted
 
 
 def test_constants_are_never_overwritten():

@@ -17,7 +17,7 @@ from lowtide.evaluator import evaluate, value_leaves
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Instruction, Module, Opcode
 from lowtide.ops.in_place import in_place_pairs
-from lowtide.ops.may_share import may_share
+from lowtide.ops.may_share import may_share, sharing_pairs
 
 ROWS, ONE_PASS, LOOPS = (f'{{"kernel":"{x}"}}' for x in ("rows", "one_pass", "loops"))
 
@@ -135,6 +135,25 @@ def test_updates_over_what_is_read(part) -> None:
             ]
             tried += 1
             assert found.is_own(number) and not any(others), text
+    assert tried > 50
+
+
+@pytest.mark.parametrize("returned", ["u32", "f32"])
+def test_results_of_another_type_over_what_is_read(returned) -> None:
+    """They may lie where those of the same type might."""
+    tried = 0
+    for seed in range(600):
+        module = parse_hlo(FusedBody(seed).text())
+        if updates(module):
+            continue
+        text = FusedBody(seed, returned).text()
+        fusion = parse_hlo(text).entry.root
+        found = [x for x in sharing_pairs(fusion) if x[0][0] < 2]
+        tried += len(found)
+        assert not may_share(fusion), text
+        assert found == [x for x in may_share(module.entry.root) if x[0][0] < 2], text
+        for (operand, index), output in found:
+            assert may_overwrite(fusion, operand, index, output), text
     assert tried > 50
 
 

@@ -34,7 +34,7 @@ _PASSES: Final[dict[str, tuple[str | tuple[str, str], ...]]] = {
         "effect-order,dce,expand-custom-calls,row-major,sharding-remover,async-to-sync,zero-sized,legalize,"
         "inline,computation-deduplication,integer-products",
         ("simplification", f"{_CONTROL_FLOW},{_CLEANUP}"),
-        "counted-values,while-unroller,inline,while-code-motion,while-induction-range,"
+        "counted-values,while-unroller,inline,call-operands,while-code-motion,while-induction-range,"
         "conditional-code-motion,conditional-code-sinking,legalize,needless-barriers,barrier-operands",
         ("simplification after unrolling", f"{_CONTROL_FLOW},{_CLEANUP}"),
         "loop-residual-recompute,while-trip-count",

@@ -8,6 +8,7 @@ from typing import Final
 from lowtide.ir.attributes import Fusion, Parameter
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.opcode import Opcode
+from lowtide.ir.shape import Shape
 from lowtide.ops.fused_reads import only_elementwise_uses, only_results, only_row_uses
 from lowtide.ops.in_place import (
     EPILOGUE,
@@ -19,27 +20,59 @@ from lowtide.ops.in_place import (
     works_in_rows,
 )
 from lowtide.ops.moved_results import moves_of_results, stored_in_step
+from lowtide.ops.overwriting import element_bits
 from lowtide.ops.table import TABLE
 
 
 def may_share(instruction: Instruction) -> tuple[Pair, ...]:
-    """Return the pairs in which the result may take over the operand's buffer.
+    """Return the pairs in which XLA lets the result take over the operand's buffer.
 
     Both positions have equal shapes, layouts included, and the operand is no constant. The caller
     has to see that nothing else reads the operand afterwards. An operand position may occur in
     several pairs, of which one can be chosen. In-place pairs of equal shapes are among them.
     """
-    return _of_equal_shapes(instruction, in_place_pairs(instruction))
+    pairs = _candidates(instruction, in_place_pairs(instruction))
+    return tuple([x for x in pairs if _have_one_shape(instruction, x)])
 
 
 def sharing_pairs(instruction: Instruction) -> tuple[Pair, ...]:
-    """Return the pairs of `may_share`, then the other in-place ones: those of unequal shapes."""
+    """Return all pairs in which the result may take over the operand's buffer.
+
+    First those of `may_share`; then those in which only the element types differ, which have equal
+    widths, such as random bits and the numbers that are made of them: each element is read before
+    one is stored there; then the other in-place ones.
+    """
     in_place = in_place_pairs(instruction)
-    return tuple(dict.fromkeys((*_of_equal_shapes(instruction, in_place), *in_place)))
+    pairs = _candidates(instruction, in_place)
+    equal = [x for x in pairs if _have_one_shape(instruction, x)]
+    return tuple(dict.fromkeys((*equal, *pairs, *in_place)))
 
 
-def _of_equal_shapes(instruction: Instruction, in_place: tuple[Pair, ...]) -> tuple[Pair, ...]:
-    """What `may_share` returns, where the in-place pairs are known."""
+def _have_one_shape(instruction: Instruction, pair: Pair) -> bool:
+    (operand, index), output = pair
+    return instruction.operands[operand].shape.at(index) is instruction.shape.at(output)
+
+
+def _have_one_width(source: Shape, result: Shape) -> bool:
+    """Whether shapes have the same sizes and elements of one width, whatever their layouts."""
+    if source is result:
+        return True
+    are_arrays = source.is_array and result.is_array
+    if not are_arrays or source.dimensions != result.dimensions:
+        return False
+    return element_bits(source) == element_bits(result)
+
+
+def _lie_alike(source: Shape, result: Shape) -> bool:
+    """Whether shapes are equal but for their element types, which have one width."""
+    if source is result:
+        return True
+    is_alike = source.layout == result.layout and source.dynamic == result.dynamic
+    return is_alike and _have_one_width(source, result)
+
+
+def _candidates(instruction: Instruction, in_place: tuple[Pair, ...]) -> tuple[Pair, ...]:
+    """The pairs that lie alike, but for their element types, and whose operand is no constant."""
     rule = _MAY.get(instruction.opcode)
     pairs = in_place
     if rule is not None:
@@ -54,7 +87,7 @@ def _of_equal_shapes(instruction: Instruction, in_place: tuple[Pair, ...]) -> tu
         source = instruction.operands[operand]
         if source.opcode is Opcode.CONSTANT:
             continue
-        if source.shape.at(operand_index) is instruction.shape.at(output):
+        if _lie_alike(source.shape.at(operand_index), instruction.shape.at(output)):
             kept[pair] = None
     return tuple(kept)
 
@@ -65,8 +98,7 @@ def _never(instruction: Instruction) -> tuple[Pair, ...]:
 
 
 def _elementwise_pairs(instruction: Instruction) -> tuple[Pair, ...]:
-    shape = instruction.shape
-    return tuple([((i, ()), ()) for i, x in enumerate(instruction.operands) if x.shape is shape])
+    return tuple([((i, ()), ()) for i in range(len(instruction.operands))])
 
 
 def _while_pairs(instruction: Instruction) -> tuple[Pair, ...]:
@@ -132,7 +164,7 @@ def _fusion_may_pairs(instruction: Instruction) -> tuple[Pair, ...]:
     pairs = []
     for number, parameter in enumerate(callee.parameters):
         shape = parameter.shape
-        matching = [index for index, output in outputs if output.compatible(shape)]
+        matching = [index for index, output in outputs if _have_one_width(output, shape)]
         if moves is not None:
             matching = stored_in_step(parameter, matching, moves)
         if instruction.annotations.backend_config == LOOPS:

@@ -56,6 +56,9 @@ TABLE: Final[Mapping[str, ListedPass]] = {
         "fusion.attention", needs([Trait.SEVERAL_DOTS], [Opcode.REDUCE]), frozenset({"target"})
     ),
     "barrier-operands": ListedPass("transforms.barrier_operands", _BARRIER),
+    "call-operands": ListedPass(
+        "transforms.call_operands", needs([Opcode.CALL], [Opcode.CONSTANT, Opcode.IOTA])
+    ),
     "compress-saved-values": ListedPass("transforms.memory.compress.saved_values", takes=_PLANNER),
     "computation-deduplication": ListedPass(
         "transforms.computation_deduplication", needs([Trait.SEVERAL_CALLED])

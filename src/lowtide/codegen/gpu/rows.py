@@ -48,7 +48,7 @@ from lowtide.ir.thunk import GridLaunch
 from lowtide.llvm.function import Function, Integer
 from lowtide.llvm.target import Target
 from lowtide.ops.in_place import works_in_rows
-from lowtide.ops.may_share import may_share
+from lowtide.ops.may_share import sharing_pairs
 from lowtide.records import dataclass
 
 _LEAST: Final = 32
@@ -153,7 +153,7 @@ def _overwrites_early(instruction: Instruction, forms: Sequence[RowGroup | Point
     owners = [(instruction.operands[number], index) for number, index in places]
     names = dict(zip(buffer_names(instruction), owners, strict=False))
     results = [index for index, leaf in instruction.shape.leaves() if leaf.is_array]
-    pairs = may_share(instruction)
+    pairs = sharing_pairs(instruction)
     written: set[tuple[Instruction, ShapeIndex]] = set()
     for group in map(_group_of, forms):
         if written & {names[x] for x in _read_by(group) if x in names}:

@@ -15,8 +15,7 @@ from lowtide.evaluator.in_arena.watch import overlap
 from lowtide.ir.attributes import Aliasing, Async, CustomCall, Fusion
 from lowtide.ir.buffer import Allocation, BufferSlice
 from lowtide.ir.instruction import Instruction
-from lowtide.ops.in_place import in_place_pairs
-from lowtide.ops.may_share import may_share
+from lowtide.ops.may_share import sharing_pairs
 
 Pair = tuple[int, int, int]
 """Operand number, leaf of the operand, leaf of the result."""
@@ -114,7 +113,7 @@ def _overlapping(
 
 def _allowed(instruction: Instruction) -> set[Pair]:
     pairs: set[Pair] = set()
-    for (operand, index), output in (*in_place_pairs(instruction), *may_share(instruction)):
+    for (operand, index), output in sharing_pairs(instruction):
         shape = instruction.operands[operand].shape
         before, after = leaf_position(shape, index), leaf_position(instruction.shape, output)
         for leaf in range(leaf_count(shape.at(index))):
