@@ -121,7 +121,7 @@ def test_an_interrupt_ends_a_loop_of_calls_and_nothing_else(tmp_path: Path) -> N
     import os, signal, sys, threading
     step = jax.jit(lambda x: x * 0.5 + 1)
     x = step(jnp.ones(8))
-    sys.unraisablehook = lambda found: None  # ctypes tells of the interrupt, too
+    sys.unraisablehook = lambda found: None  # another's hook: what was raised is not known then
     for _ in range(5):
         try:
             threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -130,6 +130,46 @@ def test_an_interrupt_ends_a_loop_of_calls_and_nothing_else(tmp_path: Path) -> N
         except (KeyboardInterrupt, jax.errors.JaxRuntimeError) as error:
             assert "nterrupt" in f"{type(error).__name__} {error}"
     assert float(x[0]) == 2
+    """
+    run(script, tmp_path)
+
+
+def test_what_handlers_of_signals_raise_comes_out_of_calls_as_it_is(tmp_path: Path) -> None:
+    """Before the first line of what C++ calls, and within; the handler runs once."""
+    script = """
+    import signal, sys
+    class Stop(Exception):
+        pass
+    class Handler:
+        def stop(self, *given):
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            raise self.error
+    def is_call(frame):
+        code = frame.f_code
+        return code.co_name == "call" and code.co_filename.endswith("table.py")
+    def is_within(frame):
+        return frame.f_back is not None and is_call(frame.f_back)
+    def run(is_place, error):
+        handler = Handler()
+        handler.error = error
+        def profile(frame, event, _):
+            if event == "call" and is_place(frame):
+                sys.setprofile(None)
+                signal.raise_signal(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, handler.stop)
+        sys.setprofile(profile)
+        for factor in range(3):
+            jax.jit(lambda x: x * factor)(x)
+    x = jnp.ones(8)
+    for is_place in (is_call, is_within):
+        for error in (Stop("told to"), KeyboardInterrupt(), SystemExit(3)):
+            try:
+                run(is_place, error)
+            except BaseException as found:
+                assert found is error, repr(found)
+            else:
+                raise AssertionError("nothing was raised")
+    assert float(jax.jit(lambda x: x + 2)(x)[0]) == 3
     """
     run(script, tmp_path)
 

@@ -163,6 +163,7 @@ def _create(arguments: Any) -> None:
     arguments.client = handle(client())
 
 
+@cache
 def _version_text() -> str:
     try:
         return f"lowtide {version('lowtide')}"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 import logging
-from typing import Final
+import sys
+from types import FrameType
+from typing import Any, Final
 
 from lowtide.client.errors import OverMemoryError
 from lowtide.host_calls.python_calls import raised_in
@@ -78,3 +81,67 @@ def new_error(error: BaseException) -> int:
     text = text_of(error).encode()
     address: int = native_code().new_error(code_of(error), text, len(text))
     return address
+
+
+# -- what handlers of signals raise ----------------------------------------------------------------
+#
+# Python runs handlers between any two lines of its main thread, so also within functions of the
+# plugin, out of which no exception may come. What one raised is kept, and is raised where Python
+# goes on in the user's code, as if the signal had come then.
+
+unraised: Final[list[BaseException]] = []
+"""What handlers raised and nobody has seen yet."""
+
+
+def is_of_signal(error: BaseException) -> bool:
+    """Whether a handler of a signal raised an exception."""
+    if isinstance(error, KeyboardInterrupt):
+        return True
+    step = error.__traceback__
+    while step is not None:
+        if _is_handler(step.tb_frame):
+            return True
+        step = step.tb_next
+    return False
+
+
+def _is_handler(frame: FrameType) -> bool:
+    """Whether a frame has the one that it interrupted as an argument: none but a handler's has."""
+    interrupted = frame.f_back
+    if interrupted is None:
+        return False
+    code, values = frame.f_code, frame.f_locals
+    count = code.co_argcount + bool(code.co_flags & inspect.CO_VARARGS)
+    for name in code.co_varnames[:count]:
+        value = values.get(name)
+        if value is interrupted:
+            return True
+        if isinstance(value, tuple) and any(x is interrupted for x in value):
+            return True
+    return False
+
+
+def handed_over() -> int:
+    """Return the address of the first that nobody has seen, for who raises it; 0 without one."""
+    if not unraised:
+        return 0
+    error = unraised.pop(0)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(error))
+    return id(error)
+
+
+def keep_what_leaves() -> None:
+    """Keep exceptions of handlers that come before a callback's first line or after its last.
+
+    ctypes gives them to Python's hook for what nobody can catch.
+    """
+    tell = sys.unraisablehook
+
+    def keep(found: Any) -> None:
+        error, place = found.exc_value, getattr(found.object, "__module__", None) or ""
+        if error is not None and place.startswith("lowtide.pjrt.") and is_of_signal(error):
+            unraised.append(error)
+        else:
+            tell(found)
+
+    sys.unraisablehook = keep

@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 
 from lowtide.native import (
     ACQUIRE,
+    I32,
     RELAXED,
     RELEASE,
     SEQ_CST,
@@ -70,14 +71,39 @@ state: Final = shared(PluginState)
 
 
 class EntryState(NativeRecord):
-    """How far a function of Python got."""
+    """How far a function of Python got, and what a handler of a signal raised meanwhile."""
 
     how_far: int
+    raised: Address
 
 
 @external
 def PyErr_SetInterrupt() -> None:  # noqa: N802
     """Have Python see a signal."""
+    raise NotImplementedError
+
+
+@external
+def Py_AddPendingCall(function: Address, argument: Address) -> I32:  # noqa: N802
+    """Have Python's main thread call a function as soon as it runs code of Python."""
+    raise NotImplementedError
+
+
+@external
+def PyObject_Type(value: Address) -> Address:  # noqa: N802
+    """Return the type of an object of Python."""
+    raise NotImplementedError
+
+
+@external
+def PyErr_SetObject(kind: Address, value: Address) -> None:  # noqa: N802
+    """Have Python raise an exception."""
+    raise NotImplementedError
+
+
+@external
+def Py_DecRef(value: Address) -> None:  # noqa: N802
+    """Let go of an object of Python."""
     raise NotImplementedError
 
 
@@ -136,20 +162,35 @@ def run_nested(queue: Queue, job: QueuedCall) -> None:
 
 
 @native
+def raise_in_python(error: Address) -> I32:
+    """Have Python raise an exception: what it calls for that, holding its lock."""
+    kind = PyObject_Type(error)
+    PyErr_SetObject(kind, error)
+    Py_DecRef(kind)
+    Py_DecRef(error)
+    return I32(-1)
+
+
+@native
 def python_of(a: Address, number: int) -> Address:
     """Call the function of Python in a slot; return its error or 0.
 
-    Where it was not entered it is called again, and the signal is raised once more behind it.
+    Where it was not entered it is called again. What a handler of a signal raised is raised behind
+    it; where that is not known, the signal is taken for an interrupt.
     """
     reached = on_stack(EntryState)
     is_again = False
     while True:
         reached.how_far = NOT_ENTERED
+        reached.raised = 0
         found = the(state).slots[number](a, address_of(reached))
         if reached.how_far != NOT_ENTERED:
             break
         is_again = True
-    if is_again:
+    if reached.raised != 0:
+        if Py_AddPendingCall(address_of(raise_in_python), reached.raised) != 0:
+            PyErr_SetInterrupt()
+    elif is_again:
         PyErr_SetInterrupt()
     if reached.how_far == WHOLE:
         return found

@@ -8,7 +8,17 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-from lowtide.pjrt.errors import FAILED_PRECONDITION, UNIMPLEMENTED, PluginError, error_at, new_error
+from lowtide.pjrt.errors import (
+    FAILED_PRECONDITION,
+    UNIMPLEMENTED,
+    PluginError,
+    error_at,
+    handed_over,
+    is_of_signal,
+    keep_what_leaves,
+    new_error,
+    unraised,
+)
 from lowtide.pjrt.native_code import immortal, native_code
 from lowtide.pjrt.native_python import FRONTS
 
@@ -152,10 +162,10 @@ def _guarded(
 ) -> Callable[[int, int], int | None]:
     """What C++ calls: no exception may leave it, since that would count as success.
 
-    An interrupt is not the function's: it is done again, and then Python is interrupted once more.
+    What a handler of a signal raises is not the function's: it is done again, and what was raised
+    is handed to machine code, which has Python raise it behind the call.
     """
     read, state_at = structure.from_address, ctypes.c_int64.from_address
-    done_again = ctypes.pythonapi.PyErr_SetInterrupt
 
     def call(address: int, state: int) -> int | None:
         found = None
@@ -168,11 +178,17 @@ def _guarded(
                 raise PluginError(FAILED_PRECONDITION, _refusals[0])
             try:
                 function(read(address))
-            except KeyboardInterrupt:
+            except BaseException as error:
+                if not is_of_signal(error):
+                    raise
+                unraised.append(error)
                 function(read(address))
-                done_again()
         except BaseException as error:
+            if is_of_signal(error):
+                unraised.append(error)
             found = new_error(error)
+        if unraised:
+            state_at(state + 8).value = handed_over()
         reached.value = _LEFT
         return found
 
@@ -331,6 +347,7 @@ def api_capsule(*, is_watched: bool = False, is_host: bool = True) -> Any:
         addresses.update({name: _watched(name, addresses[name]) for name in _watches})
     for name in FUNCTIONS:
         setattr(api, name, addresses.get(name))
+    keep_what_leaves()
     new = ctypes.pythonapi.PyCapsule_New
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
