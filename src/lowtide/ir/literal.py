@@ -204,6 +204,10 @@ _MAX_DIGITS: Final = {
 """Significant digits with which XLA prints each narrow floating point type."""
 
 
+_DIGITS: Final = {ElementType.F32: (6, 9), ElementType.F64: (15, 17)}
+"""Significant digits with which XLA prints a wider number, and those where they do not do."""
+
+
 def _shortest(value: float, few: int, many: int, cast: Callable[[float], Any]) -> str:
     text = f"{value:.{few}g}"
     return text if cast(float(text)) == value else f"{value:.{many}g}"
@@ -217,9 +221,9 @@ def float_text(value: Any, element_type: ElementType) -> str:
     if number in (float("inf"), float("-inf")):
         return "inf" if number > 0 else "-inf"
     if element_type is ElementType.F32:
-        return _shortest(number, 6, 9, np.float32)
+        return _shortest(number, *_DIGITS[element_type], np.float32)
     if element_type is ElementType.F64:
-        return _shortest(number, 15, 17, float)
+        return _shortest(number, *_DIGITS[element_type], float)
     return f"{number:.{_MAX_DIGITS[element_type]}g}"
 
 
@@ -256,6 +260,35 @@ def _raw_bits(value: Any, element_type: ElementType) -> int:
     return int.from_bytes(np.asarray(value, DTYPES[element_type]).tobytes(), "little")
 
 
+def _float_texts(values: Array, element_type: ElementType) -> list[str]:
+    """The text of each number of a flat array, as `float_text` has it.
+
+    Which numbers the few digits do not tell apart is asked of all at once.
+    """
+    digits = _DIGITS.get(element_type)
+    if digits is None:
+        return [float_text(x, element_type) for x in values]
+    few, many = digits
+    numbers = values.tolist()
+    texts = [f"{x:.{few}g}" for x in numbers]
+    with np.errstate(over="ignore"):  # The few digits of the largest numbers may say more.
+        said = np.array([float(x) for x in texts]).astype(values.dtype)
+    for i in np.flatnonzero(said != values).tolist():
+        x = numbers[i]
+        texts[i] = f"{x:.{many}g}" if x == x else _nan_text(values[i], element_type)
+    return texts
+
+
+def _texts(values: Array, shape: Shape) -> list[str]:
+    """The text of each element of a flat array."""
+    element_type = shape.element_type
+    if element_type is not ElementType.PRED and not element_type.is_complex:
+        if element_type.is_floating:
+            return _float_texts(values, element_type)
+        return [str(int(x)) for x in values.tolist()]
+    return [*map(_element_formatter(shape), values)]
+
+
 def _element_formatter(shape: Shape) -> Callable[[Any], str]:
     element_type = shape.element_type
     if element_type is ElementType.PRED:
@@ -290,7 +323,7 @@ def _array_text(literal: Literal) -> str:
     form = _element_formatter(shape)
     if not shape.dimensions:
         return form(value[()])
-    values = [form(x) for x in value.reshape(-1)]
+    values = _texts(value.reshape(-1), shape)
     if shape.rank == 1:
         return "{" + ", ".join(values) + "}"
     return _nested(shape.dimensions, values)
