@@ -10,6 +10,7 @@ from lowtide.frontend.graphs.dtypes import ONNX  # noqa: E402
 from lowtide.frontend.graphs.graph import GraphError  # noqa: E402
 from lowtide.frontend.onnx.messages import ATTRIBUTE_TYPES, TYPE_NAMES, parsed  # noqa: E402
 from lowtide.frontend.onnx.tensors import TensorSource, array_of  # noqa: E402
+from lowtide.ir.literal import DTYPES  # noqa: E402
 
 
 def _read(tensor):
@@ -23,6 +24,7 @@ def _same(tensor):
     found, want = _read(tensor), numpy_helper.to_array(tensor)
     assert found.dtype == want.dtype and found.shape == want.shape
     assert found.tobytes() == want.tobytes()
+    assert found.dtype is DTYPES[ONNX[tensor.data_type]]  # Else native code refuses an argument.
 
 
 @pytest.mark.parametrize("number", ONNX)

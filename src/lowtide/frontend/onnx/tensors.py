@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
@@ -108,8 +109,7 @@ def _numbers(tensor: TensorProto, raw: bytes | None) -> Array:
     type_ = ONNX[tensor.data_type]
     sizes = tuple(tensor.dims)
     if raw is not None and type_.bits >= _BYTE and not tensor.HasField("segment"):
-        stored = DTYPES[type_].newbyteorder("<")
-        return np.frombuffer(raw, stored).astype(DTYPES[type_], copy=False).reshape(sizes)
+        return _of_little_end(raw, DTYPES[type_]).reshape(sizes)
     if raw is None and type_ in _TYPED and not tensor.HasField("segment"):
         return np.array(getattr(tensor, _TYPED[type_]), DTYPES[type_]).reshape(sizes)
     whole = package_onnx().TensorProto.FromString(tensor.SerializeToString())
@@ -117,6 +117,13 @@ def _numbers(tensor: TensorProto, raw: bytes | None) -> Array:
         whole.raw_data = raw
         whole.ClearField("external_data")
     return np.asarray(package_onnx().numpy_helper.to_array(whole))
+
+
+def _of_little_end(raw: bytes, dtype: np.dtype[Any]) -> Array:
+    """The numbers of bytes; their type is `dtype` itself, by which native code knows an argument."""
+    if sys.byteorder == "little":
+        return np.frombuffer(raw, dtype)
+    return np.frombuffer(raw, dtype.newbyteorder("<")).astype(dtype)
 
 
 _BYTE: Final = 8
