@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
+import lowtide.frontend.onnx.kernels  # noqa: F401, has them in the table.
 from lowtide.frontend.graphs.registry import op_names
 from lowtide.frontend.onnx.texts import name_of
 

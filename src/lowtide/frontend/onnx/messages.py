@@ -100,11 +100,11 @@ def parsed(data: bytes) -> ModelProto:
     return cast("ModelProto", _model_class().FromString(data))
 
 
-def package_onnx() -> ModuleType:
-    """Return the package onnx; raises InputError where it is not installed."""
+def package_onnx(file: str = "") -> ModuleType:
+    """Return the package onnx, for a model in `file`; raises InputError without it."""
     try:
         import onnx
     except ImportError as error:
         message = "reading this ONNX model takes the package onnx: pip install 'lowtide[onnx]'"
-        raise InputError(message) from error
+        raise InputError(message, file=file) from error
     return onnx

@@ -72,6 +72,8 @@ def load_model(source: str | os.PathLike[str] | bytes | ModelProto) -> OnnxModel
     GraphError for a model that breaks the rules of ONNX.
     """
     if isinstance(source, Message):
+        if source.DESCRIPTOR.name != "ModelProto":
+            raise InputError(f"expected a ModelProto of ONNX, found a {source.DESCRIPTOR.name}")
         return read_model(source)
     if isinstance(source, bytes):
         return _model_in(source, "<bytes>", None)
@@ -98,6 +100,7 @@ def _model_in(data: Any, file: str, folder: Path | None) -> OnnxModel:
     except OnnxWireError as error:
         raise InputError(_no_model(view, f"{error}"), file=file) from error
     if _may_have_functions(light):
+        package_onnx(file)
         from lowtide.frontend.onnx.functions import has_functions
 
         if has_functions(light, _opsets(light)):
@@ -121,7 +124,7 @@ def _parsed(data: bytes, file: str) -> ModelProto:
 def _parsed_by_onnx(data: bytes, file: str) -> ModelProto:
     """The same as a message of the package onnx."""
     try:
-        model: ModelProto = package_onnx().load_model_from_string(data)
+        model: ModelProto = package_onnx(file).load_model_from_string(data)
     except (DecodeError, ValueError, TypeError) as error:
         raise InputError(_no_model(data, f"{error}"), file=file) from error
     if bad := find_bad_string(model):
@@ -156,6 +159,7 @@ def read_model(model: ModelProto, source: TensorSource | None = None) -> OnnxMod
     """
     opsets = _opsets(model)
     if _may_have_functions(model):
+        package_onnx()
         from lowtide.frontend.onnx.functions import with_functions_inlined
 
         model = with_functions_inlined(model, opsets)

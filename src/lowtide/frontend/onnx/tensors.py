@@ -95,32 +95,47 @@ def raw_place(tensor: TensorProto, value: Array) -> RawPlace | None:
 
 
 _TYPED: Final = {
-    ElementType.F32: "float_data",
-    ElementType.F64: "double_data",
-    ElementType.S32: "int32_data",
-    ElementType.S64: "int64_data",
-    ElementType.U64: "uint64_data",
+    ElementType.F32: ("float_data", np.float32),
+    ElementType.F64: ("double_data", np.float64),
+    ElementType.C64: ("float_data", np.float32),
+    ElementType.C128: ("double_data", np.float64),
+    ElementType.S64: ("int64_data", np.int64),
+    ElementType.U64: ("uint64_data", np.uint64),
+    ElementType.U32: ("uint64_data", np.uint64),
 }
-"""The fields that have numbers of a type as they are."""
+"""The fields that have numbers of a type, and what these are there. Others are in `int32_data`."""
 
 
 def _numbers(tensor: TensorProto, raw: bytes | None) -> Array:
     """The value of a tensor of numbers, whose bytes are `raw` if it has such."""
     type_ = ONNX[tensor.data_type]
     sizes = tuple(tensor.dims)
-    if raw is not None and type_.bits >= _BYTE and not tensor.HasField("segment"):
-        return _of_little_end(raw, DTYPES[type_]).reshape(sizes)
-    if raw is None and type_ in _TYPED and not tensor.HasField("segment"):
-        return np.array(getattr(tensor, _TYPED[type_]), DTYPES[type_]).reshape(sizes)
-    whole = package_onnx().TensorProto.FromString(tensor.SerializeToString())
+    if type_.bits >= _BYTE and not tensor.HasField("segment"):
+        found = _in_fields(tensor, type_) if raw is None else _of_little_end(raw, DTYPES[type_])
+        return found.reshape(sizes)
+    onnx = package_onnx()
+    whole = onnx.TensorProto.FromString(tensor.SerializeToString())
     if raw is not None:
         whole.raw_data = raw
         whole.ClearField("external_data")
-    return np.asarray(package_onnx().numpy_helper.to_array(whole))
+        whole.ClearField("data_location")
+    return np.asarray(onnx.numpy_helper.to_array(whole))
+
+
+def _in_fields(tensor: TensorProto, type_: ElementType) -> Array:
+    """The numbers that a tensor has one by one: narrow ones as the low bits of integers."""
+    dtype = DTYPES[type_]
+    field_name, stored = _TYPED.get(type_, ("int32_data", np.int32))
+    numbers = np.array(getattr(tensor, field_name), stored)
+    if type_.is_complex:
+        return numbers.view(dtype)
+    if type_ in _TYPED:
+        return numbers.astype(dtype, copy=False)
+    return numbers.astype(f"u{dtype.itemsize}").view(dtype)
 
 
 def _of_little_end(raw: bytes, dtype: np.dtype[Any]) -> Array:
-    """The numbers of bytes; their type is `dtype` itself, by which native code knows an argument."""
+    """The numbers of bytes; their type is `dtype` itself, which native code asks for."""
     if sys.byteorder == "little":
         return np.frombuffer(raw, dtype)
     return np.frombuffer(raw, dtype.newbyteorder("<")).astype(dtype)

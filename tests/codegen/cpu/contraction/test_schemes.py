@@ -196,8 +196,8 @@ def in_place(m: int, k: int, n: int) -> ContractionScheme:
     return choice.with_rows_that_stay(found)
 
 
-@pytest.mark.parametrize("sizes", [(9001, 128, 50), (3000, 260, 100), (600, 1000, 40)])
-def test_rows_that_no_near_cache_keeps_meet_all_panels_block_by_block(
+@pytest.mark.parametrize("sizes", [(16001, 128, 50), (9000, 260, 100), (1800, 1000, 40)])
+def test_rows_that_no_cache_keeps_meet_all_panels_block_by_block(
     sizes: tuple[int, int, int],
 ) -> None:
     m, k, n = sizes
@@ -209,13 +209,15 @@ def test_rows_that_no_near_cache_keeps_meet_all_panels_block_by_block(
     assert found.thread_bytes <= found.one_panel_bytes
 
 
-@pytest.mark.parametrize("sizes", [(300, 128, 64), (9001, 128, 16), (9001, 3000, 64)])
+@pytest.mark.parametrize(
+    "sizes", [(300, 128, 64), (9001, 128, 50), (16001, 128, 16), (9001, 3000, 64)]
+)
 def test_rows_that_are_near_or_needed_once_are_not_cut_for_it(sizes: tuple[int, int, int]) -> None:
     assert not in_place(*sizes).rows_stay
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("sizes", [(1501, 128, 50), (1000, 260, 100)])
+@pytest.mark.parametrize("sizes", [(13001, 128, 50), (6100, 260, 100)])
 def test_pieces_of_blocks_of_rows_that_stay_are_right(
     target: str, sizes: tuple[int, int, int]
 ) -> None:

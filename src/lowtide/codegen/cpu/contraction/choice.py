@@ -76,6 +76,10 @@ TILE_ROWS: Final = 13
 SCRATCH_SHARE: Final = 8
 """Scratch of more than this part of what is read and written shows in plans of small products."""
 
+FAR_BYTES_OF_ROWS: Final = 6 << 20
+"""Bytes of rows from which on a last cache, which others use too, does not keep them. Rows that it
+keeps come soon enough: to take them in blocks would take up to 1.4 of the time."""
+
 STAYING_BYTES: Final = 192 << 10
 """Bytes of rows that stay in a second cache while panel after panel meets them."""
 
@@ -137,10 +141,11 @@ def blocked_schemes(
 
 
 def with_rows_that_stay(scheme: ContractionScheme) -> ContractionScheme:
-    """Return a scheme in which rows that a second cache cannot keep come from far only once.
+    """Return a scheme in which rows that no cache keeps come from far only once.
 
     That is where they are read in place, by several panels of all steps of k. The pieces of a block
-    of rows follow each other, and each packs its panel, which takes no scratch.
+    of rows follow each other, and each packs its panel, which takes no scratch. Panels with rests,
+    whose packing is long, are packed once.
     """
     shape = scheme.geometry
     is_read_again = scheme.rows is RowUnits.IN_PLACE and scheme.column_blocks.parts > 1
@@ -149,7 +154,9 @@ def with_rows_that_stay(scheme: ContractionScheme) -> ContractionScheme:
     if scheme.how.is_tiled:  # Squares are multiplied faster than rows come: see TILED_COLUMNS.
         return scheme
     row_bytes = shape.k * scheme.how.unit_bytes // scheme.how.group
-    together = max(FEWEST_STAYING, STAYING_BYTES // max(1, row_bytes))
+    if shape.m * row_bytes < FAR_BYTES_OF_ROWS or scheme.rests is not None:
+        return scheme
+    together = max(FEWEST_STAYING, STAYING_BYTES // row_bytes)
     if shape.m <= 2 * together:
         return scheme
     parts = max(scheme.row_blocks.parts, -(-shape.m // together))
