@@ -9,7 +9,7 @@ from tests.remat.small_graphs import least_extra, random_graph
 
 from lowtide.analysis.memory_graph import MemoryGraph, lists
 from lowtide.analysis.memory_profile import peak_bytes
-from lowtide.remat.bound import BoundSearch, topological_order
+from lowtide.remat.bound import BoundSearch, is_above, topological_order, without_rounding
 from lowtide.remat.branches import ticks_by_cases
 from lowtide.remat.network import Networks
 from lowtide.remat.prices import CutLines
@@ -125,3 +125,11 @@ def test_no_sum_over_windows_is_above_the_optimum() -> None:
 @pytest.mark.slow
 def test_soundness_of_many_sums() -> None:
     check(range(300, 20_000))
+
+
+def test_a_bound_that_only_rounding_puts_above_a_plan_is_what_the_plan_takes() -> None:
+    takes = 3.444351999999999e-06
+    assert without_rounding(3.444352e-06, takes) == takes
+    assert without_rounding(3.4e-06, takes) == 3.4e-06
+    assert without_rounding(4e-06, takes) == 4e-06  # Wrong, which is not hidden.
+    assert is_above(4e-06, takes) and not is_above(3.444352e-06, takes)

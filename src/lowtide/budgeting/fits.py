@@ -7,6 +7,7 @@ from typing import Any, Final
 from lowtide.budgeting.bounds import ModuleBound
 from lowtide.compiler import ModulePlan
 from lowtide.records import dataclass
+from lowtide.remat.bound import is_above, without_rounding
 
 NEXT_ROOMS: Final = 0.8, 0.998
 """The least and the most of what was tried for of which the next try is for a part."""
@@ -75,7 +76,7 @@ class Fit:
         point, bound = self.point, self.bound
         if point is None or bound is None or point.variant:
             return
-        if bound.extra_seconds > point.extra_seconds * (1 + 1e-9) + 1e-12:
+        if is_above(bound.extra_seconds, point.extra_seconds):
             raise AssertionError(
                 f"the plan takes {point.extra_seconds:.3g} s more, and the bound on every one is "
                 f"{bound.extra_seconds:.3g} s: the plan stands, the bound is wrong"
@@ -91,8 +92,8 @@ class Fit:
         point, bound, least = self.point, self.bound, self.least
         no_plan = point is None and bound is not None and bound.is_infeasible
         proved = None if bound is None or bound.is_infeasible else bound.extra_seconds
-        if point is not None and bound is None:
-            proved = 0.0
+        if point is not None:
+            proved = without_rounding(proved or 0.0, point.extra_seconds)
         if point is not None and point.variant:
             proved = None
         return {

@@ -309,3 +309,13 @@ class BoundSearch:
             return -1
         self._lines_of(node).cut(price)
         return self._lines[node].ticks(price, budget)
+
+
+def is_above(proved: float, extra_seconds: float) -> bool:
+    """Whether a plan that takes so much more shows that the bound is wrong, rounding aside."""
+    return proved > extra_seconds * (1 + 1e-9) + 1e-12
+
+
+def without_rounding(proved: float, extra_seconds: float) -> float:
+    """Return the seconds that are proved: those of a plan where only rounding is above them."""
+    return proved if is_above(proved, extra_seconds) else min(proved, extra_seconds)

@@ -11,7 +11,7 @@ import numpy as np
 
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.records import dataclass
-from lowtide.remat.bound import BoundSearch, RecomputeBound
+from lowtide.remat.bound import BoundSearch, RecomputeBound, without_rounding
 from lowtide.remat.frontier import Frontier, Point, frontier
 from lowtide.remat.measure import step_bytes
 from lowtide.remat.tables import Int64Array, tables_of
@@ -57,6 +57,9 @@ class BudgetPlan:
         """
         point, bound = self.point, self.bound
         node = self.binding_node
+        proved = None if bound.is_infeasible else bound.extra_seconds
+        if point is not None:
+            proved = without_rounding(bound.extra_seconds, point.extra_seconds)
         return {
             "bytes": self.budget_bytes,
             "method": self.method,
@@ -65,7 +68,7 @@ class BudgetPlan:
             "peak_bytes": None if point is None else point.peak_bytes,
             "base_seconds": self.base_seconds,
             "extra_seconds": None if point is None else point.extra_seconds,
-            "extra_seconds_bound": None if bound.is_infeasible else bound.extra_seconds,
+            "extra_seconds_bound": proved,
             "smallest_feasible_bytes": self.least.peak_bytes,
             "binding_node": node,
             "binding_name": names[node] if node is not None and names else None,
