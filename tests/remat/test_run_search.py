@@ -1,6 +1,7 @@
 """Sequences that are mended, thinned and searched, on small random graphs."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -8,22 +9,26 @@ import pytest
 from tests.remat.replay import replay
 from tests.remat.small_graphs import random_graph
 from tests.remat.test_kernels import run_as_python
+from tests.remat.test_windows import graph_of
 
 from lowtide.analysis.memory_graph import MemoryGraph
 from lowtide.remat import mending, thinning
 from lowtide.remat.bound import topological_order
+from lowtide.remat.improve import Improver
 from lowtide.remat.measure import NO_CAP, measure, step_bytes
 from lowtide.remat.run_search import RunSearch
 from lowtide.remat.tables import Int64Array, RematTables, tables_of
 from lowtide.search.kernels import Kernel
 
 
-def problems(seeds: range) -> Iterator[tuple[MemoryGraph, RematTables, Int64Array, int]]:
-    """Yield graphs with their tables, an order, and some caps below its peak."""
+def problems(
+    seeds: range, most: int = 12
+) -> Iterator[tuple[MemoryGraph, RematTables, Int64Array, int]]:
+    """Yield graphs of so many nodes with their tables, an order, and some caps below its peak."""
     for seed in seeds:
         random = Random(seed)
-        once = random.sample(range(12), random.choice((0, 0, 3)))
-        graph = random_graph(random, 12)
+        once = random.sample(range(most), random.choice((0, 0, 3)))
+        graph = random_graph(random, most)
         tables = tables_of(graph, [x for x in once if x < graph.node_count])
         order = topological_order(tables)
         peak = int(step_bytes(tables, order).max(initial=0))
@@ -62,13 +67,19 @@ def test_a_search_keeps_to_its_cap_and_takes_no_longer() -> None:
     assert better > 10
 
 
+def thinned_problems(seeds: range, most: int) -> Iterator[tuple[RematTables, Int64Array, int]]:
+    """Yield tables, sequences with runs put in, and caps that are theirs or looser."""
+    for _, tables, order, cap in problems(seeds, most):
+        sequence = RunSearch(tables).fitted(order, cap)
+        if sequence is not None:
+            half = int(tables.graph.buffer_bytes.max(initial=0)) // 2
+            yield from ((tables, sequence, cap + more) for more in sorted({0, 1, 2, half}))
+
+
 def test_what_is_said_not_to_go_does_not() -> None:
     """A run that `may_go` keeps cannot be taken out alone: the sequence would not fit."""
     kept = gone = 0
-    for _, tables, order, cap in problems(range(200)):
-        sequence = RunSearch(tables).fitted(order, cap)
-        if sequence is None:
-            continue
+    for tables, sequence, cap in thinned_problems(range(400), 20):
         room, problem = mending.mending(tables.problem.graph), tables.problem
         measure(problem.graph, sequence, len(sequence), NO_CAP, room.bytes, room.liveness)
         mending.list_uses(problem, sequence, len(sequence), room.uses)
@@ -80,20 +91,36 @@ def test_what_is_said_not_to_go_does_not() -> None:
             assert may or not fits
             kept, gone = kept + (not may), gone + bool(fits)
     assert kept > 50
+    assert gone > 50
 
 
-def test_thinned_sequences_are_those_of_trying_each_run_by_itself() -> None:
+@pytest.mark.parametrize(("count", "most"), [(800, 12), (400, 20), (200, 40)])
+def test_thinned_sequences_are_those_of_trying_each_run_by_itself(count: int, most: int) -> None:
     shorter = 0
-    for _, tables, order, cap in problems(range(300)):
-        sequence = RunSearch(tables).fitted(order, cap)
-        if sequence is None:
-            continue
-        for looser in (cap, cap + (tables.graph.buffer_bytes.max(initial=0) // 2)):
-            made, room = sequence.copy(), mending.mending(tables.problem.graph)
-            length = thinning.thin(tables.problem, made, len(made), int(looser), 0, room)
-            assert made[:length].tolist() == _thinned(tables, sequence, int(looser)).tolist()
-            shorter += length < len(sequence)
+    for tables, sequence, cap in thinned_problems(range(count), most):
+        made = _thin(tables, sequence, cap)
+        assert made == _thinned(tables, sequence, cap).tolist()
+        shorter += len(made) < len(sequence)
     assert shorter > 50
+
+
+def test_a_run_goes_without_which_what_it_reads_is_taken_over() -> None:
+    """Nodes 1 and 2 read what node 0 makes; node 2 writes over it where node 1 runs no more."""
+    readers, sizes, own = [[1, 2], [3], [3], []], np.array([4, 4, 4, 0]), np.array([0, 0, 3, 0])
+    graph = graph_of(readers, own, sizes, np.full(4, 1e-6))
+    tables = tables_of(replace(graph, shares=np.array([[2, 0, 2]], np.int32)))
+    sequence = np.array([0, 1, 2, 1, 3])
+    assert step_bytes(tables, sequence).tolist() == [4, 8, 11, 12, 8]
+    assert step_bytes(tables, np.arange(4)).tolist() == [4, 8, 11, 8]
+    assert _thin(tables, sequence, 12) == [0, 1, 2, 3]
+    assert Improver(tables).improved(sequence, 12).tolist() == [0, 1, 2, 3]
+
+
+def _thin(tables: RematTables, sequence: Int64Array, cap: int) -> list[int]:
+    """A sequence as `thin` leaves it."""
+    made, room = sequence.copy(), mending.mending(tables.problem.graph)
+    length = thinning.thin(tables.problem, made, len(made), cap, 0, room)
+    return [int(node) for node in made[:length]]
 
 
 def _thinned(tables: RematTables, sequence: Int64Array, cap: int) -> Int64Array:

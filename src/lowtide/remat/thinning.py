@@ -61,11 +61,20 @@ def held_without(s: int, found: int, m: Mending) -> int:
 
 
 @kernel
+def begins_in(s: int, found: int, m: Mending) -> int:
+    """Whether a change begins in step `s`."""
+    for k in range(found):
+        if m.again[k] == s:
+            return 1
+    return 0
+
+
+@kernel
 def may_go(problem: Problem, sequence: Array, t: int, cap: int, m: Mending) -> int:
     """How many changes it makes to do without the run at step `t`, listed; -1 if it cannot go.
 
-    In steps in which changes begin something may be taken over or not any more, so this is no
-    proof that the sequence is within `cap` bytes without it.
+    Steps in which changes begin are left out: something may be taken over there or not any more.
+    So this is no proof that the sequence is within `cap` bytes without it.
     """
     found = list_changes(problem, sequence[t], t, m)
     begin = t
@@ -73,7 +82,7 @@ def may_go(problem: Problem, sequence: Array, t: int, cap: int, m: Mending) -> i
         if m.stack[k] > 0:
             begin = min(begin, m.again[k])
     for s in range(begin + 1, t):
-        if held_without(s, found, m) > cap:
+        if held_without(s, found, m) > cap and begins_in(s, found, m) == 0:
             return -1
     return found
 
@@ -183,7 +192,7 @@ def thin(problem: Problem, sequence: Array, length: int, cap: int, seed: int, m:
     """Take out runs that a sequence can spare within `cap` bytes; return its new length.
 
     The dearest go first; with a `seed` above 0, about so. The first run of a node stays. Nothing
-    goes from a sequence that is above `cap`.
+    goes from a sequence that is above `cap`, or of more uses than there is room for.
     """
     peak = measure(problem.graph, sequence, length, NO_CAP, m.bytes, m.liveness)
     if peak > cap or list_uses(problem, sequence, length, m.uses) < 0:
