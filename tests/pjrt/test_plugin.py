@@ -134,44 +134,141 @@ def test_an_interrupt_ends_a_loop_of_calls_and_nothing_else(tmp_path: Path) -> N
     run(script, tmp_path)
 
 
-def test_what_handlers_of_signals_raise_comes_out_of_calls_as_it_is(tmp_path: Path) -> None:
-    """Before the first line of what C++ calls, and within; the handler runs once."""
-    script = """
-    import signal, sys
-    class Stop(Exception):
-        pass
-    class Handler:
-        def stop(self, *given):
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            raise self.error
-    def is_call(frame):
-        code = frame.f_code
-        return code.co_name == "call" and code.co_filename.endswith("table.py")
-    def is_within(frame):
-        return frame.f_back is not None and is_call(frame.f_back)
-    def run(is_place, error):
-        handler = Handler()
-        handler.error = error
-        def profile(frame, event, _):
-            if event == "call" and is_place(frame):
-                sys.setprofile(None)
-                signal.raise_signal(signal.SIGTERM)
-        signal.signal(signal.SIGTERM, handler.stop)
+SIGNALS = """
+import signal, sys
+class Stop(Exception):
+    pass
+def is_call(frame):
+    code = frame.f_code
+    return code.co_name == "call" and code.co_filename.endswith("table.py")
+def is_within(frame):
+    return frame.f_back is not None and is_call(frame.f_back)
+def plain(error):
+    def stop(number, frame):
+        raise error
+    return stop
+def named(error):
+    def stop(*given, error=error):
+        raise error
+    return stop
+def careful(error):
+    def stop(number, frame):
+        del frame
+        signal.signal(number, signal.SIG_DFL)
+        raise error
+    return stop
+BOTH = [signal.SIGUSR1, signal.SIGUSR2]
+x = jnp.ones(8)
+count = 0
+def compiled():
+    global count
+    count += 1
+    return jax.jit(lambda x: x * count)(x)
+def found(event, is_place, handlers):
+    def profile(frame, *rest):
+        hit = rest[0] == event and is_place(frame)
+        del frame  # or it had the looks of a handler
+        if hit:
+            sys.setprofile(None)
+            signal.pthread_sigmask(signal.SIG_BLOCK, BOTH)
+            for number in BOTH[:len(handlers)]:
+                signal.raise_signal(number)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, BOTH)
+    for number, handler in zip(BOTH, handlers):
+        signal.signal(number, handler)
+    compiled()
+    try:
         sys.setprofile(profile)
-        for factor in range(3):
-            jax.jit(lambda x: x * factor)(x)
-    x = jnp.ones(8)
-    for is_place in (is_call, is_within):
+        compiled()
+    except BaseException as error:
+        return error
+    finally:
+        sys.setprofile(None)
+PLACES = (("call", is_call), ("call", is_within), ("return", is_within), ("return", is_call))
+"""
+
+
+def test_what_handlers_of_signals_raise_comes_out_of_calls_as_it_is(tmp_path: Path) -> None:
+    """Before the first line of what C++ calls, within, and behind it; the call is done all the
+    same, and those after it are none of the handler's."""
+    script = """
+for place in PLACES:
+    for make in (plain, named, careful):
         for error in (Stop("told to"), KeyboardInterrupt(), SystemExit(3)):
-            try:
-                run(is_place, error)
-            except BaseException as found:
-                assert found is error, repr(found)
-            else:
-                raise AssertionError("nothing was raised")
-    assert float(jax.jit(lambda x: x + 2)(x)[0]) == 3
-    """
-    run(script, tmp_path)
+            assert found(*place, [make(error)]) is error, (place, make)
+            assert float(compiled()[0]) == count
+"""
+    run(SIGNALS + script, tmp_path)
+
+
+def test_what_two_handlers_raise_in_one_call_comes_out_of_that_call(tmp_path: Path) -> None:
+    """Also where they say the same: the former is the context of the latter."""
+    script = """
+for place in PLACES:
+    for texts in (("one", "two"), ("same", "same")):
+        errors = [Stop(x) for x in texts]
+        last = found(*place, [careful(x) for x in errors])
+        assert last is errors[1] and last.__context__ is errors[0], (place, repr(last))
+        assert float(compiled()[0]) == count
+"""
+    run(SIGNALS + script, tmp_path)
+
+
+def test_what_a_call_itself_raises_is_its_error(tmp_path: Path) -> None:
+    """It is known by its coming again."""
+    script = """
+from lowtide.pjrt import host_memory
+given, take, begun = np.ones((64, 64), np.float32), host_memory.dense_copy, []
+def broken(*given):
+    begun.append(given)
+    raise KeyError("a fault")
+jax.device_put(given).block_until_ready()
+for _ in range(2):
+    host_memory.dense_copy = broken
+    begun.clear()
+    try:
+        jax.device_put(given[:, ::2]).block_until_ready()
+    except jax.errors.JaxRuntimeError as error:
+        assert "KeyError: 'a fault'" in str(error), error
+    else:
+        raise AssertionError("nothing was raised")
+    assert len(begun) == 2, len(begun)
+    host_memory.dense_copy = take
+    assert float(jax.device_put(given[:, ::2]).sum()) == 64 * 32
+"""
+    run(SIGNALS + script, tmp_path)
+
+
+def test_what_is_raised_in_a_thread_stays_there(tmp_path: Path) -> None:
+    """No handler runs but in the main thread; what a tracer raises is an error of the call."""
+    silent = """
+import sys
+sys.unraisablehook = lambda found: None  # the plugin's hook, made later, tells it of tracers
+"""
+    script = """
+import threading
+def work(is_place):
+    def trace(frame, event, _):
+        call = frame if is_place is is_call else frame.f_back
+        if is_place(frame) and call.f_locals["may_fail"]:
+            sys.settrace(None)
+            raise Stop("of the tracer")
+    sys.settrace(trace)
+    try:
+        compiled()
+    except Exception as error:
+        seen.append(f"{type(error).__name__} {error}")
+    finally:
+        sys.settrace(None)
+for is_place in (is_call, is_within):
+    seen = []
+    thread = threading.Thread(target=work, args=(is_place,))
+    thread.start()
+    thread.join()
+    assert len(seen) == 1 and "JaxRuntimeError" in seen[0] and "of the tracer" in seen[0], seen
+    assert float(compiled()[0]) == count
+"""
+    run(silent + SIGNALS + script, tmp_path)
 
 
 def test_factorizations_are_those_of_the_processor(tmp_path: Path) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-import inspect
 import logging
 import sys
-from types import FrameType
+import threading
+from types import CodeType
 from typing import Any, Final
 
 from lowtide.client.errors import OverMemoryError
 from lowtide.host_calls.python_calls import raised_in
 from lowtide.ir.errors import InputError, LowtideError, UnsupportedOpError
-from lowtide.pjrt.native_code import native_code
+from lowtide.pjrt.native_code import immortal, native_code
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -86,62 +86,113 @@ def new_error(error: BaseException) -> int:
 # -- what handlers of signals raise ----------------------------------------------------------------
 #
 # Python runs handlers between any two lines of its main thread, so also within functions of the
-# plugin, out of which no exception may come. What one raised is kept, and is raised where Python
-# goes on in the user's code, as if the signal had come then.
+# plugin, out of which no exception may come. What one raised is kept, the call is done again, and
+# then Python raises it where it goes on in the user's code, as if the signal had come then.
 
-unraised: Final[list[BaseException]] = []
+_unraised: Final[list[BaseException]] = []
 """What handlers raised and nobody has seen yet."""
 
-
-def is_of_signal(error: BaseException) -> bool:
-    """Whether a handler of a signal raised an exception."""
-    if isinstance(error, KeyboardInterrupt):
-        return True
-    step = error.__traceback__
-    while step is not None:
-        if _is_handler(step.tb_frame):
-            return True
-        step = step.tb_next
-    return False
+_here: Final = threading.local()
+"""What left a call on another thread than the main one."""
 
 
-def _is_handler(frame: FrameType) -> bool:
-    """Whether a frame has the one that it interrupted as an argument: none but a handler's has."""
-    interrupted = frame.f_back
-    if interrupted is None:
-        return False
-    code, values = frame.f_code, frame.f_locals
-    count = code.co_argcount + bool(code.co_flags & inspect.CO_VARARGS)
-    for name in code.co_varnames[:count]:
-        value = values.get(name)
-        if value is interrupted:
-            return True
-        if isinstance(value, tuple) and any(x is interrupted for x in value):
-            return True
-    return False
+def _is_main_thread() -> bool:
+    return threading.get_ident() == threading.main_thread().ident
 
 
-def handed_over() -> int:
-    """Return the address of the first that nobody has seen, for who raises it; 0 without one."""
-    if not unraised:
-        return 0
-    error = unraised.pop(0)
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(error))
-    return id(error)
+def _keep(error: BaseException) -> None:
+    _unraised.append(error)
+    native_code().set_kept(1)
 
 
-def keep_what_leaves() -> None:
-    """Keep exceptions of handlers that come before a callback's first line or after its last.
+def is_kept(error: BaseException) -> bool:
+    """Whether an exception is not a call's own; it is kept then, and the call is to be done again.
 
-    ctypes gives them to Python's hook for what nobody can catch.
+    No handler is known by its looks. What the call itself raises comes again, from the same place,
+    when it is done again, and is its error then; ours and those of callbacks need no proof.
     """
+    if not isinstance(error, KeyboardInterrupt):
+        if not _is_main_thread() or isinstance(error, LowtideError | MemoryError):
+            return False
+        if raised_in(error)[0]:
+            return False
+        if isinstance(error, Exception) and _unraised and _is_alike(_unraised[-1], error):
+            _unraised.pop()
+            return False
+    _keep(error)
+    return True
+
+
+def _is_alike(one: BaseException, other: BaseException) -> bool:
+    """Whether two exceptions say the same and come from the same place."""
+    said = [(type(x), str(x)) for x in (one, other)]
+    return said[0] == said[1] and _place(one) == _place(other)
+
+
+def _place(error: BaseException) -> list[tuple[CodeType, int]]:
+    step, found = error.__traceback__, []
+    while step is not None:
+        found.append((step.tb_frame.f_code, step.tb_lasti))
+        step = step.tb_next
+    return found
+
+
+def see_what_left(*, may_fail: bool) -> None:
+    """Look at why a call is done again.
+
+    Where another's hook got what left it, it is taken for an interrupt. What left a call on another
+    thread than the main one, where no handler runs, is raised, if the call may fail.
+    """
+    if not _is_main_thread():
+        error = _here.__dict__.pop("left", None)
+        if error is not None and may_fail:
+            raise error
+    elif not _unraised:
+        _keep(KeyboardInterrupt())
+
+
+def _raise_kept() -> None:
+    """Raise what is kept: the last, with those before as its context."""
+    if not _unraised:
+        native_code().set_kept(0)
+        return
+    error = _unraised.pop()
+    try:
+        _raise_kept()
+    finally:
+        raise error
+
+
+def keep_what_leaves(call: CodeType) -> None:
+    """Keep exceptions that leave a function of the plugin, before its first line or after its last.
+
+    ctypes gives them to Python's hook for what nobody can catch. The code `call` catches its own,
+    so what leaves it is of a handler, or of a tracer.
+    """
+    native_code().set_raiser(id(immortal(_raise_kept)))
     tell = sys.unraisablehook
 
     def keep(found: Any) -> None:
-        error, place = found.exc_value, getattr(found.object, "__module__", None) or ""
-        if error is not None and place.startswith("lowtide.pjrt.") and is_of_signal(error):
-            unraised.append(error)
+        error = found.exc_value
+        code, place = _left_function(found)
+        is_handlers = isinstance(error, KeyboardInterrupt) or _is_main_thread()
+        if code is call and not is_handlers:
+            _here.left = error
+        is_ours = place.startswith("lowtide.pjrt.") and not isinstance(error, Exception)
+        if is_handlers and (code is call or is_ours):
+            _keep(error)
         else:
             tell(found)
 
     sys.unraisablehook = keep
+
+
+def _left_function(found: Any) -> tuple[CodeType | None, str]:
+    """Return the code and the module of what an exception left; some Pythons name no object."""
+    function = found.object
+    if hasattr(function, "__code__"):
+        return function.__code__, function.__module__ or ""
+    if function is None and found.exc_traceback is not None:
+        frame = found.exc_traceback.tb_frame
+        return frame.f_code, frame.f_globals.get("__name__", "")
+    return None, ""

@@ -47,6 +47,8 @@ _CALLED: Final[dict[NativeFunction[..., Any], str]] = {
     python.refuse: "v",
     python.set_nested: "vp",
     python.set_sweeper: "vp",
+    python.set_raiser: "vp",
+    python.set_kept: "vn",
     errors.new_error: "picn",
     errors.error_free: "vp",
     events.new_event: "p",

@@ -4,7 +4,8 @@ C++ destroys objects while a Python exception is pending and after the interpret
 destroying an object only pushes it on a list, which Python empties at its next turn.
 
 A signal's exception may come before the first line of a function of Python, or after its last one,
-where nobody catches it. A state says how far it got.
+where nobody catches it. The function notes when it is whole, and is called again until it is. What
+was raised is kept in Python, which is asked to raise it behind the call.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ from lowtide.native import (
     the,
 )
 from lowtide.pjrt.blocks import Counted, Queue, QueuedCall
-from lowtide.pjrt.native_errors import new_error
 
 SLOTS: Final = 160
 """How many functions of Python the table may have."""
@@ -43,13 +43,7 @@ slots, in this order."""
 
 EXECUTE, KIND, RESULT_COUNT, FROM_HOST = range(len(FRONTS))
 
-NOT_ENTERED, WHOLE = 0, 2
-"""How far a function of Python got; 1 is in between."""
-
-CANCELLED: Final = 1
-INTERRUPTED: Final = b"interrupted"
-
-_Entry: TypeAlias = Callable[[Address, Address], Address]
+_Entry: TypeAlias = Callable[[Address, Address], None]
 _Nested: TypeAlias = Callable[[Address, Address], None]
 
 
@@ -57,13 +51,15 @@ class PluginState(NativeRecord):
     """What the plugin has once: the list of what was destroyed, and ways into Python.
 
     `refusing` says that calls are refused; the worker of `sweeper` lets go of what was destroyed
-    and Python holds.
+    and Python holds; `kept` says that exceptions are kept, and the object `raiser` raises them.
     """
 
     destroyed: Atomic[Address]
     refusing: Atomic[int]
     sweeper: Atomic[Queue | None]
     nested: _Nested
+    kept: Atomic[int]
+    raiser: Address
     slots: NativeItems[_Entry] = inline(SLOTS)
 
 
@@ -71,16 +67,15 @@ state: Final = shared(PluginState)
 
 
 class EntryState(NativeRecord):
-    """How far a function of Python got, and what a handler of a signal raised meanwhile."""
+    """What a call of Python tells, and is told.
 
-    how_far: int
-    raised: Address
+    It tells whether it is whole, and its error in C or 0; it is told how many times it was begun
+    before.
+    """
 
-
-@external
-def PyErr_SetInterrupt() -> None:  # noqa: N802
-    """Have Python see a signal."""
-    raise NotImplementedError
+    is_whole: int
+    error: Address
+    times: int
 
 
 @external
@@ -90,14 +85,8 @@ def Py_AddPendingCall(function: Address, argument: Address) -> I32:  # noqa: N80
 
 
 @external
-def PyObject_Type(value: Address) -> Address:  # noqa: N802
-    """Return the type of an object of Python."""
-    raise NotImplementedError
-
-
-@external
-def PyErr_SetObject(kind: Address, value: Address) -> None:  # noqa: N802
-    """Have Python raise an exception."""
+def PyObject_CallNoArgs(function: Address) -> Address:  # noqa: N802
+    """Call an object of Python; return a result to let go of, or 0 where it raises."""
     raise NotImplementedError
 
 
@@ -162,39 +151,46 @@ def run_nested(queue: Queue, job: QueuedCall) -> None:
 
 
 @native
-def raise_in_python(error: Address) -> I32:
-    """Have Python raise an exception: what it calls for that, holding its lock."""
-    kind = PyObject_Type(error)
-    PyErr_SetObject(kind, error)
-    Py_DecRef(kind)
-    Py_DecRef(error)
-    return I32(-1)
+def set_raiser(function: Address) -> None:
+    """Note the object of Python that raises what is kept."""
+    the(state).raiser = function
+
+
+@native
+def set_kept(is_kept: int) -> None:
+    """Note whether exceptions are kept."""
+    the(state).kept.store(is_kept, RELAXED)
+
+
+@native
+def raise_in_python(function: Address) -> I32:
+    """Call what raises: what Python calls for that, holding its lock."""
+    found = PyObject_CallNoArgs(function)
+    if found == 0:
+        return I32(-1)
+    Py_DecRef(found)
+    return I32(0)
 
 
 @native
 def python_of(a: Address, number: int) -> Address:
-    """Call the function of Python in a slot; return its error or 0.
+    """Call the function of Python in a slot until it is whole; return its error or 0.
 
-    Where it was not entered it is called again. What a handler of a signal raised is raised behind
-    it; where that is not known, the signal is taken for an interrupt.
+    Python is asked to raise what is kept as soon as its main thread goes on; where too much is
+    asked of it already, the next call asks again.
     """
     reached = on_stack(EntryState)
-    is_again = False
+    reached.is_whole = 0
+    reached.times = 0
     while True:
-        reached.how_far = NOT_ENTERED
-        reached.raised = 0
-        found = the(state).slots[number](a, address_of(reached))
-        if reached.how_far != NOT_ENTERED:
+        reached.error = 0
+        the(state).slots[number](a, address_of(reached))
+        if reached.is_whole != 0:
             break
-        is_again = True
-    if reached.raised != 0:
-        if Py_AddPendingCall(address_of(raise_in_python), reached.raised) != 0:
-            PyErr_SetInterrupt()
-    elif is_again:
-        PyErr_SetInterrupt()
-    if reached.how_far == WHOLE:
-        return found
-    return address_of(new_error(CANCELLED, address_of(INTERRUPTED), len(INTERRUPTED)))
+        reached.times = reached.times + 1
+    if the(state).kept.load(RELAXED) != 0:
+        Py_AddPendingCall(address_of(raise_in_python), the(state).raiser)
+    return reached.error
 
 
 @native

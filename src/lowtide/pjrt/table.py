@@ -13,11 +13,10 @@ from lowtide.pjrt.errors import (
     UNIMPLEMENTED,
     PluginError,
     error_at,
-    handed_over,
-    is_of_signal,
+    is_kept,
     keep_what_leaves,
     new_error,
-    unraised,
+    see_what_left,
 )
 from lowtide.pjrt.native_code import immortal, native_code
 from lowtide.pjrt.native_python import FRONTS
@@ -90,7 +89,7 @@ ABSENT: Final = frozenset(
 
 Serve: TypeAlias = Callable[[Any], None]
 
-_Callback: Final = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+_Callback: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 _served: Final[dict[str, Any]] = immortal({})
 """By name what is called: a callback of ctypes, or an address of machine code."""
@@ -157,40 +156,31 @@ def _watched(name: str, address: int) -> int:
     return address_of(own)
 
 
-def _guarded(
-    function: Serve, structure: Any, *, may_fail: bool
-) -> Callable[[int, int], int | None]:
-    """What C++ calls: no exception may leave it, since that would count as success.
+def _guarded(function: Serve, structure: Any, *, may_fail: bool) -> Callable[[int, int], None]:
+    """What machine code calls until it is whole: no exception may leave it, since none is seen.
 
-    What a handler of a signal raises is not the function's: it is done again, and what was raised
-    is handed to machine code, which has Python raise it behind the call.
+    What a handler of a signal raises is not the function's: it is kept, and the function is done
+    again. Where such exceptions come without end, the function fails as well.
     """
-    read, state_at = structure.from_address, ctypes.c_int64.from_address
+    read, words_at = structure.from_address, (ctypes.c_int64 * 3).from_address
 
-    def call(address: int, state: int) -> int | None:
-        found = None
+    def call(address: int, state: int) -> None:
+        words = words_at(state)
         if not hasattr(_thread, "is_kept"):
             _keep_thread_state()
+        found = 0
         try:
-            reached = state_at(state)
-            reached.value = _ENTERED
+            if words[_TIMES]:
+                see_what_left(may_fail=may_fail)
             if _refusals and may_fail:
                 raise PluginError(FAILED_PRECONDITION, _refusals[0])
-            try:
-                function(read(address))
-            except BaseException as error:
-                if not is_of_signal(error):
-                    raise
-                unraised.append(error)
-                function(read(address))
+            function(read(address))
         except BaseException as error:
-            if is_of_signal(error):
-                unraised.append(error)
+            if is_kept(error) and words[_TIMES] < _MOST_TIMES:
+                return
             found = new_error(error)
-        if unraised:
-            state_at(state + 8).value = handed_over()
-        reached.value = _LEFT
-        return found
+        words[_ERROR] = found
+        words[_IS_WHOLE] = 1
 
     return call
 
@@ -263,8 +253,10 @@ NATIVE: Final = {
 """The functions of the table that are machine code, by the name in `native_code`."""
 
 
-_ENTERED: Final = 1
-_LEFT: Final = 2
+_IS_WHOLE, _ERROR, _TIMES = range(3)
+"""The words of the state that machine code gives."""
+
+_MOST_TIMES: Final = 8
 
 
 def _missing(name: str) -> Serve:
@@ -347,7 +339,7 @@ def api_capsule(*, is_watched: bool = False, is_host: bool = True) -> Any:
         addresses.update({name: _watched(name, addresses[name]) for name in _watches})
     for name in FUNCTIONS:
         setattr(api, name, addresses.get(name))
-    keep_what_leaves()
+    keep_what_leaves(_guarded(_missing(""), ctypes.Structure, may_fail=False).__code__)
     new = ctypes.pythonapi.PyCapsule_New
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
