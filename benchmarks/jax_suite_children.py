@@ -69,7 +69,7 @@ def run_child(setting: Setting, names: Sequence[str]) -> list[Event]:
                 stderr=written,
                 start_new_session=True,
             )
-            late = _waited(child, results)
+            late = waited(child, results)
         text = results.read_text() if results.exists() else ""
         events = [json.loads(line) for line in text.splitlines() if line.endswith("}")]
         if not events or events[-1]["event"] not in ("end", "tests"):
@@ -78,15 +78,15 @@ def run_child(setting: Setting, names: Sequence[str]) -> list[Event]:
     return events
 
 
-def _waited(child: subprocess.Popen[bytes], results: Path) -> bool:
-    """Wait for a child; return whether it was ended since it wrote nothing for too long."""
+def waited(child: subprocess.Popen[bytes], results: Path, silent: float = SILENT_SECONDS) -> bool:
+    """Wait for a child; return whether it was ended since it wrote nothing for `silent` seconds."""
     begun = time.time()
     while True:
         try:
             child.wait(1)
         except subprocess.TimeoutExpired:
             last = results.stat().st_mtime if results.exists() else begun
-            if time.time() - last > SILENT_SECONDS:
+            if time.time() - last > silent:
                 os.killpg(child.pid, signal.SIGKILL)
                 child.wait()
                 return True

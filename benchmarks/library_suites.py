@@ -27,6 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from jax_suite_children import waited
+
 OURS: Final = "lowtide"
 THEIRS: Final = "cpu"
 SILENT_SECONDS: Final = 300
@@ -78,7 +80,7 @@ class Child:
             file.write(json.dumps(line) + "\n")
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Note that a test begins; end the session where the time is used."""
+        """Note that a test begins."""
         self._found = ("passed", "")
         self._write("begin", nodeid)
 
@@ -159,8 +161,8 @@ def child(
         environment["LIBRARY_SUITES"] = json.dumps(setting)
         here = str(Path(__file__).parent)
         environment["PYTHONPATH"] = os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])
-        options = ["-p", "library_suites", "-p", "no:cacheprovider", "-p", "no:xdist", "-q", "-x"]
-        options[-1:] = ["--tb=short", "-o", "addopts=", "--import-mode=importlib"]
+        options = ["-p", "library_suites", "-p", "no:cacheprovider", "-p", "no:xdist", "-q"]
+        options += ["--tb=short", "-o", "addopts=", "--import-mode=importlib"]
         options += ["--rootdir", str(files.root), "--continue-on-collection-errors"]
         log = Path(folder) / "log"
         with log.open("wb") as written:
@@ -172,27 +174,12 @@ def child(
                 start_new_session=True,
                 cwd=files.root,
             )
-            late = _waited(process, events)
+            late = waited(process, events, SILENT_SECONDS)
         lines = events.read_text().splitlines() if events.exists() else []
         text = log.read_text(errors="replace")[-3000:]
         found = [json.loads(x) for x in lines]
         whole = ["end"] in found
         return [x for x in found if len(x) > 1], "" if whole else ("no answer" if late else text)
-
-
-def _waited(process: subprocess.Popen[bytes], events: Path) -> bool:
-    begun = time.time()
-    while True:
-        try:
-            process.wait(0.5)
-        except subprocess.TimeoutExpired:
-            last = events.stat().st_mtime if events.exists() else begun
-            if time.time() - max(last, begun) > SILENT_SECONDS:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-                return True
-        else:
-            return False
 
 
 def outcomes(
