@@ -16,7 +16,13 @@ from lowtide.sharding_search.evaluation import PlannedDivision
 from lowtide.sharding_search.mesh import mesh_of_devices, mesh_of_text
 from lowtide.sharding_search.moves import neighbours
 from lowtide.sharding_search.program import annotated_module, shardable_program
-from lowtide.sharding_search.search import SearchEffort, prepared, search_prepared, search_shardings
+from lowtide.sharding_search.search import (
+    SearchEffort,
+    _Search,
+    prepared,
+    search_prepared,
+    search_shardings,
+)
 from lowtide.sharding_search.strategies import Arrays, strategies
 from lowtide.sharding_search.travel import Travel
 from lowtide.spmd.choice import choose
@@ -182,6 +188,23 @@ def test_the_effort_limits_what_is_tried():
     assert report.choices
 
 
+def test_smaller_divisions_are_planned_when_the_work_is_spent():
+    module = parse_hlo(TRAINED)
+    found = prepared(module, mesh_of_devices(8))
+    effort = SearchEffort(instructions=40 * module.instruction_count)
+    search = _Search(found, None, Deadline(), effort)
+    arrays = Arrays(found.program, Travel(found.program).classes(), frozenset())
+    whole = found.program.whole
+    fully = arrays.spread(whole, range(3), (0, 1, 2))
+    for division in (whole, fully):
+        search.estimate(division)
+    search._plan(whole)
+    search._work = effort.instructions
+    assert search._plan(fully) is None, "there is no work left"
+    search._plan_smaller()
+    assert search.planned[fully].peak_bytes <= search.planned[whole].peak_bytes / 2
+
+
 def test_an_interrupted_search_keeps_the_best_so_far():
     deadline = Deadline()
 
@@ -278,7 +301,7 @@ def test_shardings_of_the_module_are_left_aside_and_counted():
     ).replace("dot(h, w2)", "dot(k, w2)")
     report = search_shardings(parse_hlo(text), mesh_of_devices(4), 20_000_000)
     assert report.choices
-    assert report.remarks[0].startswith("1 shardings that the program asks of values inside")
+    assert report.remarks[0].startswith("1 sharding that the program asks of values inside was")
 
 
 @pytest.mark.parametrize(

@@ -184,6 +184,8 @@ class _Search:
         self._estimator = prepared.estimator
         self._planner = prepared.planner
         self._work_is_needed = False
+        self._plans_left = 0
+        """So many plans, of the effort, are left for smaller divisions than the best."""
         self._slowest = 0.0
         self._first = self._estimator.count
 
@@ -197,6 +199,7 @@ class _Search:
         seeds = list(strategies(arrays, self.estimate))
         self._plan_usual(dict.fromkeys([x.division for x in seeds if x.is_usual]))
         self._plan_until_one_fits(arrays)
+        self._plans_left = min(len(_SHARES), self.effort.plans // 6)
         self._plan_promising(list(dict.fromkeys([x.division for x in seeds])))
         self._climb(arrays)
         self._plan_smaller()
@@ -212,9 +215,11 @@ class _Search:
                 kept.append(x)
         remarks = list(self.deadline.remarks())
         if self.program.constraints:
+            one = self.program.constraints == 1
+            asked = "1 sharding" if one else f"{self.program.constraints} shardings"
             remarks.append(
-                f"{self.program.constraints} shardings that the program asks of values inside "
-                "were left aside"
+                f"{asked} that the program asks of values inside {'was' if one else 'were'} "
+                "left aside"
             )
         remarks += [f"no dimension of an argument divides by {x}" for x in self.unused]
         uncounted = ", ".join(sorted(self._planner.uncounted))
@@ -345,9 +350,13 @@ class _Search:
             failures = 0 if self._key(found) < self._key(base) else failures + 1
 
     def _plan_smaller(self) -> None:
-        """Plan what is expected to take a half, a quarter, an eighth of the best one's memory."""
+        """Plan what is expected to take a half, a quarter, an eighth of the best one's memory.
+
+        That goes on beyond the work of the effort: with one row a table tells nothing of memory.
+        """
         if not self.planned:
             return
+        self._plans_left, self._work_is_needed = 0, True
         best = min(self.planned.values(), key=self._key)
         for share in _SHARES:
             peak, _ = self._corrections()
@@ -376,7 +385,8 @@ class _Search:
 
     def _plan(self, division: Division) -> PlannedDivision | None:
         """The plan of a division; None where the effort is spent, or the time as others took."""
-        if division in self.planned or len(self.planned) >= self.effort.plans:
+        most = self.effort.plans - self._plans_left
+        if division in self.planned or len(self.planned) >= most:
             return self.planned.get(division)
         self._say()
         is_first = not self.planned and not self.deadline.was_interrupted
