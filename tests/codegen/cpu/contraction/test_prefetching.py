@@ -71,6 +71,22 @@ def test_an_array_that_is_read_twice_is_asked_for_once() -> None:
 
 
 @pytest.mark.parametrize("is_turned", [False, True])
+def test_packing_asks_for_operands_of_a_dot_that_are_no_parameters(is_turned: bool) -> None:
+    """They are arrays of other kernels, which lie as they are."""
+    side, order = ("f32[520,600]", 0) if not is_turned else ("f32[600,520]", 1)
+    text = f"""HloModule p
+ENTRY e {{
+  a = f32[130,520] parameter(0)
+  b = {side} parameter(1)
+  x = f32[130,520] negate(a)
+  y = {side} negate(b)
+  ROOT d = f32[130,600] dot(x, y), lhs_contracting_dims={{1}}, rhs_contracting_dims={{{order}}}
+}}
+"""
+    assert _asked(text) > 0
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
 @pytest.mark.parametrize("sizes", [(130, 520, 600), (67, 301, 205)])
 def test_packing_asks_for_all_that_an_operand_is_computed_from(
     sizes: tuple[int, int, int], is_turned: bool

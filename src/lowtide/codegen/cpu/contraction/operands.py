@@ -147,6 +147,8 @@ class OperandSide:
 
         Long computations have the arrays of their last steps only.
         """
+        if self.view is not None:
+            return (self.view,)
         return views_behind(self.instruction, self.kernel)
 
     def address(self, fn: Function, batch: Integer, of: View | None = None) -> str:
