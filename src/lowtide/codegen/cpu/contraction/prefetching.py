@@ -88,7 +88,8 @@ def ahead_of(
         place = fn.mul(fn.add(first, steps), lying.along)
         start = side.address(fn, "%batch", lying.view)
         base = fn.gep(start, fn.add(place, fn.mul(column, lying.size)))
-        edge, back = 0, 0
+        edge: Integer = 0
+        back: Integer = 0
         if count is not None:
             edge, back = fn.sub(count, steps), fn.sub(width, fn.mul(count, lying.along))
         bases.append((lying, base, edge, back))
