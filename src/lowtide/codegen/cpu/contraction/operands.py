@@ -8,7 +8,7 @@ from typing import TypeAlias
 from lowtide.codegen import elementwise
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
 from lowtide.codegen.cpu.contraction.geometry import Roles, placed
-from lowtide.codegen.cpu.contraction.views import View
+from lowtide.codegen.cpu.contraction.views import View, views_behind
 from lowtide.codegen.cpu.cost import vector_cycles, vectors_abreast
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.operands import bind
@@ -142,9 +142,21 @@ class OperandSide:
         """Write the loads of addresses, and return what reads elements of the operand."""
         return OperandReader(self, elements, how, bind(elements.function, self.kernel).frame)
 
-    def address(self, fn: Function, batch: Integer) -> str:
-        """Write the address of the first element of a matrix of a batch, as the view has it."""
-        view = self.view
+    def sources(self) -> tuple[View, ...]:
+        """Return how what it is computed from lies, element by element; its own view if it has one.
+
+        Long computations have the arrays of their last steps only.
+        """
+        if self.view is not None:
+            return (self.view,)
+        return views_behind(self.instruction, self.kernel)
+
+    def address(self, fn: Function, batch: Integer, of: View | None = None) -> str:
+        """Write the address of the first element of a matrix of a batch, as the view has it.
+
+        With `of`, which is one of `sources`, it is that of what the operand is computed from.
+        """
+        view = self.view if of is None else of
         assert view is not None
         total: Integer = view.offset
         rest = batch
@@ -155,7 +167,7 @@ class OperandSide:
             rest = rest if is_last else fn.div(rest, run.size)
             total = fn.add(total, fn.mul(digit, run.step))
         base = bind(fn, self.kernel).frame.arrays[view.source].pointer
-        return fn.gep(base, fn.mul(total, self.type.nbytes))
+        return fn.gep(base, fn.mul(total, view.source.shape.element_type.nbytes))
 
 
 _Groups: TypeAlias = tuple[tuple[tuple[int, ...], LanePosition], ...]

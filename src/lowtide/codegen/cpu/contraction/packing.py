@@ -12,7 +12,12 @@ from dataclasses import replace
 
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
 from lowtide.codegen.cpu.contraction.operands import LanePosition, OperandReader, OperandSide
-from lowtide.codegen.cpu.contraction.prefetching import ahead_of, lines_ahead, tiles_ahead
+from lowtide.codegen.cpu.contraction.prefetching import (
+    ahead_of,
+    lines_ahead,
+    rows_ahead,
+    tiles_ahead,
+)
 from lowtide.codegen.cpu.contraction.tiles import EvenParts
 from lowtide.codegen.cpu.contraction.transposing import transposed
 from lowtide.codegen.cpu.vector_elements import vector_elements
@@ -183,9 +188,11 @@ def pack_rows(pack: Packer, row_step: int) -> Function:
     fn, pack = pack.fn, pack.along(pack.side.roles.inner)
     end = fn.add("%start", "%count")
     last = fn.add("%first", fn.div(fn.add("%steps", pack.lanes - 1), pack.lanes))
+    ask = rows_ahead(pack.elements, pack.side)
     with pack.inside("%start", end) as row:
         to = unit_address(pack, "%to", fn.mul(fn.sub(row, "%start"), row_step))
         for part, vector, count in pack.along_k("%first", last):
+            ask(row, fn.mul(vector, pack.how.group * pack.lanes))
             there = unit_address(pack, to, fn.mul(fn.sub(vector, "%first"), pack.lanes))
             _store_along(part, row, vector, count, there)
     return fn
@@ -215,7 +222,8 @@ def pack_panel(pack: Packer, columns: int, step: int) -> Function:
     """
     fn, pack = pack.fn, pack.along(pack.side.roles.free)
     first = fn.mul("%first", pack.lanes * pack.how.group)
-    ask = ahead_of(pack.elements, pack.side, "%start", first, columns)
+    count = fn.mul("%steps", pack.how.group)
+    ask = ahead_of(pack.elements, pack.side, "%start", first, columns, count)
     stop: Integer = "%steps"
     if pack.how.is_tiled:
         vectors = fn.div(fn.add("%steps", pack.lanes - 1), pack.lanes)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from lowtide.codegen.cpu.contraction.operands import OperandSide
+from lowtide.codegen.cpu.contraction.views import View
 from lowtide.codegen.cpu.fetching import fetching_for
 from lowtide.codegen.elements.elements import Elements
 from lowtide.llvm.function import Function, Integer
@@ -20,6 +21,9 @@ LINE: Final = 64
 STEPS_AHEAD: Final = 8
 """Steps of k between what is packed of rows that lie side by side and what is asked for."""
 
+ROWS_AHEAD: Final = 8
+"""Rows between what is packed of rows that lie along k and what is asked for."""
+
 
 def ask_to_write(fn: Function, place: str, nbytes: int) -> None:
     """Write what asks for the lines that some bytes will be stored to, wherever lines begin."""
@@ -29,8 +33,9 @@ def ask_to_write(fn: Function, place: str, nbytes: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Lying:
-    """How runs of an operand lie: `along` bytes apart, each of elements of `size` bytes."""
+    """How runs of what is read lie: `along` bytes apart, each of elements of `size` bytes."""
 
+    view: View
     along: int
     size: int
 
@@ -40,39 +45,66 @@ def _lying(side: OperandSide, *, is_along_k: bool = False) -> _Lying | None:
 
     None where it is not read as it lies in memory.
     """
-    if side.view is None:
-        return None
-    steps = [side.view.single(x) for x in (side.roles.inner, side.roles.free)]
+    return None if side.view is None else _runs(side, side.view, is_along_k)
+
+
+def _all_lying(side: OperandSide, *, is_along_k: bool = False) -> list[_Lying]:
+    """How each array lies that an operand is read or computed from, element by element."""
+    found = [_runs(side, x, is_along_k) for x in side.sources()]
+    return [x for x in found if x is not None]
+
+
+def _runs(side: OperandSide, view: View, is_along_k: bool) -> _Lying | None:
+    steps = [view.single(x) for x in (side.roles.inner, side.roles.free)]
     within, between = steps if is_along_k else steps[::-1]
-    if within != 1 or between is None:
+    if within != 1 or not between:
         return None
-    size = side.type.nbytes
-    return _Lying(between * size, size)
+    size = view.source.shape.element_type.nbytes
+    return _Lying(view, between * size, size)
 
 
 # -- panels ----------------------------------------------------------------------------------------
 
 
 def ahead_of(
-    elements: Elements, side: OperandSide, column: Integer, first: Integer, columns: int
+    elements: Elements,
+    side: OperandSide,
+    column: Integer,
+    first: Integer,
+    columns: int,
+    count: Integer | None = None,
 ) -> Callable[[Integer], None]:
     """Return what asks for the columns from `column` on of later steps, called with each step.
 
-    Steps count the elements of k from `first` on. Nothing is asked for where the operand is not
-    read as it lies, or does not lie along its columns.
+    Steps count the elements of k from `first` on. Where there are `count` of them, the last ones
+    ask for the first ones of the columns behind. What the operand is computed from is asked for
+    alike. Nothing is where that does not lie along the columns.
     """
-    lying = _lying(side)
-    if lying is None:
-        return lambda step: None
     fn, fetching = elements.function, fetching_for(elements.target)
-    steps = max(1, fetching.panels // (columns * lying.size))
-    place = fn.mul(fn.add(first, steps), lying.along)
-    base = fn.gep(side.address(fn, "%batch"), fn.add(place, fn.mul(column, lying.size)))
+    bases: list[tuple[_Lying, str, Integer, Integer]] = []
+    for lying in _all_lying(side):
+        width = columns * lying.size
+        steps = max(1, fetching.panels // width)
+        place = fn.mul(fn.add(first, steps), lying.along)
+        start = side.address(fn, "%batch", lying.view)
+        base = fn.gep(start, fn.add(place, fn.mul(column, lying.size)))
+        edge: Integer = 0
+        back: Integer = 0
+        if count is not None:
+            edge, back = fn.sub(count, steps), fn.sub(width, fn.mul(count, lying.along))
+        bases.append((lying, base, edge, back))
 
     def ask(step: Integer) -> None:
-        there = fn.gep(base, fn.mul(step, lying.along))
-        for line in range(0, columns * lying.size, LINE):
-            fn.prefetch(fn.gep(there, line), fetching.cache)
+        for lying, base, edge, back in bases:
+            there = fn.gep(base, fn.mul(step, lying.along))
+            if count is not None:
+                is_last = fn.compare("sge", step, edge)
+                there = fn.gep(there, fn.select(is_last, "i64", back, 0))
+            width = columns * lying.size
+            # A run may reach into a further line: that matters where much is computed of it.
+            last = () if side.view is not None else (width - 1,)
+            for at in (*range(0, width, LINE), *last):
+                fn.prefetch(fn.gep(there, at), fetching.cache)
 
     return ask
 
@@ -118,16 +150,17 @@ def tiles_ahead(
     It is called with a step, counted from the element `first` of k on, the first row, and how many
     there are.
     """
-    lying = _lying(side)
-    if lying is None:
-        return lambda step, row, count: None
     fn, fetching = elements.function, fetching_for(elements.target)
-    base = fn.gep(side.address(fn, "%batch"), fn.mul(fn.add(first, STEPS_AHEAD), lying.along))
+    bases: list[tuple[_Lying, str]] = []
+    for lying in _all_lying(side):
+        place = fn.mul(fn.add(first, STEPS_AHEAD), lying.along)
+        bases.append((lying, fn.gep(side.address(fn, "%batch", lying.view), place)))
 
     def ask(step: Integer, row: Integer, count: int) -> None:
-        there = fn.gep(base, fn.add(fn.mul(step, lying.along), fn.mul(row, lying.size)))
-        for line in range(0, count * lying.size, LINE):
-            fn.prefetch(fn.gep(there, line), fetching.cache)
+        for lying, base in bases:
+            there = fn.gep(base, fn.add(fn.mul(step, lying.along), fn.mul(row, lying.size)))
+            for line in range(0, count * lying.size, LINE):
+                fn.prefetch(fn.gep(there, line), fetching.cache)
 
     return ask
 
@@ -136,17 +169,38 @@ def lines_ahead(elements: Elements, side: OperandSide) -> Callable[[Integer, Int
     """Return what asks for what comes some lines later in a column that lies along k.
 
     It is called with the number of the column, and with an element of k that is about to be read.
-    Nothing is asked for where the operand is not read as it lies.
+    What the operand is computed from is asked for alike, if it lies so.
     """
-    lying = _lying(side, is_along_k=True)
-    if lying is None:
-        return lambda number, k: None
     fn, fetching = elements.function, fetching_for(elements.target)
-    base = fn.gep(side.address(fn, "%batch"), fetching.lines * LINE)
+    bases = [
+        (x, fn.gep(side.address(fn, "%batch", x.view), fetching.lines * LINE))
+        for x in _all_lying(side, is_along_k=True)
+    ]
 
     def ask(number: Integer, k: Integer) -> None:
-        there = fn.gep(base, fn.add(fn.mul(number, lying.along), fn.mul(k, lying.size)))
-        fn.prefetch(there, fetching.cache)
+        for lying, base in bases:
+            there = fn.gep(base, fn.add(fn.mul(number, lying.along), fn.mul(k, lying.size)))
+            fn.prefetch(there, fetching.cache)
+
+    return ask
+
+
+def rows_ahead(elements: Elements, side: OperandSide) -> Callable[[Integer, Integer], None]:
+    """Return what asks for the same part of a later row, where rows lie along k.
+
+    It is called with the number of the row, and with an element of k that is about to be read. What
+    the operand is computed from is asked for alike, if it lies so.
+    """
+    fn, fetching = elements.function, fetching_for(elements.target)
+    bases = [
+        (x, fn.gep(side.address(fn, "%batch", x.view), ROWS_AHEAD * x.along))
+        for x in _all_lying(side, is_along_k=True)
+    ]
+
+    def ask(number: Integer, k: Integer) -> None:
+        for lying, base in bases:
+            there = fn.gep(base, fn.add(fn.mul(number, lying.along), fn.mul(k, lying.size)))
+            fn.prefetch(there, fetching.cache)
 
     return ask
 
@@ -223,7 +277,7 @@ def strip_ahead(
     if lying is None:
         return None
     fn = elements.function
-    base = fn.gep(side.address(fn, "%batch"), fn.mul(column, lying.size))
+    base = fn.gep(side.address(fn, "%batch", lying.view), fn.mul(column, lying.size))
     return _strips(elements, base, lying, run)
 
 
@@ -232,7 +286,8 @@ def columns_ahead(elements: Elements, side: OperandSide) -> StripAhead | None:
     lying = _lying(side, is_along_k=True)
     if lying is None:
         return None
-    return _strips(elements, side.address(elements.function, "%batch"), lying, LINE)
+    base = side.address(elements.function, "%batch", lying.view)
+    return _strips(elements, base, lying, LINE)
 
 
 def _strips(elements: Elements, base: str, lying: _Lying, run: int) -> StripAhead:

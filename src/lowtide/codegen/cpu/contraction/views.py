@@ -10,10 +10,14 @@ from lowtide.codegen.arrays import strides
 from lowtide.codegen.cpu.contraction.geometry import StridedRun, runs
 from lowtide.ir import Instruction, Opcode
 from lowtide.ir.attributes import Dimensions, Parameter, Slice
+from lowtide.ops.table import TABLE
 from lowtide.records import dataclass
 
 Sizes: TypeAlias = tuple[int, ...]
 Runs: TypeAlias = tuple[StridedRun, ...]
+
+_LONGEST: Final = 32
+"""Steps of a computation that are gone through for the arrays behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,24 @@ def view_of(instruction: Instruction, kernel: Instruction) -> View | None:
             return None
         view = _RULES[step.opcode](view, step)
     return view
+
+
+def views_behind(instruction: Instruction, kernel: Instruction) -> tuple[View, ...]:
+    """Return how the arrays lie that an instruction is computed from, element by element.
+
+    It is a single view where `view_of` has one. Of a computation of more than `_LONGEST` steps some
+    arrays may be missing; what is neither moved nor computed by elements has none.
+    """
+    found: list[View] = []
+    steps = [instruction]
+    for step in steps:  # It grows meanwhile.
+        view = view_of(step, kernel)
+        if view is not None:
+            found += [] if view in found else [view]
+        elif TABLE[step.opcode].elementwise and len(steps) < _LONGEST:
+            same = [x for x in step.operands if x.shape.dimensions == step.shape.dimensions]
+            steps += [x for x in dict.fromkeys(same) if x not in steps]
+    return tuple(found)
 
 
 def whole(source: Instruction) -> View:
