@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Final
 
+from lowtide.budgeting.arena_guess import ArenaGuess
 from lowtide.budgeting.fits import NEXT_ROOMS, PlannedPoint, less_room
 from lowtide.budgeting.graphs import BudgetGraphs, budget_graphs
 from lowtide.budgeting.points import Progress, SequenceChoice, choices
@@ -31,6 +32,14 @@ _LATE_ROOM: Final = 0.96
 _TRIES_IN_TIME: Final = 3  # With less time than for these, what is likely to fit is asked for.
 _TARGET_TIME: Final = 0.4
 """The part of the time left in which a sequence for one budget is searched."""
+
+_SPREADS: Final = (1.0, 0.0, 2.0, 0.5, 1.5, -0.5)
+"""For rooms of sequences whose gaps are so many spreads smaller than usual more are searched,"""
+_CLOSER_TRIES: Final = 4
+"""and so many of the sequences are planned each time."""
+
+_CLOSER_TIME: Final = 0.2
+"""The part of the time left in which more of them are searched."""
 
 _LINK_SHARES: Final = tuple([k / 10 for k in range(9, 0, -1)])
 """For which parts of the plain arena values are stored in the host's memory without a budget."""
@@ -57,6 +66,7 @@ class Family:
         self._planning = Stopwatch(self._deadline)
         self._first_tries = Stopwatch(self._deadline)
         """What a plan takes, and a try of a first plan: a sequence made at once, and its plan."""
+        self._guess = ArenaGuess()
         self._filled = 1.0  # The part of the latest plan's arena that its graphs say it needs.
         self._at_hand: set[int] = set()
         """Budgets for which a first plan was made: more are made for them only in time."""
@@ -162,6 +172,36 @@ class Family:
                 self._too_large[budget] = min(room, self._too_large.get(budget, room))
             less = less_room(room, choice.nbytes, found.arena_bytes, budget)
             room = self._room_between(budget, less)
+
+    def closer(self, budget: int, best: PlannedPoint, enough: float) -> PlannedPoint:
+        """Return a plan within a budget that is quicker than the best one so far, or that one.
+
+        It is sought among sequences that fit if their gaps are small, for as long as the deadline
+        leaves time for plans, or until one takes at most `enough` extra seconds.
+        """
+        found = [best]
+        with self._deadline.until_interrupted():
+            for plan in self._closer_plans(budget, found, enough):
+                if plan.arena_bytes <= budget:
+                    found.append(plan)
+        return found[-1]
+
+    def _closer_plans(
+        self, budget: int, found: Sequence[PlannedPoint], enough: float
+    ) -> Iterator[PlannedPoint]:
+        """Yield plans that may be within a budget, and are quicker than the last one found."""
+        for spreads in _SPREADS:
+            for _ in range(_CLOSER_TRIES):
+                if self._is_too_late(budget) or found[-1].extra_seconds <= enough:
+                    return
+                less = found[-1].extra_seconds - self.plain.extra_seconds
+                known = self._targets.known(budget)
+                choice = self._guess.most_promising(known, budget, less)
+                if choice is None:
+                    break
+                yield self._plan_of(choice)
+            end = self._deadline.part(less=self._planning.seconds).part(_CLOSER_TIME)
+            self._targets.best(self._guess.room(budget, spreads), end)
 
     def _room_between(self, budget: int, first: float) -> float:
         """What to ask for: where some has fitted and more has not, halfway between them."""
@@ -282,6 +322,7 @@ class Family:
         with self._planning.running():
             module = with_sequences(self.graphs.module, self.graphs.flows, choice.sequences)
             plan = plan_module(module, self._options.at_stage("input"))
+        self._guess.saw(choice, plan.report.ladder.arena_bytes)
         self._filled = min(1.0, choice.nbytes / max(1, plan.report.ladder.arena_bytes))
         extra = self.plain.extra_seconds + choice.extra_seconds
         found = PlannedPoint(plan, extra, self.plain.variant, choice.has_transfers)
