@@ -16,6 +16,10 @@ from lowtide.budgeting.points import SequenceChoice
 _LEAST_SPREAD: Final = 0.004
 """Gaps differ by about such a part of an arena even where those seen are alike."""
 
+_FEW: Final = 3
+_SPREAD_OF_FEW: Final = 0.01
+"""Fewer arenas say less of how much they differ: it is taken to be such a part then."""
+
 _LEAST_CHANCE: Final = 0.02
 """What fits with less than this chance is not planned."""
 
@@ -57,12 +61,13 @@ class ArenaGuess:
     ) -> SequenceChoice | None:
         """Return the choice not planned yet that is expected to save most of some extra seconds.
 
-        None where none of them saves time and may fit.
+        Of endless seconds, those of the dearest choice twice count. None where none of them saves
+        time and may fit.
         """
         best, most = None, 0.0
-        for choice in choices:
-            if (choice.nbytes, choice.extra_seconds) in self._planned:
-                continue
+        new = [x for x in choices if (x.nbytes, x.extra_seconds) not in self._planned]
+        seconds = min(seconds, 2 * max([x.extra_seconds for x in new], default=0.0))
+        for choice in new:
             chance = self.chance(choice.nbytes, budget)
             saved = chance * (seconds - choice.extra_seconds)
             if chance >= _LEAST_CHANCE and saved > most:
@@ -73,4 +78,5 @@ class ArenaGuess:
         count = len(self._logs)
         mean = sum(self._logs) / max(1, count)
         square = sum([(x - mean) ** 2 for x in self._logs])
-        return mean, max(_LEAST_SPREAD, sqrt(square / max(1, count - 1)))
+        least = _LEAST_SPREAD if count >= _FEW else _SPREAD_OF_FEW
+        return mean, max(least, sqrt(square / max(1, count - 1)))

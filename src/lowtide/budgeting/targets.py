@@ -205,9 +205,7 @@ class TargetSearch(_RoomSearch):
             return
         memory, search = self._entry(self._held)
         for sequence in search.known(budget + self.graphs.entry.state_bytes, _MOST_KNOWN):
-            yield self.choice_of(
-                self._held, memory, _point_of(self.graphs.entry, memory, sequence)
-            )
+            yield self.choice_of(self._held, memory, _point_of(self.graphs.entry, memory, sequence))
 
     def quick(self, budget: int) -> SequenceChoice | None:
         """Return a choice for a budget, made at once; for somewhat less where that is alike.
