@@ -37,9 +37,9 @@ _TARGET_TIME: Final = 0.4
 _TARGET_SPREADS: Final = (1.0, 0.0, -1.0, -2.0)
 """For one that fits, sequences are searched whose gaps are so many spreads smaller than usual."""
 
-_SPREADS: Final = (1.0, 0.0, 2.0, 0.5, 1.5, -0.5)
+_SPREADS: Final = (0.5, 0.0, 1.0, -0.5, 1.5, 2.0)
 """For rooms of sequences whose gaps are so many spreads smaller than usual more are searched,"""
-_CLOSER_TRIES: Final = 4
+_CLOSER_TRIES: Final = 3
 """and so many of the sequences are planned each time."""
 
 _CLOSER_TIME: Final = 0.2
