@@ -70,7 +70,7 @@ _LOADED: Final[list[Any]] = []
 
 
 @final
-class Made:
+class LlvmThing:
     """A thing that LLVM made, by its address; it goes when this does."""
 
     __slots__ = ("_dispose", "_needs", "_ptr")

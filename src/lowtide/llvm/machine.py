@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, Final
 
-from lowtide.llvm.entry_points import Made, adder, entry_points, told
+from lowtide.llvm.entry_points import LlvmThing, adder, entry_points, told
 from lowtide.llvm.file_pages import forget_llvm_pages
 from lowtide.llvm.target import Target
 
@@ -120,7 +120,7 @@ class KernelCompiler:
         self._run(self._inlining, module, self._builder)
         raw, builder = self._raw, self._own_builder()
         made = raw.LLVMPY_buildPerModuleDefaultPipeline(builder.address, level)
-        self._run(Made(made, raw.LLVMPY_DisposeNewModulePassManger), module, builder)
+        self._run(LlvmThing(made, raw.LLVMPY_DisposeNewModulePassManger), module, builder)
 
     def _simplify(self, module: Any) -> None:
         """Inline what the module says is inlined, and simplify each function that is left."""
@@ -128,7 +128,7 @@ class KernelCompiler:
         self._run(self._whole_passes, module, self._builder)
         builder = self._own_builder()
         made = raw.LLVMPY_buildFunctionSimplificationPipeline(builder.address, PIPELINE_LEVEL)
-        passes = Made(made, raw.LLVMPY_DisposeNewFunctionPassManger)
+        passes = LlvmThing(made, raw.LLVMPY_DisposeNewFunctionPassManger)
         functions = raw.LLVMPY_ModuleFunctionsIter(module)
         try:
             while function := raw.LLVMPY_FunctionsIterNext(functions):
@@ -137,17 +137,17 @@ class KernelCompiler:
         finally:
             raw.LLVMPY_DisposeFunctionsIter(functions)
 
-    def _run(self, passes: Made, module: Any, builder: Made) -> None:
+    def _run(self, passes: LlvmThing, module: Any, builder: LlvmThing) -> None:
         self._raw.LLVMPY_RunNewModulePassManager(passes.address, module, builder.address)
 
-    def _own_builder(self) -> Made:
+    def _own_builder(self) -> LlvmThing:
         """What runs pipelines, and makes LLVM's own."""
         raw = self._raw
-        options = Made(
+        options = LlvmThing(
             raw.LLVMPY_CreatePipelineTuningOptions(), raw.LLVMPY_DisposePipelineTuningOptions
         )
         made = raw.LLVMPY_CreatePassBuilder(self._machine.address, options.address)
-        return Made(made, raw.LLVMPY_DisposePassBuilder, self._machine, options)
+        return LlvmThing(made, raw.LLVMPY_DisposePassBuilder, self._machine, options)
 
     def _emitted(self, module: Any, is_object: int) -> bytes:
         raw = self._raw
@@ -164,7 +164,7 @@ class KernelCompiler:
             raw.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
-def _target_machine(target: Target, code_level: int) -> Made:
+def _target_machine(target: Target, code_level: int) -> LlvmThing:
     """What makes code for a target; raises CodeError where LLVM knows none of that triple."""
     raw = ready_llvm()
     if _family(target.triple) != _family(told(raw.LLVMPY_GetProcessTriple)):
@@ -181,20 +181,20 @@ def _target_machine(target: Target, code_level: int) -> Made:
     )
     if not made:
         raise CodeError(f"LLVM makes no code for {target.cpu} of {target.triple}")
-    return Made(made, raw.LLVMPY_DisposeTargetMachine)
+    return LlvmThing(made, raw.LLVMPY_DisposeTargetMachine)
 
 
-def _data_layout(machine: Made) -> str:
+def _data_layout(machine: LlvmThing) -> str:
     raw = ready_llvm()
     made = raw.LLVMPY_CreateTargetMachineData(machine.address)
-    data = Made(made, raw.LLVMPY_DisposeTargetData, machine)
+    data = LlvmThing(made, raw.LLVMPY_DisposeTargetData, machine)
     return told(raw.LLVMPY_CopyStringRepOfTargetData, data.address)
 
 
-def _manager(names: Sequence[str]) -> Made:
+def _manager(names: Sequence[str]) -> LlvmThing:
     """A pipeline of passes by name, which may run many times."""
     raw = ready_llvm()
-    made = Made(raw.LLVMPY_CreateNewModulePassManager(), raw.LLVMPY_DisposeNewModulePassManger)
+    made = LlvmThing(raw.LLVMPY_CreateNewModulePassManager(), raw.LLVMPY_DisposeNewModulePassManger)
     for name in names:
         adder(name)(made.address)
     return made
