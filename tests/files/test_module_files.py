@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import py_compile
 import subprocess
 import sys
 from importlib.machinery import PathFinder, SourceFileLoader
@@ -66,6 +67,16 @@ def test_modules_are_loaded_from_compiled_files_of_pythons_own(package: Path) ->
     assert isinstance(first.__loader__, QuickLoader) and compiled.exists()
     compiled.write_bytes(compiled.read_bytes().replace(b"inner/two", b"INNER/TWO"))
     assert _anew("found_quickly.inner.two").NAME == "INNER/TWO"
+
+
+def test_code_says_where_its_source_is_now(package: Path) -> None:
+    compiled = package / "__pycache__" / f"one{ENDING}"
+    (package / "one.py").write_text("def f():\n    pass\n")
+    py_compile.compile(str(package / "one.py"), str(compiled), dfile="elsewhere/one.py")
+    before = compiled.read_bytes()
+    assert b"elsewhere" in before
+    assert _anew("found_quickly.one").f.__code__.co_filename == str(package / "one.py")
+    assert compiled.read_bytes() == before
 
 
 @pytest.mark.parametrize("how", ["size", "time", "magic", "flags", "gone", "short"])

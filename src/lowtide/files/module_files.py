@@ -40,7 +40,9 @@ class QuickLoader(SourceFileLoader):
         if data[:_HEADER] != self._header:
             return super().get_code(fullname)
         code = marshal.loads(memoryview(data)[_HEADER:])
-        return code if isinstance(code, CodeType) else super().get_code(fullname)
+        if not isinstance(code, CodeType) or code.co_filename != self.path:
+            return super().get_code(fullname)  # It was compiled in another folder.
+        return code
 
 
 @final
