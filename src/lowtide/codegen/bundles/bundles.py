@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from lowtide.codegen.bundles.cells import OutsideReads
 from lowtide.codegen.bundles.choice import costs_of, with_bundles
+from lowtide.codegen.bundles.function import BundleMemory, bundle_text
+from lowtide.codegen.bundles.locals import locals_of
 from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.thunk import BundleThunk, KernelEntry, KernelThunk, Thunk, WhileThunk, all_thunks
 from lowtide.records import dataclass
@@ -41,11 +44,7 @@ def bundled(
     found, bundles = with_bundles(thunks, costs, _MOST_LINES)
     if not bundles:
         return Bundled(found, ())
-    # Not for programs without bundles.
-    from lowtide.codegen.bundles.cells import OutsideReads
-    from lowtide.codegen.bundles.function import BundleMemory, bundle_text
-    from lowtide.codegen.bundles.locals import locals_of
-    from lowtide.llvm.merging import inlined_once, inner_text, merged
+    from lowtide.llvm.merging import inlined_once, inner_text, merged  # Most programs have none.
 
     outside = OutsideReads(found, outputs)
     loops = (x for x in all_thunks(found) if isinstance(x, WhileThunk))

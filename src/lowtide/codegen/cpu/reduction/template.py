@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lowtide.codegen.cpu.cost import seconds, vector_cycles
 from lowtide.codegen.cpu.element_streaming import either, is_large, stored_bytes
+from lowtide.codegen.cpu.reduction.columns import ColumnsKernel, column_block, lines_at_once
+from lowtide.codegen.cpu.reduction.finish import PartialsFinish
 from lowtide.codegen.cpu.reduction.form import ReductionForm, form_of
 from lowtide.codegen.cpu.reduction.grid import ReductionGrid, grid_of, total_count
 from lowtide.codegen.cpu.reduction.grouped import GroupedRows, is_grouped
 from lowtide.codegen.cpu.reduction.partials import Partials, part_count
 from lowtide.codegen.cpu.reduction.rows import RowsKernel
+from lowtide.codegen.cpu.reduction.staggered import StaggeredRows, is_staggered
 from lowtide.codegen.cpu.reduction.totals import total_types
 from lowtide.codegen.elements.operands import leaves, members
 from lowtide.codegen.elementwise.memory import STREAMED
@@ -22,9 +25,6 @@ from lowtide.ir.thunk import Phase
 from lowtide.llvm.function import Function
 from lowtide.llvm.target import Target
 from lowtide.records import dataclass
-
-if TYPE_CHECKING:
-    from lowtide.codegen.cpu.reduction.columns import ColumnsKernel
 
 _SHORT: Final = 8
 """Points of a row up to which rows across vectors need no totals in scratch."""
@@ -59,8 +59,6 @@ def _code(grid: ReductionGrid, target: Target) -> KernelCode:
     each = _point_seconds(grid.form, grid.lanes // grid.abreast)
     phases = [Phase(functions[-1].name, kernel.units, each * kernel.unit_points)]
     if way.partials is not None:
-        from lowtide.codegen.cpu.reduction.finish import PartialsFinish  # Few sums are in parts.
-
         finish = PartialsFinish(grid, target, way.partials)
         functions.append(finish.write())
         text += finish.elements.globals.values()
@@ -98,15 +96,13 @@ class _Way:
         grid = self.grid
         is_one_run = grid.form.last_pass == 0
         if is_one_run and grid.is_across and grid.row_length > _SHORT:
-            from lowtide.codegen.cpu.reduction import columns  # Most sums are along rows.
-
-            lines = columns.lines_at_once(grid)
-            units = -(-grid.row_sizes[-1] // columns.column_block(grid)) * (
+            lines = lines_at_once(grid)
+            units = -(-grid.row_sizes[-1] // column_block(grid)) * (
                 grid.row_count // grid.row_sizes[-1]
             )
             turn = lines if len(grid.inner_sizes) == 1 else 1
             self.partials = self._split(units, turn)
-            return columns.ColumnsKernel(grid, self.target, self.partials)
+            return ColumnsKernel(grid, self.target, self.partials)
         if is_one_run and not grid.is_across:
             turn = total_count(grid) * grid.lanes if len(grid.inner_sizes) == 1 else 1
             self.partials = self._split(grid.row_count, turn)
@@ -117,8 +113,6 @@ class _Way:
     def streaming(self) -> RowsKernel:
         """Return the kernel along rows that stores past the caches."""
         name = "rows_streamed"
-        from lowtide.codegen.cpu.reduction.staggered import StaggeredRows, is_staggered
-
         if is_staggered(self.grid):
             return StaggeredRows(self.grid, self.target, name)
         return RowsKernel(self.grid, self.target, self.partials, name=name, is_streaming=True)
