@@ -276,6 +276,7 @@ ROOMS: dict[str, list[str]] = {
         "evaluator",
         "verifier",
         "report",
+        "files",
         "frontend",
         "client",
         "api",

@@ -19,6 +19,8 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from lowtide.files.module_files import find_quickly
+
 if TYPE_CHECKING:
     from lowtide.api import compile as compile
     from lowtide.api import explain as explain
@@ -108,6 +110,8 @@ _HOME: Final = {
 
 _NAMED_THERE: Final = {"deserialize": "deserialize_executable"}
 """Names that are longer where they are defined."""
+
+find_quickly(__name__, __spec__, __path__)
 
 
 def __getattr__(name: str) -> object:

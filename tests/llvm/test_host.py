@@ -96,9 +96,10 @@ def test_the_key_tells_processors_and_libraries_apart(monkeypatch: pytest.Monkey
 
 def test_facts_are_those_that_llvm_tells(tmp_path: Path) -> None:
     code = (
-        "import lowtide.backends.kept, sys\n"
+        "import lowtide.backends.kept\n"
         "from lowtide.llvm.host import host_facts, _asked\n"
-        "found, was_loaded = host_facts(), 'llvmlite' in sys.modules\n"
+        "from lowtide.llvm.entry_points import is_loaded\n"
+        "found, was_loaded = host_facts(), is_loaded()\n"
         "assert found == _asked()\n"
         "print(was_loaded)"
     )

@@ -47,7 +47,7 @@ def test_the_passes_are_part_of_the_key(monkeypatch):
     target = host_target()
     before = environment(target)
     environment.cache_clear()
-    monkeypatch.setattr("lowtide.llvm.objects.WHOLE_PASSES", ("always_inliner",))
+    monkeypatch.setattr("lowtide.llvm.objects.WHOLE_PASSES", ("AlwaysInlinerPass",))
     after = environment(target)
     environment.cache_clear()
     assert before != after

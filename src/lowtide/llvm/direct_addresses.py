@@ -10,21 +10,23 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-_FUNCTION: Final = re.compile(
+from lowtide.records.late import late_pattern
+
+_FUNCTION: Final = late_pattern(
     r"^(?P<head>define (?:internal)? void @(?P<name>[\w.]+)\()ptr %buffers, (?P<rest>.*\{)\n"
     r"(?P<body>(?:.*\n)*?)\}$",
     re.MULTILINE,
 )
 
-_READ: Final = re.compile(
+_READ: Final = late_pattern(
     r"  (?P<first>%[\w.]+) = load ptr, ptr %buffers, align 8\n"
     r"|  (?P<place>%[\w.]+) = getelementptr inbounds ptr, ptr %buffers, i64 (?P<number>\d+)\n"
     r"  (?P<later>%[\w.]+) = load ptr, ptr (?P=place), align 8\n"
 )
 
-_VALUE: Final = re.compile(r"%[\w.]+")
+_VALUE: Final = late_pattern(r"%[\w.]+")
 
-_BUFFER: Final = re.compile(r"%buffer\.\d+")
+_BUFFER: Final = late_pattern(r"%buffer\.\d+")
 
 
 def buffer_pointer(number: int) -> str:

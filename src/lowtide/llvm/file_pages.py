@@ -8,13 +8,13 @@ from __future__ import annotations
 import ctypes
 import mmap
 import struct
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Final
 
+from lowtide.llvm.entry_points import is_loaded
+
 _NAME: Final = "libllvmlite"
-_PACKAGE: Final = "llvmlite.binding.ffi"
 
 _HEADER: Final = struct.Struct("<16sHHIQQQIHHH")
 """The header of a file in ELF with 64 bits, up to the number of its segments."""
@@ -32,7 +32,7 @@ def llvm_pages() -> tuple[int, int]:
 
     They are (0, 0) where it is not loaded, or where the system or the file does not say.
     """
-    return _found() if _PACKAGE in sys.modules else (0, 0)
+    return _found() if is_loaded() else (0, 0)
 
 
 def forget_llvm_pages() -> None:

@@ -65,15 +65,15 @@ def are_facts_kept() -> bool:
 
 
 def _asked() -> HostFacts:
-    import llvmlite
-    import llvmlite.binding as llvm
+    from lowtide.llvm.entry_points import entry_points, llvm_version, llvmlite_version, told
 
-    found = llvm.get_host_cpu_features()
+    raw = entry_points()
+    found = told(raw.LLVMPY_GetHostCPUFeatures).split(",")
     return HostFacts(
-        llvm.get_process_triple(),
-        llvm.get_host_cpu_name(),
-        tuple(sorted([name for name, has in found.items() if has])),
-        f"{llvmlite.__version__} {llvm.llvm_version_info}",
+        told(raw.LLVMPY_GetProcessTriple),
+        told(raw.LLVMPY_GetHostCPUName),
+        tuple(sorted({x[1:] for x in found if x.startswith("+")})),
+        f"{llvmlite_version()} {llvm_version()}",
     )
 
 

@@ -67,9 +67,9 @@ def _linked_by_llvm(
     objects: Sequence[bytes], names: Sequence[str], given: Mapping[str, int], target: Target
 ) -> Any:
     """What holds the code, and gives addresses by name."""
-    from lowtide.llvm.machine import ready_llvm
+    import llvmlite.binding as llvm
 
-    builder = ready_llvm().JITLibraryBuilder()
+    builder = llvm.JITLibraryBuilder()
     for code in objects:
         builder.add_object_img(code)
     builder.add_current_process()
@@ -82,10 +82,11 @@ def _linked_by_llvm(
 
 @cache
 def _linker(target: Target) -> Any:
-    from lowtide.llvm.machine import known_target, ready_llvm
+    import llvmlite.binding as llvm
 
-    llvm = ready_llvm()
-    machine = known_target(target.triple).create_target_machine(
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu, features=target.feature_string, opt=1, reloc="pic", codemodel="small"
     )
     return llvm.create_lljit_compiler(machine, use_jit_link=True)

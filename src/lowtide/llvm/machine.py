@@ -1,8 +1,7 @@
 """From the text of a module to an object file.
 
-llvmlite guards each call of LLVM with one lock of the process. LLVM needs less: one thread at a
-time for each context. A `KernelCompiler` has a context of its own per module, target machine and
-pass manager. It calls the functions below that lock, which also let Python's other threads run.
+LLVM needs one thread at a time for each context. A `KernelCompiler` has a context of its own per
+module, target machine and pass manager. While LLVM runs, Python's other threads do, too.
 """
 
 from __future__ import annotations
@@ -12,21 +11,22 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, Final
 
+from lowtide.llvm.entry_points import LlvmThing, adder, entry_points, told
 from lowtide.llvm.file_pages import forget_llvm_pages
 from lowtide.llvm.target import Target
 
-PASSES: Final = ("global_dead_code_eliminate", "simplify_cfg", "instruction_combine")
+PASSES: Final = ("GlobalDCEPass", "SimplifyCFGPass", "InstCombinePass")
 """LLVM's passes that run on kernels, of which nobody calls some functions. Loops, vectors and
 stores are written as they are to be: to look for dead stores takes a thirtieth of LLVM's time and
 finds none. Not NewGVN: that of LLVM 22 makes wrong code of some loops."""
 
-INLINING: Final = ("always_inliner", "loop_rotate", "loop_deletion", "simplify_cfg")
+INLINING: Final = ("AlwaysInlinerPass", "LoopRotatePass", "LoopDeletionPass", "SimplifyCFGPass")
 """LLVM's passes that run on a whole module first: what is inlined loses the loops that run once.
 SROA of LLVM 22 makes wrong code of values stored in them in parts."""
 
 WHOLE_PASSES: Final = (
     *INLINING,
-    *("global_dead_code_eliminate", "post_order_function_attributes", "instruction_combine"),
+    *("GlobalDCEPass", "PostOrderFunctionAttrsPass", "InstCombinePass"),
 )
 """What runs on a whole module before its functions are simplified one by one."""
 
@@ -55,20 +55,12 @@ class KernelCompiler:
     """What one thread needs to compile; not to be shared between threads that run at once."""
 
     def __init__(self, target: Target, code_level: int = CODE_LEVEL) -> None:
-        llvm = ready_llvm()
-        self._raw = llvm.ffi.lib._lib
-        self._machine = known_target(target.triple).create_target_machine(
-            cpu=target.cpu,
-            features=target.feature_string,
-            opt=code_level,
-            reloc="pic",
-            codemodel="small",
-        )
+        self._raw = ready_llvm()
+        self._machine = _target_machine(target, code_level)
         self._layout = ""
         if target.has_narrow_addresses:  # Where nothing is said LLVM takes them to have 64 bits.
-            self._layout = f'target datalayout = "{self._machine.target_data}"\n'
-        options = llvm.create_pipeline_tuning_options(speed_level=2)
-        self._builder = llvm.create_pass_builder(self._machine, options)
+            self._layout = f'target datalayout = "{_data_layout(self._machine)}"\n'
+        self._builder = self._own_builder()
         self._passes = _manager(PASSES if code_level else ())
         self._opens_counters = bool(code_level) and target.triple.startswith("x86_64")
         self._whole_passes = _manager(WHOLE_PASSES)
@@ -126,37 +118,42 @@ class KernelCompiler:
     def _optimize(self, module: Any, level: int) -> None:
         """Run LLVM's own pipeline, of which each run needs another one."""
         self._run(self._inlining, module, self._builder)
-        builder = self._own_builder(level)
-        self._run(builder.getModulePassManager(), module, builder)
+        raw, builder = self._raw, self._own_builder()
+        made = raw.LLVMPY_buildPerModuleDefaultPipeline(builder.address, level)
+        self._run(LlvmThing(made, raw.LLVMPY_DisposeNewModulePassManger), module, builder)
 
     def _simplify(self, module: Any) -> None:
         """Inline what the module says is inlined, and simplify each function that is left."""
         raw = self._raw
         self._run(self._whole_passes, module, self._builder)
-        builder = self._own_builder(PIPELINE_LEVEL)
-        passes = builder.getFunctionPassManager()
+        builder = self._own_builder()
+        made = raw.LLVMPY_buildFunctionSimplificationPipeline(builder.address, PIPELINE_LEVEL)
+        passes = LlvmThing(made, raw.LLVMPY_DisposeNewFunctionPassManger)
         functions = raw.LLVMPY_ModuleFunctionsIter(module)
         try:
             while function := raw.LLVMPY_FunctionsIterNext(functions):
                 if not raw.LLVMPY_IsDeclaration(function):
-                    raw.LLVMPY_RunNewFunctionPassManager(passes._ptr, function, builder._ptr)
+                    raw.LLVMPY_RunNewFunctionPassManager(passes.address, function, builder.address)
         finally:
             raw.LLVMPY_DisposeFunctionsIter(functions)
 
-    def _run(self, passes: Any, module: Any, builder: Any) -> None:
-        self._raw.LLVMPY_RunNewModulePassManager(passes._ptr, module, builder._ptr)
+    def _run(self, passes: LlvmThing, module: Any, builder: LlvmThing) -> None:
+        self._raw.LLVMPY_RunNewModulePassManager(passes.address, module, builder.address)
 
-    def _own_builder(self, level: int) -> Any:
-        """What makes LLVM's own pipelines of a level."""
-        llvm = ready_llvm()
-        options = llvm.create_pipeline_tuning_options(speed_level=level)
-        return llvm.create_pass_builder(self._machine, options)
+    def _own_builder(self) -> LlvmThing:
+        """What runs pipelines, and makes LLVM's own."""
+        raw = self._raw
+        options = LlvmThing(
+            raw.LLVMPY_CreatePipelineTuningOptions(), raw.LLVMPY_DisposePipelineTuningOptions
+        )
+        made = raw.LLVMPY_CreatePassBuilder(self._machine.address, options.address)
+        return LlvmThing(made, raw.LLVMPY_DisposePassBuilder, self._machine, options)
 
     def _emitted(self, module: Any, is_object: int) -> bytes:
         raw = self._raw
         error = ctypes.c_char_p()
         buffer = raw.LLVMPY_TargetMachineEmitToMemory(
-            self._machine._ptr, module, is_object, ctypes.byref(error)
+            self._machine.address, module, is_object, ctypes.byref(error)
         )
         if not buffer:
             raise CodeError((error.value or b"no message").decode())
@@ -167,35 +164,54 @@ class KernelCompiler:
             raw.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
-def _manager(names: Sequence[str]) -> Any:
+def _target_machine(target: Target, code_level: int) -> LlvmThing:
+    """What makes code for a target; raises CodeError where LLVM knows none of that triple."""
+    raw = ready_llvm()
+    if _family(target.triple) != _family(told(raw.LLVMPY_GetProcessTriple)):
+        _ready_for_all()
+    error = ctypes.c_char_p()
+    known = raw.LLVMPY_GetTargetFromTriple(target.triple.encode(), ctypes.byref(error))
+    if not known:
+        raise CodeError((error.value or b"no message").decode())
+    made = raw.LLVMPY_CreateTargetMachine(
+        known,
+        *(x.encode() for x in (target.triple, target.cpu, target.feature_string)),
+        code_level,
+        *(b"pic", b"small", 0, 0, b""),
+    )
+    if not made:
+        raise CodeError(f"LLVM makes no code for {target.cpu} of {target.triple}")
+    return LlvmThing(made, raw.LLVMPY_DisposeTargetMachine)
+
+
+def _data_layout(machine: LlvmThing) -> str:
+    raw = ready_llvm()
+    made = raw.LLVMPY_CreateTargetMachineData(machine.address)
+    data = LlvmThing(made, raw.LLVMPY_DisposeTargetData, machine)
+    return told(raw.LLVMPY_CopyStringRepOfTargetData, data.address)
+
+
+def _manager(names: Sequence[str]) -> LlvmThing:
     """A pipeline of passes by name, which may run many times."""
-    manager = ready_llvm().create_new_module_pass_manager()
+    raw = ready_llvm()
+    made = LlvmThing(raw.LLVMPY_CreateNewModulePassManager(), raw.LLVMPY_DisposeNewModulePassManger)
     for name in names:
-        getattr(manager, f"add_{name}_pass")()
-    return manager
+        adder(name)(made.address)
+    return made
 
 
 @cache
 def ready_llvm() -> Any:
-    """Return llvmlite, made ready for this processor; inline assembly needs the parser.
+    """Return LLVM's functions, made ready for this processor; inline assembly needs the parser.
 
     To be loaded LLVM reads a third of its file, and hardly any of that again.
     """
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    llvm.initialize_native_asmparser()
+    raw = entry_points()
+    raw.LLVMPY_InitializeNativeTarget()
+    raw.LLVMPY_InitializeNativeAsmPrinter()
+    raw.LLVMPY_InitializeNativeAsmParser()
     forget_llvm_pages()
-    return llvm
-
-
-def known_target(triple: str) -> Any:
-    """Return what LLVM knows of the processors of a triple."""
-    llvm = ready_llvm()
-    if _family(triple) != _family(llvm.get_process_triple()):
-        _ready_for_all()
-    return llvm.Target.from_triple(triple)
+    return raw
 
 
 def _family(triple: str) -> str:
@@ -205,6 +221,6 @@ def _family(triple: str) -> str:
 @cache
 def _ready_for_all() -> None:
     """Make LLVM ready for processors of other families, which takes 10 MB more."""
-    llvm = ready_llvm()
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
+    raw = ready_llvm()
+    for what in ("TargetInfos", "Targets", "TargetMCs", "AsmPrinters"):
+        getattr(raw, f"LLVMPY_InitializeAll{what}")()

@@ -11,18 +11,20 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from lowtide.records.late import late_pattern
+
 _MASK: Final = r"<\d+ x i1> <(?P<mask>i1 (?:true|1)(?:, i1 (?:true|false|1|0))*)>"
-_LOAD: Final = re.compile(
+_LOAD: Final = late_pattern(
     r"^  (?P<name>\S+) = call <(?P<lanes>\d+) x (?P<type>\w+)> @llvm\.masked\.load\.\S+\("
     rf"ptr (?P<pointer>[^ ,]+), i32 (?P<align>\d+), {_MASK}, <[^>]*> zeroinitializer\)$",
     re.MULTILINE,
 )
-_STORE: Final = re.compile(
+_STORE: Final = late_pattern(
     r"^  call void @llvm\.masked\.store\.\S+\(<(?P<lanes>\d+) x (?P<type>\w+)> "
     rf"(?P<value>[^ ,]+), ptr (?P<pointer>[^ ,]+), i32 (?P<align>\d+), {_MASK}\)$",
     re.MULTILINE,
 )
-_GATHER: Final = re.compile(
+_GATHER: Final = late_pattern(
     r"^  (?P<name>\S+) = call <(?P<lanes>\d+) x (?P<type>\w+)> @llvm\.masked\.gather\.\S+\("
     rf"<[^>]*> (?P<pointer>[^ ,]+), i32 (?P<align>\d+), {_MASK}, <[^>]*> zeroinitializer\)$",
     re.MULTILINE,

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from lowtide.ir import SourceLocation
+from lowtide.records.late import late_pattern
 
-_LIBRARY: Final = re.compile(r"(^|/)(site-packages|dist-packages|lib/python\d+(\.\d+)?)/|^<frozen ")
+_LIBRARY: Final = late_pattern(
+    r"(^|/)(site-packages|dist-packages|lib/python\d+(\.\d+)?)/|^<frozen "
+)
 """What stands in the paths of installed packages and of Python's own library."""
 
 _OWN: Final = f"{Path(__file__).parents[1].as_posix()}/"
 """Where lowtide lies, whose calls of the user's function stand around it; a checkout may too."""
 
-_WHOLE: Final = re.compile(r"p?jit\(.*\)$")
+_WHOLE: Final = late_pattern(r"p?jit\(.*\)$")
 """The first part of an operation's name, which stands for the whole program."""
 
 

@@ -11,7 +11,6 @@ from lowtide.codegen.bundles.function import BundleMemory, bundle_text
 from lowtide.codegen.bundles.locals import locals_of
 from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.thunk import BundleThunk, KernelEntry, KernelThunk, Thunk, WhileThunk, all_thunks
-from lowtide.llvm.merging import inlined_once, inner_text, merged
 from lowtide.records import dataclass
 
 _INLINED_LINES: Final = 250
@@ -45,6 +44,8 @@ def bundled(
     found, bundles = with_bundles(thunks, costs, _MOST_LINES)
     if not bundles:
         return Bundled(found, ())
+    from lowtide.llvm.merging import inlined_once, inner_text, merged  # Most programs have none.
+
     outside = OutsideReads(found, outputs)
     loops = (x for x in all_thunks(found) if isinstance(x, WhileThunk))
     repeated = {y for x in loops for y in all_thunks((*x.condition, *x.body))}

@@ -17,10 +17,8 @@ from typing import Final
 
 from lowtide.ir import Module
 from lowtide.passes.interface import Pass, example
-from lowtide.transforms.layout.agreement import Agreement
 from lowtide.transforms.layout.orders import Order, normal_order, permuted
 from lowtide.transforms.layout.problem import LayoutNode, LayoutProblem, cost, needs, total
-from lowtide.transforms.layout.written_layouts import write_layouts
 from lowtide.transforms.simplify.shapes import inverse
 
 _MOST_CANDIDATES: Final = 6
@@ -39,6 +37,8 @@ def assign_layouts(module: Module) -> int:
     problem = LayoutProblem(module)
     changes = 0
     if problem.places.is_consistent and any(unit.cost for unit in problem.units):
+        from lowtide.transforms.layout.written_layouts import write_layouts  # Most need no choice.
+
         _choose(problem)
         changes = write_layouts(problem)
     problem.take_apart()
@@ -46,6 +46,8 @@ def assign_layouts(module: Module) -> int:
 
 
 def _choose(problem: LayoutProblem) -> None:
+    from lowtide.transforms.layout.agreement import Agreement
+
     agreement = Agreement(problem)
     classes: dict[LayoutNode, list[tuple[LayoutNode, Order]]] = {}
     for node in problem.nodes:

@@ -1,0 +1,133 @@
+"""The finder of this package's modules beside Python's own."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import py_compile
+import subprocess
+import sys
+from importlib.machinery import PathFinder, SourceFileLoader
+from pathlib import Path
+
+import pytest
+
+import lowtide
+from lowtide.files.module_files import QuickFinder, QuickLoader, find_quickly
+
+ENDING = f".{sys.implementation.cache_tag}.pyc"
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of a package `found_quickly` with a module and a package of two, on the path."""
+    folder = tmp_path / "found_quickly"
+    (folder / "inner" / "deeper").mkdir(parents=True)
+    for name in ("__init__", "one", "inner/__init__", "inner/two"):
+        (folder / f"{name}.py").write_text(f"from __future__ import annotations\nNAME = {name!r}\n")
+    (folder / "inner" / "deeper" / "three.py").write_text("NAME = 3\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    root = importlib.import_module("found_quickly")
+    find_quickly("found_quickly", root.__spec__, root.__path__)
+    yield folder
+    for name in [x for x in sys.modules if x.split(".")[0] == "found_quickly"]:
+        del sys.modules[name]
+
+
+def _anew(name: str) -> object:
+    sys.modules.pop(name, None)
+    return importlib.import_module(name)
+
+
+def test_each_module_is_where_python_finds_it() -> None:
+    folder = Path(lowtide.__path__[0])
+    finder = QuickFinder("lowtide", ENDING)
+    count = 0
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(folder.parent).with_suffix("").parts
+        inner = parts[:-1] if parts[-1] == "__init__" else parts
+        name, around = ".".join(inner), [str(folder.parent.joinpath(*inner[:-1]))]
+        if len(inner) == 1:
+            continue
+        ours, theirs = finder.find_spec(name, around), PathFinder.find_spec(name, around)
+        assert ours is not None and theirs is not None, name
+        for field in ("name", "origin", "cached", "has_location", "parent"):
+            assert getattr(ours, field) == getattr(theirs, field), (name, field)
+        assert ours.submodule_search_locations == theirs.submodule_search_locations
+        count += 1
+    assert count > 300
+
+
+def test_modules_are_loaded_from_compiled_files_of_pythons_own(package: Path) -> None:
+    first = _anew("found_quickly.inner.two")
+    compiled = package / "inner" / "__pycache__" / f"two{ENDING}"
+    assert first.NAME == "inner/two" and first.__cached__ == str(compiled)
+    assert isinstance(first.__loader__, QuickLoader) and compiled.exists()
+    compiled.write_bytes(compiled.read_bytes().replace(b"inner/two", b"INNER/TWO"))
+    assert _anew("found_quickly.inner.two").NAME == "INNER/TWO"
+
+
+def test_code_says_where_its_source_is_now(package: Path) -> None:
+    compiled = package / "__pycache__" / f"one{ENDING}"
+    (package / "one.py").write_text("def f():\n    pass\n")
+    py_compile.compile(str(package / "one.py"), str(compiled), dfile="elsewhere/one.py")
+    before = compiled.read_bytes()
+    assert b"elsewhere" in before
+    assert _anew("found_quickly.one").f.__code__.co_filename == str(package / "one.py")
+    assert compiled.read_bytes() == before
+
+
+@pytest.mark.parametrize("how", ["size", "time", "magic", "flags", "gone", "short"])
+def test_a_compiled_file_that_is_not_for_the_source_is_not_used(package: Path, how: str) -> None:
+    _anew("found_quickly.one")
+    source, compiled = package / "one.py", package / "__pycache__" / f"one{ENDING}"
+    data = compiled.read_bytes().replace(b"one", b"ONE")
+    status = source.stat()
+    if how == "size":
+        source.write_text(source.read_text() + "\n")
+        os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns))
+    elif how == "time":
+        os.utime(source, (status.st_atime, status.st_mtime + 2))
+    changed = {"magic": b"????" + data[4:], "flags": data[:4] + b"\x04" + data[5:]}
+    compiled.write_bytes(changed.get(how, data))
+    if how == "gone":
+        compiled.unlink()
+    elif how == "short":
+        compiled.write_bytes(data[:7])
+    assert _anew("found_quickly.one").NAME == "one"
+
+
+def test_what_is_no_source_file_is_left_to_python(package: Path) -> None:
+    assert importlib.import_module("found_quickly.inner.deeper.three").NAME == 3
+    finder = QuickFinder("found_quickly", ENDING)
+    around = [str(package)]
+    (package / "folder.py").mkdir()
+    for name in ("found_quickly.none", "found_quickly.folder", "found_quicklier.one", "one"):
+        assert finder.find_spec(name, around) is None
+    assert finder.find_spec("found_quickly.one", None) is None
+    assert finder.find_spec("found_quickly.one", [*around, *around]) is None
+    assert finder.find_spec("found_quickly.one", around) is not None
+
+
+def test_compiled_files_in_another_place_are_pythons_affair(
+    package: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    root = sys.modules["found_quickly"]
+    before = len(sys.meta_path)
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / "elsewhere"))
+    find_quickly("found_quickly", root.__spec__, root.__path__)
+    monkeypatch.setattr(sys, "pycache_prefix", None)
+    find_quickly("found_quickly", root.__spec__, [*root.__path__, "more"])
+    find_quickly("found_quickly", None, root.__path__)
+    assert len(sys.meta_path) == before
+    assert type(root.__spec__.loader) is SourceFileLoader
+    find_quickly("found_quickly", root.__spec__, root.__path__)
+    assert len(sys.meta_path) == before + 1
+
+
+def test_the_package_is_found_so() -> None:
+    code = "import lowtide.ir.module as m; print(type(m.__loader__).__name__)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "QuickLoader"
