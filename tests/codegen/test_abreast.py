@@ -7,9 +7,11 @@ from tests.codegen.cpu.reduction.test_fused import HEADER, SOFTMAX
 from tests.codegen.loops import TARGETS, check, target_of
 from tests.codegen.test_loop import kernel
 
+from lowtide.codegen.cpu.cost import widest
 from lowtide.codegen.cpu.loop import plan_loop
 from lowtide.codegen.cpu.reduction.form import form_of
 from lowtide.codegen.cpu.reduction.grid import grid_of, total_count
+from lowtide.codegen.elements.operands import members
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.llvm.function import module_text
 
@@ -77,3 +79,36 @@ def fusion_of(body: str):
     shape = body.split("ROOT y = ")[1].split(" ")[0]
     call = f"\n  ROOT f = {shape} fusion(x), kind=kInput, calls=inside\n}}\n"
     return parse_hlo(HEADER + inside + entry + call).entry.root
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("size", [256, 77])
+def test_the_place_of_a_step_takes_no_vectors(size, target):
+    body = f"""
+        last = s64[] constant(4)
+        at = s64[] subtract(last, n)
+        zero = s64[] constant(0)
+        part = f32[1,{size}] dynamic-slice(x, at, zero), dynamic_slice_sizes={{1,{size}}}
+        y = f32[1,{size}] tanh(part)
+    """
+    text = kernel(body, x=f"f32[5,{size}]", n="s64[]")
+    alone = longest(elementwise("tanh", size), target)
+    assert longest(text, target) == alone
+    check(text, target=target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_numbers_that_are_spread_count_as_their_vectors(target):
+    body = """
+        wide = s64[77] broadcast(n), dimensions={}
+        most = s64[77] add(x, wide)
+        y = f32[77] convert(most)
+    """
+    found = members(parse_hlo(kernel(body, x="s64[77]", n="s64[]")).entry.root)
+    assert widest(found) == 8
+    check(kernel(body, x="s64[77]", n="s64[]"), target=target)
+
+
+def test_single_numbers_count_where_there_is_nothing_else():
+    found = members(parse_hlo(kernel("y = f64[] add(x, x)", x="f64[]")).entry.root)
+    assert widest(found) == 8

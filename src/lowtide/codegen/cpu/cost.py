@@ -91,13 +91,16 @@ def widest(
 ) -> int:
     """Return the bytes of the widest element that members compute with or read.
 
-    `raw` are the types in whose place integers are moved.
+    `raw` are the types in whose place integers are moved. What is computed of single numbers alone,
+    such as the place of a step, takes no vectors, and counts only where there is nothing else.
     """
     instead = raw or {}
+    given = [(x.shape, *[y.shape for y in x.operands]) for x in members]
     found = 1
-    for member in members:
-        for shape in (member.shape, *[x.shape for x in member.operands]):
-            if shape.is_array and (shape.rank or member.shape.rank == 0):
+    for shapes in [x for x in given if any(y.is_array and y.rank for y in x)] or given:
+        is_scalar = shapes[0].is_array and shapes[0].rank == 0
+        for shape in shapes:
+            if shape.is_array and (shape.rank or is_scalar):
                 type_ = instead.get(shape.element_type, shape.element_type)
                 found = max(found, register_bytes(type_))
     return found

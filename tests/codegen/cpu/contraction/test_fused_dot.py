@@ -220,6 +220,48 @@ def test_fusions(name: str, target: str) -> None:
     check(fused(CASES[name], config), target=TARGETS[target], factor=2, change=change)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("types", [("f32", "f32", "f32"), ("u8", "s8", "s32")])
+@pytest.mark.parametrize(
+    ("m", "k", "n"),
+    [(1, 64, 64), (1, 33, 67), (1, 128, 1000), (2, 96, 131), (3, 160, 512), (1, 2000, 3001)],
+)
+def test_few_rows_are_finished_by_spans(
+    m: int, k: int, n: int, types: tuple[str, str, str], target: str
+) -> None:
+    left, right, total = types
+    body = f"""
+        a = {left}[{m},{k}] parameter(0)
+        b = {right}[{n},{k}] parameter(1)
+        s = f32[] parameter(2)
+        c = f32[{n}] parameter(3)
+        d = {total}[{m},{n}] dot(a,b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
+        e = f32[{m},{n}] convert(d)
+        one = f32[] constant(1)
+        q = f32[] divide(one,s)
+        w = f32[{m},{n}] broadcast(q), dimensions={{}}
+        x = f32[{m},{n}] multiply(e,w)
+        y = f32[{m},{n}] broadcast(c), dimensions={{1}}
+        ROOT z = f32[{m},{n}] add(x,y)
+    """
+    check(fused(body), target=TARGETS[target], factor=2)
+
+
+def test_what_all_columns_share_is_computed_once_for_several_vectors() -> None:
+    body = """
+        a = f32[1,64] parameter(0)
+        b = f32[512,64] parameter(1)
+        c = f32[512] parameter(2)
+        d = f32[1,512] dot(a,b), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+        y = f32[1,512] reshape(c)
+        ROOT z = f32[1,512] add(d,y)
+    """
+    computed = plan_of(parse_hlo(fused(body)), TARGETS["avx2"])
+    assert computed is not None
+    names = [x.name for x in computed.emit().functions]
+    assert "finish_64" in names
+
+
 VIEWS = ("heads", "context", "sliced", "split_heads")
 """Fusions whose operands are read where they lie."""
 

@@ -247,6 +247,26 @@ def test_equal_convolutions_have_equal_text() -> None:
     assert len(texts) == 1
 
 
+def test_images_that_differ_in_size_have_tiles_in_common() -> None:
+    form = """HloModule m
+
+ENTRY e {{
+  x = f32[1,{n},{n},32] parameter(0)
+  w = f32[3,3,32,32] parameter(1)
+  ROOT y = f32[1,{n},{n},32] convolution(x, w), window={{size=3x3 pad=1_1x1_1}}, {labels}
+}}
+"""
+    tiles = []
+    for n in (20, 40):
+        text = form.format(n=n, labels="dim_labels=b01f_01io->b01f")
+        plan = plan_convolution(parse_hlo(text).entry.root, target_of("avx2"))
+        assert plan is not None
+        functions = [x for x in plan.emit().functions if x.name.startswith("tile_")]
+        tiles.append({module_text([x], "") for x in functions})
+        check(plan_convolution, text, "avx2")
+    assert tiles[0] & tiles[1]
+
+
 def test_infinities_outside_are_not_met() -> None:
     """What lies beside a row in memory never enters a sum, not even times zero."""
     module = parse_hlo(CASES["padded"].text)

@@ -128,7 +128,8 @@ def _ways(
     `packed` is the arithmetic where columns are packed.
     """
     given = (target, rows, columns, finish)
-    inner = inner_scheme(shape, how, packed, rows, columns, target)
+    has_finish = not finish.is_plain(how)
+    inner = inner_scheme(shape, how, packed, rows, columns, target, has_finish)
     if inner is not None:
         yield _plan(inner, target, lambda scheme: Inner(scheme, *given).code())
     strips = strip_scheme(shape, how, rows, columns, target)

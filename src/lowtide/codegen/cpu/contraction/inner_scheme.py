@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, MultiplyMethod
@@ -37,6 +36,12 @@ TILE_COLUMNS: Final = 4
 """Columns of a tile at most where several tiles of rows meet the same columns."""
 
 
+SPAN_VECTORS: Final = 8
+"""Vectors of sums in a span, of all its rows, where something is computed of them.
+
+What is the same for all columns is then computed once for a span, and no vector waits for another.
+"""
+
 FEWEST_LANES: Final = 4
 """Sums of the shortest vectors."""
 
@@ -49,7 +54,7 @@ _DEAR: Final = (MultiplyMethod.S16_PAIRS, MultiplyMethod.BYTE_PAIRS)
 
 @dataclass(frozen=True, slots=True)
 class InnerScheme:
-    """How to compute a product along k: tiles of `width` columns, spans of some tiles.
+    """How to compute a product along k: tiles of `width` columns, spans of `span` columns.
 
     What follows the product is done for all columns of a span at once. `tiles` cuts the rows,
     `blocks` cuts spans into pieces of work; `shares` cuts the vectors of units along k into parts
@@ -61,15 +66,11 @@ class InnerScheme:
     how: Arithmetic
     lanes: int
     width: int
+    span: int
     tiles: EvenParts
     blocks: EvenParts
     shares: EvenParts
     packs_rows: bool
-
-    @property
-    def span(self) -> int:
-        """The columns of a span: about those of a vector."""
-        return self.width * max(1, self.lanes // self.width)
 
     @property
     def units(self) -> int:
@@ -105,10 +106,12 @@ def inner_scheme(
     rows: OperandSide,
     columns: OperandSide,
     target: Target,
+    has_finish: bool,
 ) -> InnerScheme | None:
     """Return how to compute a product along k, None where another way is better.
 
-    `packed` is the arithmetic where columns are packed.
+    `packed` is the arithmetic where columns are packed; with `has_finish` something is computed of
+    the sums.
     """
     if not columns.lies_along_k or shape.k < STEPS_PER_ROW * (shape.m - 1):
         return None
@@ -125,15 +128,25 @@ def inner_scheme(
         return None
     height, width = _tile(shape, how, lanes, target)
     wanted = wanted_units(shape, how, lanes)
-    tiles = cut(shape.m, height)
-    found = InnerScheme(
-        shape, how, lanes, width, tiles, EvenParts(1, 1), EvenParts(vectors, 1), packs_rows=packs
-    )
-    spans = -(-shape.n // found.span)
+    narrow = width * max(1, lanes // width)
+    span = narrow
+    if has_finish:
+        span *= _widening(shape, narrow, -(-wanted // shape.batch))
+    spans = -(-shape.n // span)
     blocks = EvenParts(spans, min(spans, -(-wanted // shape.batch)))
     most = wanted // (shape.batch * blocks.parts)
     shares = EvenParts(vectors, share_count(shape, vectors * lanes, most))
-    return replace(found, blocks=blocks, shares=shares)
+    tiles = cut(shape.m, height)
+    return InnerScheme(shape, how, lanes, width, span, tiles, blocks, shares, packs_rows=packs)
+
+
+def _widening(shape: Geometry, narrow: int, pieces: int) -> int:
+    """How many of the narrowest spans make one: as many as leave `pieces` of them, or one.
+
+    So the pieces of work, and the parts of k with them, are those of the narrowest spans.
+    """
+    most = max(1, SPAN_VECTORS // shape.m)
+    return max(1, min(most, shape.n // (narrow * pieces)))
 
 
 def _most_rows(target: Target) -> int:

@@ -33,10 +33,19 @@ UNROLLED: Final = 8
 def parameters_of(scheme: ConvolutionScheme) -> tuple[FunctionParameter, ...]:
     """Return the parameters of a tile: input, panel, sums, and how many taps there are.
 
-    With `%more` products are added to the sums that are there.
+    With `%more` products are added to the sums that are there. `outer_steps` has the last ones.
     """
     taps = {f"taps{i}": "i64" for i in range(len(scheme.problem.spatial))}
-    return parameters(a="ptr", b="ptr", sums="ptr", more="i1", features="i64", **taps)
+    outer = {f"step{i}": "i64" for i in range(len(outer_steps(scheme)))}
+    return parameters(a="ptr", b="ptr", sums="ptr", more="i1", features="i64", **taps, **outer)
+
+
+def outer_steps(scheme: ConvolutionScheme) -> list[int]:
+    """Return the bytes in the input between steps of the loops around the innermost one.
+
+    They are arguments: convolutions of images that differ in size have a tile in common.
+    """
+    return [x.a_step * scheme.how.row_unit_bytes for x in scheme.steps()[:-1]]
 
 
 def row_step(scheme: ConvolutionScheme, row: Row) -> int:
@@ -227,8 +236,11 @@ class _TileWriter:
             return sums
         type_ = vector_type(scheme.how.sum_type, scheme.lanes)
         carry = [(type_, x) for row in sums for vector in row for x in vector]
+        step: Integer = this.a_step * row_bytes
+        if inner:
+            step = f"%step{len(scheme.steps()) - len(steps)}"
         with fn.loop(0, count, 1, carry) as loop:
-            x = fn.gep(a, fn.mul(loop.index, this.a_step * row_bytes))
+            x = fn.gep(a, fn.mul(loop.index, step))
             y = fn.gep(b, fn.mul(loop.index, this.b_step * nbytes))
             found = self._loops(inner, x, y, self._shaped(loop.values))
             loop.next = [x for row in found for vector in row for x in vector]

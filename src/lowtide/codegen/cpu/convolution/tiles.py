@@ -9,7 +9,7 @@ from lowtide.codegen.cpu.convolution.asking import ask_for_later
 from lowtide.codegen.cpu.convolution.axes import BATCH, FEATURE
 from lowtide.codegen.cpu.convolution.pieces import Piece
 from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
-from lowtide.codegen.cpu.convolution.tile import row_step
+from lowtide.codegen.cpu.convolution.tile import outer_steps, row_step
 from lowtide.codegen.cpu.convolution.work import InputBlock, PackedPanel, WrittenPhase
 from lowtide.llvm.function import Function, Integer
 from lowtide.records import dataclass
@@ -109,7 +109,8 @@ def _products(
 
     def inside() -> list[str]:
         there = fn.gep(block.input, fn.mul(offset, scheme.how.row_unit_bytes))
-        fn.call(work.convolver.tile(panel.columns, scheme), [there, *given])
+        tile = work.convolver.tile(panel.columns, scheme)
+        fn.call(tile, [there, *given, *outer_steps(scheme)])
         return []
 
     if not scheme.has_border:
@@ -119,7 +120,9 @@ def _products(
 
     def beyond() -> list[str]:
         copy = _border(work, piece, block, panel, place, reach)
-        fn.call(work.convolver.tile(panel.columns, scheme.at_border()), [copy, *given])
+        border = scheme.at_border()
+        tile = work.convolver.tile(panel.columns, border)
+        fn.call(tile, [copy, *given, *outer_steps(border)])
         return []
 
     tests = []
