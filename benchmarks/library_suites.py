@@ -7,7 +7,8 @@ source archive. `--at-once` files run in one child process, pytest with this fil
 `--seconds` of the processor's time are used: first one test of each function, then the second of
 each, and so on. What came of a test is appended to FILE as a line of JSON, and files that
 are there already do not run again. A test that fails, crashes, or ends late is run on XLA:CPU; if
-it passes there, it is run again by itself on both. It is a find where both say the same again.
+it passes there, it is run again by itself on both. It is a find where both say the same again. A
+file that does not load is a find where it loads on XLA:CPU.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from jax_suite_children import waited
 OURS: Final = "lowtide"
 THEIRS: Final = "cpu"
 SILENT_SECONDS: Final = 300
+BROKEN: Final = "broken"
 BAD: Final = ("failed", "crashed", "late")
 NAMES: Final = ("test_*.py", "*_test.py", "*_tests.py")
 
@@ -107,7 +109,7 @@ class Child:
     def pytest_collectreport(self, report: Any) -> None:
         """Note a file that does not load."""
         if report.failed:
-            self._write("broken", report.nodeid, str(report.longrepr)[-1000:])
+            self._write(BROKEN, report.nodeid, str(report.longrepr)[-1000:])
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         """Note that tests were found and nothing ended the child."""
@@ -194,10 +196,15 @@ def outcomes(
         if not died:
             break
         if not begun or begun[-1] in found:
-            found[f"{files.names[0]}::"] = ("broken", died)
+            found[not_begun(files)] = (BROKEN, died)
             break
         found[begun[-1]] = ("crashed", died)
     return found
+
+
+def not_begun(files: Files) -> str:
+    """Return the name of what came of a child that ended before its first test."""
+    return f"{files.names[0]}::"
 
 
 class Kept:
@@ -222,7 +229,10 @@ class Kept:
 def measure(files: Files, kept: Kept, limits: Limits) -> Outcomes:
     """Run tests here, what fails on XLA:CPU, and what passes there by itself on both."""
     ours = outcomes(files, OURS, limits)
+    if not_begun(files) in ours and len(ours) == 1:
+        raise SystemExit(f"pytest does not start: {ours[not_begun(files)][1]}")
     kept.add(OURS, ours)
+    note_unloaded(files, kept, limits, [x for x, (verdict, _) in ours.items() if verdict == BROKEN])
     kept.add("file", dict.fromkeys(files.names, ("ran", "")))
     bad = [x for x, (verdict, _) in ours.items() if verdict in BAD]
     if not bad:
@@ -238,6 +248,19 @@ def measure(files: Files, kept: Kept, limits: Limits) -> Outcomes:
             kept.add("find", {test: found})
             print(f"FIND {test}: {found[0]}\n{found[1][-1500:]}", flush=True)
     return ours
+
+
+def note_unloaded(files: Files, kept: Kept, limits: Limits, broken: Sequence[str]) -> None:
+    """Note as finds the files that do not load here, and do on XLA:CPU."""
+    if not broken:
+        return
+    theirs = outcomes(_files(files, broken), THEIRS, limits, only=["no test"])
+    kept.add(THEIRS, theirs)
+    unloaded = {x.partition("::")[0] for x, (verdict, _) in theirs.items() if verdict == BROKEN}
+    for name in broken:
+        if name.partition("::")[0] not in unloaded:
+            kept.add("find", {name: (BROKEN, "it loads on XLA:CPU")})
+            print(f"FIND {name}: it loads on XLA:CPU only", flush=True)
 
 
 def _files(files: Files, tests: Sequence[str]) -> Files:

@@ -59,13 +59,28 @@ def verify(module: Module) -> None:
 
 
 def _fail(instruction: Instruction, message: str) -> NoReturn:
-    source = instruction.parent.module.source_text
-    where, line = "", 0
-    if source is not None and instruction.position >= 0:
-        line, column = source.line_and_column(instruction.position)
-        where = f"{source.file or '<text>'}:{line}:{column}"
     message = f"{instruction.opcode.value}: {message}"
-    raise InvalidModuleError(message, instruction=instruction.name, where=where, line=line)
+    _fail_at(instruction.parent.module, instruction.position, message, instruction.name)
+
+
+def _fail_in_header(module: Module, message: str) -> NoReturn:
+    """Refuse what a field of the module's first line says; the message begins with its name."""
+    source = module.source_text
+    field = message.split()[0].rstrip(":")
+    position = -1 if source is None else source.text.find(f"{field}={{")
+    _fail_at(module, position, message, "")
+
+
+def _fail_at(module: Module, position: int, message: str, instruction: str) -> NoReturn:
+    """Refuse a module for what stands at a character of its text, -1 where that is unknown."""
+    source = module.source_text
+    where, line = "", 0
+    if source is not None and position >= 0:
+        line, column = source.line_and_column(position)
+        where = f"{source.file or '<text>'}:{line}:{column}"
+    raise InvalidModuleError(
+        message, instruction=instruction, where=where, line=line, position=position
+    )
 
 
 # -- the module and its computations -----------------------------------------------------------
@@ -400,22 +415,25 @@ def _check_entry_layout(module: Module) -> None:
         return
     program = module.entry.program_shape
     if len(layout.parameters) != len(program.parameters):
-        raise InvalidModuleError(
+        _fail_in_header(
+            module,
             f"entry_computation_layout has {len(layout.parameters)} parameters, "
-            f"the entry {len(program.parameters)}"
+            f"the entry {len(program.parameters)}",
         )
     for number, (declared, actual) in enumerate(
         zip(layout.parameters, program.parameters, strict=True)
     ):
         if not agree(declared, actual):
-            raise InvalidModuleError(
+            _fail_in_header(
+                module,
                 f"entry_computation_layout declares parameter {number} as {declared}, "
-                f"it is {actual}"
+                f"it is {actual}",
             )
     if not agree(layout.result, program.result):
-        raise InvalidModuleError(
+        _fail_in_header(
+            module,
             f"entry_computation_layout declares the result as {layout.result}, "
-            f"it is {program.result}"
+            f"it is {program.result}",
         )
 
 
@@ -424,41 +442,43 @@ def _check_aliases(module: Module) -> None:
     outputs: set[ShapeIndex] = set()
     inputs: set[tuple[int, ShapeIndex]] = set()
     for alias in module.input_output_aliases:
-        output = _at(module.entry.root.shape, alias.output_index, "input_output_alias: the result")
+        output = _at(
+            module, module.entry.root.shape, alias.output_index, "input_output_alias: the result"
+        )
         parameter = _parameter_at(
             module, alias.parameter, alias.parameter_index, "input_output_alias"
         )
         place = f"output {list(alias.output_index)} and parameter {alias.parameter}"
         if output.is_tuple or parameter.is_tuple or output.nbytes != parameter.nbytes:
-            raise InvalidModuleError(
+            _fail_in_header(
+                module,
                 f"input_output_alias: {place} must be arrays of equal size, not {output} and "
-                f"{parameter}"
+                f"{parameter}",
             )
         if alias.output_index in outputs:
-            raise InvalidModuleError(f"input_output_alias: {place}: the output is aliased twice")
+            _fail_in_header(module, f"input_output_alias: {place}: the output is aliased twice")
         if (alias.parameter, alias.parameter_index) in inputs:
-            raise InvalidModuleError(f"input_output_alias: {place}: the parameter is aliased twice")
+            _fail_in_header(module, f"input_output_alias: {place}: the parameter is aliased twice")
         outputs.add(alias.output_index)
         inputs.add((alias.parameter, alias.parameter_index))
     for donor in module.buffer_donors:
         _parameter_at(module, donor.parameter, donor.parameter_index, "buffer_donor")
         if (donor.parameter, donor.parameter_index) in inputs:
-            raise InvalidModuleError(
-                f"buffer_donor: parameter {donor.parameter} is aliased as well"
-            )
+            _fail_in_header(module, f"buffer_donor: parameter {donor.parameter} is aliased as well")
 
 
 def _parameter_at(module: Module, number: int, index: ShapeIndex, what: str) -> Shape:
     parameters = module.entry.parameters
     if not 0 <= number < len(parameters):
-        raise InvalidModuleError(
-            f"{what}: there is no parameter {number}; the entry has {len(parameters)}"
+        _fail_in_header(
+            module, f"{what}: there is no parameter {number}; the entry has {len(parameters)}"
         )
-    return _at(parameters[number].shape, index, f"{what}: parameter {number}")
+    return _at(module, parameters[number].shape, index, f"{what}: parameter {number}")
 
 
-def _at(shape: Shape, index: ShapeIndex, what: str) -> Shape:
+def _at(module: Module, shape: Shape, index: ShapeIndex, what: str) -> Shape:
     try:
         return shape.at(index)
     except IndexError:
-        raise InvalidModuleError(f"{what} {shape} has no index {list(index)}") from None
+        pass
+    _fail_in_header(module, f"{what} {shape} has no index {list(index)}")

@@ -17,6 +17,8 @@ from lowtide.cli import console
 from lowtide.cli import main as main_module
 from lowtide.cli.exit_codes import ExitCode, UsageError, VerificationError, exit_code
 from lowtide.client.errors import OverMemoryError, SanitizerError
+from lowtide.frontend.hlo_proto.writer import write_hlo_module_proto
+from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import (
     HloProtoError,
     HloTextError,
@@ -93,14 +95,80 @@ def test_every_command_verifies(lowtide, small, command):
     assert line[caret.index("^") :].startswith("doubled =")
 
 
-def test_verification_names_the_file_where_there_is_no_line(lowtide, small):
-    path = edited(
-        small,
-        "HloModule small,",
-        "HloModule small, input_output_alias={ {0}: (1, {}, may-alias) },",
+@pytest.mark.parametrize(
+    "field",
+    [
+        "input_output_alias={ {0}: (1, {}, may-alias) }",
+        "input_output_alias={ {}: (3, {}, may-alias) }",
+        "input_output_alias={ {2}: (0, {}, may-alias) }",
+        "buffer_donor={ (3, {}) }",
+        "entry_computation_layout={(f32[4])->f32[4]}",
+    ],
+)
+def test_what_the_first_line_says_is_shown_with_its_place(lowtide, tmp_path, field):
+    path = tmp_path / "a.hlo"
+    path.write_text(
+        f"""HloModule m, {field}
+ENTRY e {{
+  p = (f32[4], s32[2]) parameter(0)
+  q = f32[8] parameter(1)
+  x = f32[4] get-tuple-element(p), index=0
+  ROOT r = (f32[4], f32[8]) tuple(x, q)
+}}
+"""
     )
     assert lowtide("explain", path) == 1
+    first, line, caret = lowtide.err.rstrip("\n").split("\n")
+    assert first.startswith(f"error: {path}:1:14: {field.partition('=')[0]}")
+    assert line[caret.index("^") :].startswith(field)
+
+
+def test_verification_names_the_file_where_there_is_no_line(lowtide, small):
+    alias = "input_output_alias={ {0}: (1, {}, may-alias) }"
+    module = parse_hlo(edited(small, "HloModule small,", f"HloModule small, {alias},").read_text())
+    path = small.with_suffix(".pb")
+    path.write_bytes(write_hlo_module_proto(module))
+    assert lowtide("explain", path) == 1
     assert lowtide.err.startswith(f"error: {path}: input_output_alias: ")
+
+
+def test_the_line_shown_is_that_of_the_computation_meant(lowtide, tmp_path):
+    path = tmp_path / "a.hlo"
+    path.write_text(
+        """HloModule m
+f {
+  p = f32[4] parameter(0)
+  ROOT r = f32[4] negate(p)
+}
+ENTRY e {
+  p = f32[4] parameter(0)
+  c = f32[4] call(p), to_apply=f
+  ROOT r = f32[5] add(c, p)
+}
+"""
+    )
+    assert lowtide("explain", path) == 1
+    first, line, _ = lowtide.err.rstrip("\n").split("\n")
+    assert first.startswith(f"error: {path}:9:8: ")
+    assert line.strip() == "ROOT r = f32[5] add(c, p)"
+
+
+@pytest.mark.parametrize("between", ["", "  n = f32[4] negate(a)\n  k = f32[4] negate(n)\n"])
+def test_the_second_root_is_shown_with_its_place(lowtide, tmp_path, between):
+    path = tmp_path / "a.hlo"
+    path.write_text(
+        f"""HloModule m
+ENTRY e {{
+  p = f32[4] parameter(0)
+  ROOT a = f32[4] negate(p)
+{between}  ROOT b = f32[4] negate(p)
+  ROOT c = f32[4] negate(p)
+}}
+"""
+    )
+    assert lowtide("explain", path) == 1
+    line = 5 + between.count("\n")
+    assert lowtide.err.startswith(f"error: {path}:{line}:8: one computation has only one ROOT")
 
 
 @pytest.mark.parametrize("command", ["explain", "plan", "opt"])

@@ -242,6 +242,12 @@ _TENSORS = b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
         (b"GGUF\x03" + bytes(20), "GGUF"),
         (b"\x89HDF\r\n\x1a\n" + bytes(20), "HDF5"),
         (b"\x93NUMPY\x01\x00", "an array of NumPy"),
+        (b"BufferAssignment:\nallocation 0: size 384\n", "XLA's buffer assignment.*beside it"),
+        (b"\nTotal bytes used: 8 (8B)\n", "XLA's list of allocated values"),
+        (b"HloLiveRange (max 45):\n  InstructionSequence:\n", "XLA's live ranges"),
+        (b"Memory Space: default (color=0)\n", "XLA's report on memory"),
+        (b"; ModuleID = 'm'\n", "LLVM IR"),
+        (b"\x7fELF\x02\x01\x01" + bytes(20), "machine code"),
     ],
 )
 def test_what_is_no_model_is_named(suffix, data, message, tmp_path):

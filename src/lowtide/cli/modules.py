@@ -66,19 +66,13 @@ def _with_place(error: InvalidModuleError, found: ModuleInput) -> InvalidModuleE
     text = str(error)
     if not error.line:
         text = f"{found.file}: {text}"
-    excerpt = _excerpt(found.module, error.instruction)
+    excerpt = _excerpt(found.module, error.position)
     placed = InvalidModuleError(f"{text}\n{excerpt}" if excerpt else text, line=error.line)
     placed.instruction = error.instruction
     return placed
 
 
-def _excerpt(module: Module, name: str) -> str:
-    """The line of the text in which an instruction stands; "" where that is not known."""
+def _excerpt(module: Module, position: int) -> str:
+    """The line of the text in which a character stands; "" where that is not known."""
     source = module.source_text
-    if source is None or not name:
-        return ""
-    for computation in module.computations.values():
-        instruction = computation.instructions.get(name)
-        if instruction is not None and instruction.position >= 0:
-            return source.excerpt(instruction.position)
-    return ""
+    return "" if source is None or position < 0 else source.excerpt(position)

@@ -33,7 +33,16 @@ _MOST_FIELDS: Final = 64
 
 _EXPORT: Final = "export the model to ONNX"
 _WEIGHTS: Final = f"has weights alone, without the operations of a model: {_EXPORT}"
+_MODULE_BESIDE: Final = (
+    "the module is the file before_optimizations or after_optimizations beside it"
+)
 _FOREIGN: Final = (
+    (b"BufferAssignment:", f"XLA's buffer assignment: {_MODULE_BESIDE}"),
+    (b"\nTotal bytes used:", f"XLA's list of allocated values: {_MODULE_BESIDE}"),
+    (b"HloLiveRange (max", f"XLA's live ranges: {_MODULE_BESIDE}"),
+    (b"Memory Space:", f"XLA's report on memory: {_MODULE_BESIDE}"),
+    (b"; ModuleID =", f"LLVM IR, as XLA writes of kernels: {_MODULE_BESIDE}"),
+    (b"\x7fELF", "machine code (ELF)"),
     (b"version https://git-lfs", "a pointer of Git LFS, not the file: git lfs pull fetches it"),
     (b"GGUF", f"GGUF, which {_WEIGHTS}"),
     (b"\x89HDF\r\n\x1a\n", f"HDF5, as Keras writes weights and models: {_EXPORT}"),

@@ -41,12 +41,24 @@ class HloProtoError(InputError):
 
 
 class InvalidModuleError(LowtideError):
-    """The module breaks a rule of HLO. `line` is its line in the text, 0 where unknown."""
+    """The module breaks a rule of HLO.
 
-    def __init__(self, message: str, *, instruction: str = "", where: str = "", line: int = 0):
+    `line` is its line in the text, 0 where unknown, `position` the character there, else -1.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        instruction: str = "",
+        where: str = "",
+        line: int = 0,
+        position: int = -1,
+    ):
         self.message = message
         self.instruction = instruction
         self.line = line
+        self.position = position
         super().__init__(": ".join([part for part in (where, instruction, message) if part]))
 
 

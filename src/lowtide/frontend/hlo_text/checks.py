@@ -23,6 +23,12 @@ def check_instruction(lexer: Lexer, instruction: Instruction, start: int) -> Non
         check(lexer, instruction, start)
 
 
+def check_only_root(lexer: Lexer, root: Instruction | None, found: Instruction) -> None:
+    """Fail at a ROOT in whose computation another one stands before it."""
+    if root is not None:
+        lexer.fail("one computation has only one ROOT", found.position)
+
+
 def check_replication(lexer: Lexer, instruction: Instruction, start: int) -> None:
     """Fail where parameter_replication does not have an entry for each leaf of the shape."""
     found = len(instruction.annotations.parameter_replication)

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final, final
 
 import lowtide.ir.attributes as ir
-from lowtide.frontend.hlo_text.checks import check_instruction
+from lowtide.frontend.hlo_text.checks import check_instruction, check_only_root
 from lowtide.frontend.hlo_text.instruction_parser import FIXED_SHAPES, inherit_origin
 from lowtide.frontend.hlo_text.lexer import KEYWORDS
 from lowtide.frontend.hlo_text.literal_parser import parse_literal
@@ -80,10 +80,11 @@ class LineParser:
         self._literals: dict[tuple[Shape, str], ir.Constant] = {}
         self._pending: _Pending | None = None
 
-    def parse(self, computation: Computation, position: int) -> tuple[int, Instruction | None]:
-        """Read lines from `position` on; return where it stopped, and the root if it passed it."""
+    def parse(
+        self, computation: Computation, position: int, root: Instruction | None
+    ) -> tuple[int, Instruction | None]:
+        """Read lines from `position` on; return where it stopped, and the root so far."""
         self._pending = None
-        root = None
         text = self.parser.lexer.text
         match_line = _LINE.match
         while True:
@@ -94,8 +95,7 @@ class LineParser:
             if instruction is None:
                 return position, root
             if match[1]:
-                if root is not None:
-                    return position, root
+                check_only_root(self.parser.lexer, root, instruction)
                 root = instruction
             position = match.end()
 

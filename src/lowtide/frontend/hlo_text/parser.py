@@ -7,7 +7,7 @@ from typing import final
 
 import lowtide.ir.attributes as ir
 from lowtide.frontend.hlo_text.async_names import keep_names
-from lowtide.frontend.hlo_text.checks import check_computation, check_instruction
+from lowtide.frontend.hlo_text.checks import check_computation, check_instruction, check_only_root
 from lowtide.frontend.hlo_text.computation_order import order_computations
 from lowtide.frontend.hlo_text.header_parser import (
     default_entry_layout,
@@ -113,7 +113,8 @@ class ModuleParser:
             try:
                 result.at(alias.output_index)
             except IndexError as error:
-                self.lexer.fail(f"input_output_alias: {error}", 0)
+                at = max(0, self.lexer.source.text.find("input_output_alias={"))
+                self.lexer.fail(f"input_output_alias: {error}", at)
 
     def _normalize_recovery_table(self) -> None:
         table = self.module.origin_recovery_table
@@ -199,7 +200,7 @@ class ModuleParser:
         if lexer.at("("):
             signature = self._parse_signature()
         computation = self.new_computation(name)
-        self._parse_body(computation, start)
+        self._parse_body(computation)
         if signature is not None and not signature.compatible(computation.root.shape):
             lexer.fail(
                 f"the signature of {name} says {signature}, but its root "
@@ -231,23 +232,19 @@ class ModuleParser:
         lexer.expect("->")
         return parse_shape(lexer)
 
-    def _parse_body(self, computation: Computation, start: int) -> None:
+    def _parse_body(self, computation: Computation) -> None:
         lexer = self.lexer
         lexer.enter()
         if not lexer.at("{"):
             lexer.expect_fail("'{' at the start of a computation")
         root: Instruction | None = None
-        roots = 0
         position = lexer.end
         while True:
             if self.lines is not None:
-                position, fast_root = self.lines.parse(computation, position)
-                if fast_root is not None:
-                    root, roots = fast_root, roots + 1
+                position, root = self.lines.parse(computation, position, root)
             lexer.seek(position)
             if lexer.at("}"):
                 break
-            root_start = lexer.start
             is_root = lexer.at_keyword("ROOT")
             if is_root:
                 lexer.advance()
@@ -255,14 +252,11 @@ class ModuleParser:
             if self.lines is not None:
                 self.lines.learn(instruction)
             if is_root:
-                root, roots = instruction, roots + 1
-            if roots > 1:
-                lexer.fail("one computation has only one ROOT", root_start)
+                check_only_root(lexer, root, instruction)
+                root = instruction
             position = lexer.previous_end
         if not computation.instructions:
             lexer.expect_fail("an instruction")
-        if roots > 1:
-            lexer.fail("one computation has only one ROOT", start)
         lexer.expect("}")
         lexer.leave()
         computation.root = root or next(reversed(computation.instructions.values()))
@@ -287,7 +281,7 @@ class ModuleParser:
         if lexer.at("{"):
             computation = self.new_computation("_")
             invents, self.invents_operands = self.invents_operands, False
-            self._parse_body(computation, start)
+            self._parse_body(computation)
             self.invents_operands = invents
             self.finish_computation(computation)
             return computation
