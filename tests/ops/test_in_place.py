@@ -330,6 +330,27 @@ def test_pairs_of_one_width_share_too(parameters, right_side, pairs):
     assert list(sharing_pairs(root_of(parameters, right_side))) == wanted
 
 
+def test_pairs_of_a_fusion_follow_its_body():
+    root = root_of([BITS, BITS], f"{V} fusion(p0, p1), kind=kLoop, calls=drawn_from_its_neighbour")
+    assert sharing_pairs(root) == (((0, ()), ()),)
+    body = root.called_computations[0]
+    result = body.root
+    first, second = body.parameters
+    for user in [*second.users]:
+        user.set_operands(tuple([first if x is second else x for x in user.operands]))
+    assert body.root is result
+    assert ((1, ()), ()) in sharing_pairs(root)
+
+
+def test_pairs_with_constants_are_not_those_without():
+    root = root_of([V, V], f"{V} add(p0, p1)")
+    assert len(sharing_pairs(root)) == 2
+    root = parse_hlo("""ENTRY e { c = f32[8] constant({1, 2, 3, 4, 5, 6, 7, 8})
+ p = f32[8] parameter(0)
+ ROOT r = f32[8] add(c, p) }""").entry.root
+    assert sharing_pairs(root) == (((1, ()), ()),)
+
+
 def test_constants_are_never_overwritten():
     root = parse_hlo("""ENTRY e { c = f32[2] constant({1, 2})
  p = f32[2] parameter(0)

@@ -39,6 +39,9 @@ def shared_values(
     shares: list[Share] = []
     for (operand, index), output in pairs:
         shape = instruction.operands[operand].shape
+        if not (index or output or shape.is_tuple or instruction.shape.is_tuple):
+            shares.append((operands[operand][0], result[0]))
+            continue
         if counts.of(shape.at(index)) != counts.of(instruction.shape.at(output)):
             continue  # What is written in place may be of another shape, by bitcasts.
         read = counts.position(shape, index)

@@ -19,12 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, Final, final
 
 import numpy as np
 
 from lowtide.least_memory.kinds import Kind, runs_behind
 from lowtide.least_memory.network import SINK, SOURCE, MomentNetwork
+from lowtide.least_memory.never_stored import contracted, standing_for
 from lowtide.least_memory.values import Int64Array, ProgramValues
 from lowtide.records import dataclass
 
@@ -80,13 +82,26 @@ class Moments:
         for number, reads in enumerate(values.reads):
             for v in reads:
                 self._readers[v].append(number)
-        nodes = _FIRST + count + 2 * operations
-        self._network = MomentNetwork(nodes, self._lasting_rules(is_free), self._endless)
+        self._is_free = is_free
+        self._nodes = _FIRST + count + 2 * operations
+        self._rules = self._lasting_rules(is_free)
 
     @property
     def arcs(self) -> int:
         """How many arcs a network has that is cut."""
-        return len(self._network)
+        return len(self._rules[0])
+
+    @cached_property
+    def _network(self) -> MomentNetwork:
+        return MomentNetwork(self._nodes, self._rules, self._endless)
+
+    @cached_property
+    def _contracted(self) -> tuple[MomentNetwork, Int64Array]:
+        """The network without values that need not be stored, and the numbers of nodes in it."""
+        nodes = self._needed, self._later
+        stands = standing_for(self.values, self._is_free, *nodes, self._nodes)
+        arcs, number = contracted(self._rules, stands, self._endless)
+        return MomentNetwork(int(number.max()) + 1, arcs, self._endless), number
 
     @property
     def once(self) -> list[int]:
@@ -98,7 +113,11 @@ class Moments:
 
         Values in `without` count for nothing.
         """
-        return self._network.cut(*self._ends(number, when), without)
+        if len(without):
+            return self._network.cut(*self._ends(number, when), without)
+        network, numbers = self._contracted
+        begins, ends = [numbers[x] for x in self._ends(number, when)]
+        return network.cut(begins[begins >= 0], ends[ends >= 0])
 
     def cut(self, number: int, when: When, without: Sequence[int] = ()) -> Cut:
         """Return the same with what shows it."""

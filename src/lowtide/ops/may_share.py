@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Final
 
 from lowtide.ir.attributes import Fusion, Parameter
 from lowtide.ir.instruction import Instruction
+from lowtide.ir.kept import kept
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.shape import Shape
+from lowtide.ir.traversal import all_callees
 from lowtide.ops.fused_reads import only_elementwise_uses, only_results, only_row_uses
 from lowtide.ops.in_place import (
     EPILOGUE,
@@ -40,8 +43,37 @@ def sharing_pairs(instruction: Instruction) -> tuple[Pair, ...]:
 
     First those of `may_share`; then those in which only the element types differ, which have equal
     widths, such as random bits and the numbers that are made of them: each element is read before
-    one is stored there; then the other in-place ones.
+    one is stored there; then the other in-place ones. Those of a fusion are found once for all with
+    its body that have the same shapes.
     """
+    opcode = instruction.opcode
+    if opcode is Opcode.FUSION:
+        return _fusion_sharing_pairs(instruction)
+    if opcode in _STEPS:
+        sources = [None if x.opcode is Opcode.CONSTANT else x.shape for x in instruction.operands]
+        return _step_pairs(instruction.shape, *sources)
+    return _sharing_pairs(instruction)
+
+
+def _fusion_sharing_pairs(fusion: Instruction) -> tuple[Pair, ...]:
+    """The pairs of a fusion, kept with its body until that or what it calls changes."""
+    body = fusion.called_computations[0]
+    attributes, config = fusion.attributes, fusion.annotations.backend_config
+    operands = [(x.shape, x.opcode is Opcode.CONSTANT) for x in fusion.operands]
+    called = [(x, x.version) for x in all_callees(body)]
+    key = (sharing_pairs, attributes, config, fusion.shape, *operands, *called)
+    return kept(body, key, lambda: _sharing_pairs(fusion))
+
+
+@lru_cache(maxsize=1 << 12)
+def _step_pairs(result: Shape, *sources: Shape | None) -> tuple[Pair, ...]:
+    """The pairs of an elementwise operation, of whose operands constants have no shape here."""
+    alike = [i for i, x in enumerate(sources) if x is not None and _lie_alike(x, result)]
+    equal = [i for i in alike if sources[i] is result]
+    return tuple([((i, ()), ()) for i in dict.fromkeys((*equal, *alike))])
+
+
+def _sharing_pairs(instruction: Instruction) -> tuple[Pair, ...]:
     in_place = in_place_pairs(instruction)
     pairs = _candidates(instruction, in_place)
     equal = [x for x in pairs if _have_one_shape(instruction, x)]
@@ -219,3 +251,8 @@ _MAY: Final[dict[Opcode, Callable[[Instruction], tuple[Pair, ...]]]] = {
     Opcode.CALL: _call_pairs,
     Opcode.FUSION: _fusion_may_pairs,
 }
+
+_STEPS: Final = frozenset(
+    [x for x in Opcode if TABLE[x].elementwise and x not in _MAY and not TABLE[x].in_place]
+)
+"""Elementwise operations, which have no pairs but those of shapes that lie alike."""
