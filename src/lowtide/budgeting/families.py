@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Final
 
-from lowtide.budgeting.arena_guess import ArenaGuess
 from lowtide.budgeting.fits import NEXT_ROOMS, PlannedPoint, less_room
 from lowtide.budgeting.graphs import BudgetGraphs, budget_graphs
 from lowtide.budgeting.points import Progress, SequenceChoice, choices
@@ -33,17 +31,6 @@ _LATE_ROOM: Final = 0.96
 _TRIES_IN_TIME: Final = 3  # With less time than for these, what is likely to fit is asked for.
 _TARGET_TIME: Final = 0.4
 """The part of the time left in which a sequence for one budget is searched."""
-
-_TARGET_SPREADS: Final = (1.0, 0.0, -1.0, -2.0)
-"""For one that fits, sequences are searched whose gaps are so many spreads smaller than usual."""
-
-_SPREADS: Final = (0.5, 0.0, 1.0, -0.5, 1.5, 2.0)
-"""For rooms of sequences whose gaps are so many spreads smaller than usual more are searched,"""
-_CLOSER_TRIES: Final = 3
-"""and so many of the sequences are planned each time."""
-
-_CLOSER_TIME: Final = 0.2
-"""The part of the time left in which more of them are searched."""
 
 _LINK_SHARES: Final = tuple([k / 10 for k in range(9, 0, -1)])
 """For which parts of the plain arena values are stored in the host's memory without a budget."""
@@ -70,11 +57,14 @@ class Family:
         self._planning = Stopwatch(self._deadline)
         self._first_tries = Stopwatch(self._deadline)
         """What a plan takes, and a try of a first plan: a sequence made at once, and its plan."""
-        self._guess = ArenaGuess()
         self._filled = 1.0  # The part of the latest plan's arena that its graphs say it needs.
         self._at_hand: set[int] = set()
         """Budgets for which a first plan was made: more are made for them only in time."""
         self._asked = 0
+        self._rooms: dict[int, float] = {}
+        self._too_large: dict[int, float] = {}
+        """Per budget the most bytes for which what fits was made, and the least for what did not.
+        """
 
     @cached_property
     def graphs(self) -> BudgetGraphs:
@@ -147,7 +137,7 @@ class Family:
                 room = min(room, _LATE_ROOM * budget)
 
     def targeted(self, budget: int) -> PlannedPoint | None:
-        """Return the first plan found for a budget by itself, of the quickest sequences."""
+        """Return the quickest plan found for a budget by itself; asked again, it goes on."""
         found = None
         with self._deadline.until_interrupted():
             found = next(self._target_plans(budget), None)
@@ -156,50 +146,29 @@ class Family:
         return found
 
     def _target_plans(self, budget: int) -> Iterator[PlannedPoint]:
-        """Yield plans within a budget, each tried for less room where gaps were too large."""
+        """Yield plans within a budget, each tried for as much less as the last one was above it."""
         has_time = self._deadline.leaves(_TRIES_IN_TIME * self._planning.seconds)
-        room = int(budget * (1.0 if has_time else self._filled))
-        for spreads in _TARGET_SPREADS:
+        room = self._room_between(budget, budget * (1.0 if has_time else self._filled))
+        for _ in range(_QUICK_TRIES):
             end = self._deadline.part(less=self._planning.seconds).part(_TARGET_TIME)
-            choice = None if self._is_too_late(budget) else self._targets.best(room, end)
+            choice = None if self._is_too_late(budget) else self._targets.best(int(room), end)
             if choice is None:
                 return
-            known = self._targets.known(room)
-            found = self._plan_of(self._guess.most_promising(known, budget, math.inf) or choice)
+            found = self._plan_of(choice)
             if found.arena_bytes <= budget:
+                self._rooms[budget] = max(room, self._rooms.get(budget, 0.0))
                 yield found
-            room = self._guess.room(budget, spreads)
+            else:
+                self._too_large[budget] = min(room, self._too_large.get(budget, room))
+            less = less_room(room, choice.nbytes, found.arena_bytes, budget)
+            room = self._room_between(budget, less)
 
-    def closer(
-        self, budget: int, best: PlannedPoint, enough: float, share: float = 1.0
-    ) -> PlannedPoint:
-        """Return a plan within a budget that is quicker than the best one so far, or that one.
-
-        It is sought among sequences that fit if their gaps are small, in a share of the time left,
-        or until one takes at most `enough` extra seconds.
-        """
-        found = [best]
-        with self._deadline.until_interrupted():
-            for plan in self._closer_plans(budget, found, enough, self._deadline.part(share)):
-                found += [plan] if plan.arena_bytes <= budget else []
-        return found[-1]
-
-    def _closer_plans(
-        self, budget: int, found: Sequence[PlannedPoint], enough: float, end: Deadline
-    ) -> Iterator[PlannedPoint]:
-        """Yield plans that may be within a budget, and are quicker than the last one found."""
-        for spreads in _SPREADS:
-            for _ in range(_CLOSER_TRIES):
-                if found[-1].extra_seconds <= enough or not end.leaves(self._planning.seconds):
-                    return
-                less = found[-1].extra_seconds - self.plain.extra_seconds
-                known = self._targets.known(budget)
-                choice = self._guess.most_promising(known, budget, less)
-                if choice is None:
-                    break
-                yield self._plan_of(choice)
-            search_end = end.part(less=self._planning.seconds).part(_CLOSER_TIME)
-            self._targets.best(self._guess.room(budget, spreads), search_end)
+    def _room_between(self, budget: int, first: float) -> float:
+        """What to ask for: where some has fitted and more has not, halfway between them."""
+        fitted = self._rooms.get(budget)
+        if fitted is None:
+            return first
+        return (fitted + max(fitted, self._too_large.get(budget, fitted))) / 2
 
     def points(self, budget: int) -> Iterator[PlannedPoint]:
         """Yield the plans that fit a budget, cheapest first.
@@ -313,7 +282,6 @@ class Family:
         with self._planning.running():
             module = with_sequences(self.graphs.module, self.graphs.flows, choice.sequences)
             plan = plan_module(module, self._options.at_stage("input"))
-        self._guess.saw(choice, plan.report.ladder.arena_bytes)
         self._filled = min(1.0, choice.nbytes / max(1, plan.report.ladder.arena_bytes))
         extra = self.plain.extra_seconds + choice.extra_seconds
         found = PlannedPoint(plan, extra, self.plain.variant, choice.has_transfers)

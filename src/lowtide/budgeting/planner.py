@@ -26,10 +26,6 @@ from lowtide.cost.machine import HostLink
 from lowtide.ir import Module
 from lowtide.ir.sizes import Budget, in_bytes
 
-_NEAR_BOUND: Final = 0.003
-"""A plan is good enough that takes this part of the proved extra time more than that."""
-_BEFORE_VARIANTS: Final = 0.5
-"""The part of the time left in which one is sought ahead of variants."""
 _CURVE_SEARCHES: Final = 4  # All plans by recomputation alone take as long as so many with copies.
 
 
@@ -93,7 +89,6 @@ class BudgetPlanner:
         if quick is not None and self.deadline.passed:
             return Fit(budget, quick, None, bound, was_late=True)
         best = None if bound.is_infeasible else self._own_fit(budget)
-        best = self._closer(budget, best, bound.extra_seconds, quick, _BEFORE_VARIANTS)
         for family in self.variants if best is None or best.extra_seconds > 0 else ():
             if best is None or family.plain.extra_seconds < best.extra_seconds:
                 found = self._first_fit(family, budget)
@@ -101,7 +96,9 @@ class BudgetPlanner:
                     best = found
             if best is not None and best.extra_seconds <= 0:
                 break
-        best = self._closer(budget, best, bound.extra_seconds, quick)
+        if best is not None and best.only_runs_again and is_timed and not self.deadline.passed:
+            again = self._told(self.own.targeted(budget)) or best
+            best = min(best, again, key=lambda x: x.extra_seconds)
         was_late = self.deadline.passed or (best is None and quick is not None)
         if quick is not None:
             best = min(quick, best or quick, key=lambda x: x.extra_seconds)
@@ -159,24 +156,6 @@ class BudgetPlanner:
             return best
         alone = self._first_fit(self.own, budget)
         return best if alone is None else min(best, alone, key=lambda x: x.extra_seconds)
-
-    def _closer(
-        self,
-        budget: int,
-        best: PlannedPoint | None,
-        bound: float,
-        quick: PlannedPoint | None,
-        share: float = 1.0,
-    ) -> PlannedPoint | None:
-        """The best plan, or a quicker one of the module itself whose arena has smaller gaps.
-
-        It is sought where a first plan was made at once, in a share of the time left.
-        """
-        start = best or quick
-        if quick is None or start is None or not start.only_runs_again:
-            return best
-        found = self.own.closer(budget, start, (1 + _NEAR_BOUND) * bound, share)
-        return best if found is start else self._told(found)
 
     def _first_fit(self, family: Family, budget: int) -> PlannedPoint | None:
         return self._told(next(family.points(budget), None))

@@ -59,9 +59,6 @@ LATE: Final = 0.1
 _KEPT_SEARCHES: Final = 12
 """Searches in graphs are kept as long as they are not more than this."""
 
-_MOST_KNOWN: Final = 48
-"""So many of the sequences known are looked at."""
-
 _BODIES_TIME: Final = 0.4
 """The part of the time left in which bodies are searched further, ahead of the entry."""
 
@@ -175,8 +172,6 @@ class TargetSearch(_RoomSearch):
         self._part: float | None = None
         self._seconds = 0.0
         """What was best the last time, and its extra seconds."""
-        self._held: HeldBodies | None = None
-        """What bodies held in the latest search."""
         self._whole = deadline
         self._schedule_watch, self._orders_watch = Stopwatch(deadline), Stopwatch(deadline)
         """What a choice from the schedule takes, and one from each order."""
@@ -195,17 +190,8 @@ class TargetSearch(_RoomSearch):
             held = self.held_beside(budget, best[1])
         finally:
             self._is_deep, self.deadline = False, deadline
-        self._held = held
         found = [best[0], *self._choices(held, budget)]
         return min(found, key=lambda x: x.extra_seconds)
-
-    def known(self, budget: int) -> Iterator[SequenceChoice]:
-        """Yield the quickest choices within a budget that the latest search and others knew of."""
-        if self._held is None:
-            return
-        memory, search = self._entry(self._held)
-        for sequence in search.known(budget + self.graphs.entry.state_bytes, _MOST_KNOWN):
-            yield self.choice_of(self._held, memory, _point_of(self.graphs.entry, memory, sequence))
 
     def quick(self, budget: int) -> SequenceChoice | None:
         """Return a choice for a budget, made at once; for somewhat less where that is alike.

@@ -109,10 +109,6 @@ class BudgetSearch(LevelSearch):
                 sequence = found.sequence
                 yield sequence
 
-    def known(self, cap: int, count: int) -> list[Int64Array]:
-        """Return so many of the sequences known that hold at most `cap` bytes, quickest first."""
-        return [x.sequence for x in self._fitting(cap)[:count]]
-
     def _fitting(self, cap: int) -> list[_Known]:
         """What is known within a cap, the quickest first."""
         return sorted([x for x in self._known if x.nbytes <= cap], key=lambda x: x.ticks)
