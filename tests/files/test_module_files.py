@@ -123,8 +123,42 @@ def test_compiled_files_in_another_place_are_pythons_affair(
     find_quickly("found_quickly", None, root.__path__)
     assert len(sys.meta_path) == before
     assert type(root.__spec__.loader) is SourceFileLoader
+    assert sys.meta_path[before - 1] is PathFinder
+
+
+def test_a_package_that_is_loaded_again_has_one_finder(package: Path) -> None:
+    root = sys.modules["found_quickly"]
+    before = list(sys.meta_path)
+    anew = type("QuickFinder", (), {"package": "found_quickly"})()
+    other = type("QuickFinder", (), {"package": "other"})()
+    sys.meta_path[:0] = [anew, other]
     find_quickly("found_quickly", root.__spec__, root.__path__)
-    assert len(sys.meta_path) == before + 1
+    assert len(sys.meta_path) == len(before) + 1 and other in sys.meta_path
+
+
+def test_finders_that_were_there_are_asked_first(package: Path) -> None:
+    asked = []
+
+    class Watch:
+        def find_spec(self, name: str, *given: object) -> None:
+            asked.append(name)
+
+    sys.meta_path.insert(0, Watch())
+    root = sys.modules["found_quickly"]
+    find_quickly("found_quickly", root.__spec__, root.__path__)
+    assert isinstance(_anew("found_quickly.one").__loader__, QuickLoader)
+    assert asked == ["found_quickly.one"]
+
+
+@pytest.mark.parametrize("name", ["inner/two", "", ".inner", "a\0b", "\ud800", "one.py"])
+def test_what_is_no_name_of_a_module_is_not_found(package: Path, name: str) -> None:
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module(f"found_quickly.{name}")
+
+
+def test_a_package_comes_before_a_module_of_its_name(package: Path) -> None:
+    (package / "inner.py").write_text("NAME = 'module'\n")
+    assert _anew("found_quickly.inner").NAME == "inner/__init__"
 
 
 def test_the_package_is_found_so() -> None:

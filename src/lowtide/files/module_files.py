@@ -10,7 +10,7 @@ from __future__ import annotations
 import marshal
 import sys
 from collections.abc import Sequence
-from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import MAGIC_NUMBER, cache_from_source
 from os import sep, stat
 from stat import S_ISREG
@@ -50,6 +50,7 @@ class QuickFinder:
     """A finder of the modules of one package, which lies in one folder, and of its packages."""
 
     def __init__(self, package: str, ending: str) -> None:
+        self.package = package
         self._prefix = f"{package}."
         self._ending = ending
         """How the names of compiled files end, with the dot ahead of it."""
@@ -61,15 +62,17 @@ class QuickFinder:
         if not name.startswith(self._prefix) or path is None or len(path) != 1:
             return None
         folder, last = path[0], name.rpartition(".")[2]
-        return self._found(name, folder, last) or self._found(
-            name, f"{folder}{sep}{last}", "__init__"
+        if not last.isidentifier():
+            return None
+        return self._found(name, f"{folder}{sep}{last}", "__init__") or self._found(
+            name, folder, last
         )
 
     def _found(self, name: str, folder: str, file: str) -> ModuleSpec | None:
         path = f"{folder}{sep}{file}.py"
         try:
             status = stat(path)
-        except OSError:
+        except (OSError, ValueError):  # A name may be none that a file can have.
             return None
         if not S_ISREG(status.st_mode):
             return None
@@ -92,10 +95,21 @@ def find_quickly(package: str, spec: ModuleSpec | None, folders: Sequence[str]) 
     """Find the modules of a package quickly from now on, where it lies as sources in one folder.
 
     Where compiled files are kept elsewhere, or not at all, Python finds and loads them as ever.
+    Finders that somebody put ahead of Python's own for files are asked first; one of a package that
+    was loaded before goes.
     """
     if spec is None or type(spec.loader) is not SourceFileLoader or len(folders) != 1:
         return
     if sys.pycache_prefix is not None or sys.implementation.cache_tag is None:
         return
     ending = cache_from_source("x.py").rpartition("x.")[2]
-    sys.meta_path.insert(0, QuickFinder(package, f".{ending}"))
+    sys.meta_path[:] = [x for x in sys.meta_path if not _is_of(x, package)]
+    if PathFinder in sys.meta_path:
+        own = QuickFinder(package, f".{ending}")
+        sys.meta_path.insert(sys.meta_path.index(PathFinder), own)
+
+
+def _is_of(finder: object, package: str) -> bool:
+    """Whether a finder is one of these for a package; its class may have been loaded before."""
+    is_one = type(finder).__qualname__ == QuickFinder.__qualname__
+    return is_one and getattr(finder, "package", None) == package
