@@ -67,7 +67,7 @@ def _fail_in_header(module: Module, message: str) -> NoReturn:
     """Refuse what a field of the module's first line says; the message begins with its name."""
     source = module.source_text
     field = message.split()[0].rstrip(":")
-    position = -1 if source is None else source.text.find(f"{field}={{")
+    position = -1 if source is None else source.fields.get(field, -1)
     _fail_at(module, position, message, "")
 
 
@@ -417,8 +417,8 @@ def _check_entry_layout(module: Module) -> None:
     if len(layout.parameters) != len(program.parameters):
         _fail_in_header(
             module,
-            f"entry_computation_layout has {len(layout.parameters)} parameters, "
-            f"the entry {len(program.parameters)}",
+            f"entry_computation_layout: the number of parameters is {len(layout.parameters)}, "
+            f"that of the entry {len(program.parameters)}",
         )
     for number, (declared, actual) in enumerate(
         zip(layout.parameters, program.parameters, strict=True)

@@ -108,7 +108,8 @@ def test_every_command_verifies(lowtide, small, command):
 def test_what_the_first_line_says_is_shown_with_its_place(lowtide, tmp_path, field):
     path = tmp_path / "a.hlo"
     path.write_text(
-        f"""HloModule m, {field}
+        f"""// {field}
+HloModule m, {field}
 ENTRY e {{
   p = (f32[4], s32[2]) parameter(0)
   q = f32[8] parameter(1)
@@ -119,7 +120,7 @@ ENTRY e {{
     )
     assert lowtide("explain", path) == 1
     first, line, caret = lowtide.err.rstrip("\n").split("\n")
-    assert first.startswith(f"error: {path}:1:14: {field.partition('=')[0]}")
+    assert first.startswith(f"error: {path}:2:14: {field.partition('=')[0]}")
     assert line[caret.index("^") :].startswith(field)
 
 

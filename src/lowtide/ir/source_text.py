@@ -8,13 +8,17 @@ from typing import final
 
 @final
 class SourceText:
-    """A text with its file name; offsets become lines and columns on demand."""
+    """A text with its file name; offsets become lines and columns on demand.
 
-    __slots__ = ("_starts", "file", "text")
+    `fields` says where fields of the module begin that are checked once all of it is read.
+    """
+
+    __slots__ = ("_starts", "fields", "file", "text")
 
     def __init__(self, text: str, file: str = "") -> None:
         self.text = text
         self.file = file
+        self.fields: dict[str, int] = {}
         self._starts: list[int] | None = None
 
     def line_and_column(self, offset: int) -> tuple[int, int]:

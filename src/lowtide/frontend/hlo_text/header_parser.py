@@ -29,6 +29,7 @@ def parse_header(lexer: Lexer) -> tuple[Module, bool]:
         lexer.choice(key, _FIELDS, "module attribute", start)
         if key in fields:
             lexer.fail(f"the module has {key} twice", start)
+        lexer.source.fields[key] = start
         fields[key] = _FIELDS[key](lexer)
     for key, field_value in fields.items():
         if key != "is_scheduled":

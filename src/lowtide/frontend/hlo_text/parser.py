@@ -113,7 +113,7 @@ class ModuleParser:
             try:
                 result.at(alias.output_index)
             except IndexError as error:
-                at = max(0, self.lexer.source.text.find("input_output_alias={"))
+                at = self.lexer.source.fields["input_output_alias"]
                 self.lexer.fail(f"input_output_alias: {error}", at)
 
     def _normalize_recovery_table(self) -> None:
