@@ -361,7 +361,7 @@ def test_the_entry_layout():
     shape = array_shape(ElementType.F32, (4,))
     wide = array_shape(ElementType.F32, (5,))
     module.entry_layout = ProgramShape((), shape)
-    refused(module, "has 0 parameters, the entry 1")
+    refused(module, "the number of parameters is 0, that of the entry 1")
     module.entry_layout = ProgramShape((wide,), shape)
     refused(module, "declares parameter 0 as f32[5]{0}, it is f32[4]{0}")
     module.entry_layout = ProgramShape((shape,), wide)
