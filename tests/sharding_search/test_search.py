@@ -205,6 +205,20 @@ def test_smaller_divisions_are_planned_when_the_work_is_spent():
     assert search.planned[fully].peak_bytes <= search.planned[whole].peak_bytes / 2
 
 
+def test_the_smallest_is_planned_where_nothing_takes_half_of_the_memory():
+    found = prepared(parse_hlo(TRAINED), mesh_of_devices(8))
+    search = _Search(found, None, Deadline(), SearchEffort())
+    arrays = Arrays(found.program, Travel(found.program).classes(), frozenset())
+    whole = found.program.whole
+    smaller = arrays.spread(whole, [2], (0, 1, 2))
+    for division in (whole, arrays.spread(whole, [2], (0,)), smaller):
+        search.estimate(division)
+    search._plan(whole)
+    search._plan_smaller()
+    assert list(search.planned) == [whole, smaller]
+    assert search.planned[smaller].peak_bytes > search.planned[whole].peak_bytes / 2
+
+
 def test_an_interrupted_search_keeps_the_best_so_far():
     deadline = Deadline()
 

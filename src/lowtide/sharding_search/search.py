@@ -352,7 +352,8 @@ class _Search:
     def _plan_smaller(self) -> None:
         """Plan what is expected to take a half, a quarter, an eighth of the best one's memory.
 
-        That goes on beyond the work of the effort: with one row a table tells nothing of memory.
+        Where nothing takes so little, it is what takes least. That goes on beyond the work of the
+        effort: with one row a table tells nothing of memory.
         """
         if not self.planned:
             return
@@ -360,14 +361,17 @@ class _Search:
         best = min(self.planned.values(), key=self._key)
         for share in _SHARES:
             peak, _ = self._corrections()
-            small = [
+            known = [
                 (guess.seconds, guess.peak_bytes, number, division)
                 for number, (division, guess) in enumerate(self._estimator.known.items())
-                if guess.peak_bytes * peak <= best.peak_bytes * share
             ]
-            chosen = min(small)[-1] if small else None
-            if chosen is not None and chosen not in self.planned:
-                self._plan(chosen)
+            small = [x for x in known if x[1] * peak <= best.peak_bytes * share]
+            chosen = min(small) if small else min(known, key=lambda x: (x[1], x[0]))
+            if small or chosen[1] * peak < best.peak_bytes:
+                self._plan(chosen[-1])
+            if not small:
+                break
+        self._work_is_needed = False
 
     def estimate(self, division: Division) -> DivisionEstimate | None:
         """Return the estimate of a division, None where the effort or the time is spent."""
