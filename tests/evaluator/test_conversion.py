@@ -133,10 +133,17 @@ def test_stochastic_convert_clamps_and_drops_nan():
     assert found.tolist() == [127, -128, 0, 127]
 
 
-@pytest.mark.parametrize("source", [np.float32, np.float64, ml_dtypes.bfloat16])
-def test_the_least_power_of_two_is_the_nearest_one_up_to_its_half(source):
+@pytest.mark.parametrize("source", ["f32", "f64", "bf16"])
+def test_what_exceeds_the_least_power_of_two_goes_up(source):
     least = 2.0**-127
-    given = np.array([0.5, 1, 1.0625, 1.4375, 1.5, 1.75, 2, 2.9375, 3, -1], np.float64) * least
-    found = convert(given.astype(source), ElementType.F8E8M0FNU).astype(np.float64)
-    want = np.array([1, 1, 1, 1, 2, 2, 2, 2, 4, np.nan]) * least
-    np.testing.assert_array_equal(found, want)
+    numbers = np.array([0.5, 1, 1.0625, 1.4375, 1.5, 1.75, 2, 2.9375, 3, -1], np.float64) * least
+    given = numbers.astype(DTYPES[ElementType(source)])
+    found = convert(given, ElementType.F8E8M0FNU)
+    want = np.array([1, 1, 2, 2, 2, 2, 2, 2, 4, np.nan]) * least
+    np.testing.assert_array_equal(found.astype(np.float64), want)
+    text = (
+        f"HloModule m\nENTRY e {{\n  x = {source}[10] parameter(0)\n"
+        "  ROOT y = f8e8m0fnu[10] convert(x)\n}"
+    )
+    theirs = run_xla(text, given)[0].astype(np.float64)
+    np.testing.assert_array_equal(theirs[given >= least], want[given >= least])

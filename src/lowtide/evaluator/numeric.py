@@ -45,17 +45,18 @@ def narrow(array: Any, element_type: ElementType) -> Array:
     if given.dtype == np.float64 and element_type.is_floating and element_type.bits <= 8:
         given = _to_odd(given)
     found = given.astype(DTYPES[element_type], copy=False)
-    return _to_least_power(given, found) if element_type is ElementType.F8E8M0FNU else found
+    return _above_least_power(given, found) if element_type is ElementType.F8E8M0FNU else found
 
 
-def _to_least_power(given: Array, found: Array) -> Array:
-    """Return the nearest powers of two of what is `found`, where that is the least one.
+def _above_least_power(given: Array, found: Array) -> Array:
+    """Return the powers of two that are `found`, where all that exceeds the least one goes up.
 
-    Halves go up. ml_dtypes before 0.7 rounds all up that exceeds the least power, 2**-127.
+    So XLA rounds, and ml_dtypes before 0.7; that takes the nearest one, halves upward, from there
+    on. All others are the nearest ones.
     """
     least = 2.0**-127
-    is_near = (given > least) & (given < 1.5 * least)
-    return np.where(is_near, np.float32(least).astype(found.dtype), found)
+    is_above = (given > least) & (given < 1.5 * least)
+    return np.where(is_above, np.float32(2 * least).astype(found.dtype), found)
 
 
 def _to_odd(array: Array) -> Array:

@@ -174,11 +174,11 @@ def _next_bfloat(bits: Number) -> Number:
 def _to_power(x: Number) -> Number:
     """The nearest power of two, halves upward; NaN for what is not positive and finite.
 
-    The least power is 2**-127, a denormal float.
+    Below the least normal float all that exceeds 2**-127 goes up, as in XLA.
     """
     bits = x.bits()
     power = (bits + _QUIET) & _INFINITY
-    tiny = bits.compare("ult", _QUIET | _QUIET >> 1)
+    tiny = bits.compare("ule", _QUIET)
     power = power.where(tiny, _QUIET)
     valid = (x > 0.0) & power.compare("ult", _INFINITY)
     return power.where(~valid, _INFINITY | _QUIET).from_bits()
