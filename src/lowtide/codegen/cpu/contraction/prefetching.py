@@ -171,29 +171,25 @@ def lines_ahead(elements: Elements, side: OperandSide) -> Callable[[Integer, Int
     It is called with the number of the column, and with an element of k that is about to be read.
     What the operand is computed from is asked for alike, if it lies so.
     """
-    fn, fetching = elements.function, fetching_for(elements.target)
-    bases = [
-        (x, fn.gep(side.address(fn, "%batch", x.view), fetching.lines * LINE))
-        for x in _all_lying(side, is_along_k=True)
-    ]
-
-    def ask(number: Integer, k: Integer) -> None:
-        for lying, base in bases:
-            there = fn.gep(base, fn.add(fn.mul(number, lying.along), fn.mul(k, lying.size)))
-            fn.prefetch(there, fetching.cache)
-
-    return ask
+    distance = fetching_for(elements.target).lines * LINE
+    return _ahead_along_k(elements, side, lambda lying: distance)
 
 
 def rows_ahead(elements: Elements, side: OperandSide) -> Callable[[Integer, Integer], None]:
     """Return what asks for the same part of a later row, where rows lie along k.
 
-    It is called with the number of the row, and with an element of k that is about to be read. What
-    the operand is computed from is asked for alike, if it lies so.
+    It is called as that of `lines_ahead`, with the number of the row.
     """
+    return _ahead_along_k(elements, side, lambda lying: ROWS_AHEAD * lying.along)
+
+
+def _ahead_along_k(
+    elements: Elements, side: OperandSide, distance: Callable[[_Lying], int]
+) -> Callable[[Integer, Integer], None]:
+    """What asks for what lies so many bytes behind an element of a run along k."""
     fn, fetching = elements.function, fetching_for(elements.target)
     bases = [
-        (x, fn.gep(side.address(fn, "%batch", x.view), ROWS_AHEAD * x.along))
+        (x, fn.gep(side.address(fn, "%batch", x.view), distance(x)))
         for x in _all_lying(side, is_along_k=True)
     ]
 
