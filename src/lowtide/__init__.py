@@ -111,7 +111,7 @@ _HOME: Final = {
 _NAMED_THERE: Final = {"deserialize": "deserialize_executable"}
 """Names that are longer where they are defined."""
 
-find_quickly(__name__, __spec__, __path__)
+find_quickly(__name__, __spec__, __path__, lambda: import_module("lowtide.options").code_folder())
 
 
 def __getattr__(name: str) -> object:

@@ -174,6 +174,14 @@ def cache_folder() -> Path:
     return _folder_at(given) if given else _folder_in(os.environ.get("XDG_CACHE_HOME", ""))
 
 
+def code_folder() -> Path:
+    """Return where code of lowtide's own modules is kept where Python may not keep it.
+
+    It is no cache of programs, so that LOWTIDE_CACHE is not asked.
+    """
+    return _folder_in(os.environ.get("XDG_CACHE_HOME", "")) / "modules"
+
+
 @cache
 def _folder_at(text: str) -> Path:
     """The path that a text says; each program asks for it."""

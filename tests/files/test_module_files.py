@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import py_compile
+import shutil
 import subprocess
 import sys
 from importlib.machinery import PathFinder, SourceFileLoader
@@ -13,9 +14,14 @@ from pathlib import Path
 import pytest
 
 import lowtide
+from lowtide.files import module_files
 from lowtide.files.module_files import QuickFinder, QuickLoader, find_quickly
 
 ENDING = f".{sys.implementation.cache_tag}.pyc"
+
+
+def _nowhere() -> Path:
+    raise AssertionError("compiled files are Python's own")
 
 
 @pytest.fixture
@@ -30,10 +36,23 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     root = importlib.import_module("found_quickly")
-    find_quickly("found_quickly", root.__spec__, root.__path__)
+    find_quickly("found_quickly", root.__spec__, root.__path__, _nowhere)
     yield folder
     for name in [x for x in sys.modules if x.split(".")[0] == "found_quickly"]:
         del sys.modules[name]
+
+
+@pytest.fixture
+def kept(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which code of `package` is kept, Python being told to write none."""
+    root, folder = sys.modules["found_quickly"], tmp_path / "user" / "modules"
+    find_quickly("found_quickly", root.__spec__, root.__path__, lambda: folder)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    return folder
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(x for x in folder.rglob("*") if x.is_file())
 
 
 def _anew(name: str) -> object:
@@ -43,7 +62,7 @@ def _anew(name: str) -> object:
 
 def test_each_module_is_where_python_finds_it() -> None:
     folder = Path(lowtide.__path__[0])
-    finder = QuickFinder("lowtide", ENDING)
+    finder = QuickFinder("lowtide", ENDING, _nowhere)
     count = 0
     for path in sorted(folder.rglob("*.py")):
         parts = path.relative_to(folder.parent).with_suffix("").parts
@@ -101,7 +120,7 @@ def test_a_compiled_file_that_is_not_for_the_source_is_not_used(package: Path, h
 
 def test_what_is_no_source_file_is_left_to_python(package: Path) -> None:
     assert importlib.import_module("found_quickly.inner.deeper.three").NAME == 3
-    finder = QuickFinder("found_quickly", ENDING)
+    finder = QuickFinder("found_quickly", ENDING, _nowhere)
     around = [str(package)]
     (package / "folder.py").mkdir()
     for name in ("found_quickly.none", "found_quickly.folder", "found_quicklier.one", "one"):
@@ -117,10 +136,10 @@ def test_compiled_files_in_another_place_are_pythons_affair(
     root = sys.modules["found_quickly"]
     before = len(sys.meta_path)
     monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / "elsewhere"))
-    find_quickly("found_quickly", root.__spec__, root.__path__)
+    find_quickly("found_quickly", root.__spec__, root.__path__, _nowhere)
     monkeypatch.setattr(sys, "pycache_prefix", None)
-    find_quickly("found_quickly", root.__spec__, [*root.__path__, "more"])
-    find_quickly("found_quickly", None, root.__path__)
+    find_quickly("found_quickly", root.__spec__, [*root.__path__, "more"], _nowhere)
+    find_quickly("found_quickly", None, root.__path__, _nowhere)
     assert len(sys.meta_path) == before
     assert type(root.__spec__.loader) is SourceFileLoader
     assert sys.meta_path[before - 1] is PathFinder
@@ -132,7 +151,7 @@ def test_a_package_that_is_loaded_again_has_one_finder(package: Path) -> None:
     anew = type("QuickFinder", (), {"package": "found_quickly"})()
     other = type("QuickFinder", (), {"package": "other"})()
     sys.meta_path[:0] = [anew, other]
-    find_quickly("found_quickly", root.__spec__, root.__path__)
+    find_quickly("found_quickly", root.__spec__, root.__path__, _nowhere)
     assert len(sys.meta_path) == len(before) + 1 and other in sys.meta_path
 
 
@@ -145,7 +164,7 @@ def test_finders_that_were_there_are_asked_first(package: Path) -> None:
 
     sys.meta_path.insert(0, Watch())
     root = sys.modules["found_quickly"]
-    find_quickly("found_quickly", root.__spec__, root.__path__)
+    find_quickly("found_quickly", root.__spec__, root.__path__, _nowhere)
     assert isinstance(_anew("found_quickly.one").__loader__, QuickLoader)
     assert asked == ["found_quickly.one"]
 
@@ -165,3 +184,69 @@ def test_the_package_is_found_so() -> None:
     code = "import lowtide.ir.module as m; print(type(m.__loader__).__name__)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "QuickLoader"
+
+
+def test_code_is_kept_for_the_user_where_python_may_not_write_it(
+    package: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _anew("found_quickly.inner.two").NAME == "inner/two"
+    assert _files(kept) and not (package / "inner" / "__pycache__").exists()
+    monkeypatch.setattr(SourceFileLoader, "source_to_code", None)
+    again = _anew("found_quickly.inner.two")
+    assert again.NAME == "inner/two" and again.__file__ == str(package / "inner" / "two.py")
+
+
+def test_a_folder_of_somebody_else_is_such_a_place(
+    package: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(module_files, "access", lambda path, mode: path != str(package))
+    assert _anew("found_quickly.one").NAME == "one" and _files(kept)
+
+
+def test_what_is_compiled_beside_the_source_is_taken_first(package: Path, kept: Path) -> None:
+    compiled = package / "__pycache__" / f"one{ENDING}"
+    py_compile.compile(str(package / "one.py"), str(compiled))
+    assert _anew("found_quickly.one").NAME == "one" and not _files(kept)
+
+
+def test_kept_code_is_of_the_source_as_it_is_now(package: Path, kept: Path) -> None:
+    source = package / "one.py"
+    assert _anew("found_quickly.one").NAME == "one"
+    status = source.stat()
+    source.write_text(source.read_text().replace("one", "two"))
+    os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    assert _anew("found_quickly.one").NAME == "two"
+
+
+def test_a_folder_that_others_may_write_to_keeps_no_code(package: Path, kept: Path) -> None:
+    kept.mkdir(parents=True)
+    kept.chmod(0o777)
+    with pytest.warns(RuntimeWarning, match="is not used as a cache"):
+        assert _anew("found_quickly.one").NAME == "one"
+    assert not _files(kept)
+
+
+def test_a_process_that_may_write_no_code_compiles_the_package_once(tmp_path: Path) -> None:
+    code = (
+        "import sys; from importlib.machinery import SourceFileLoader as L; made = []; "
+        "old = L.source_to_code; "
+        "L.source_to_code = lambda self, *x, **y: [made.append(self.name), old(self, *x, **y)][1]; "
+        "import lowtide.ir.module; print(len([x for x in made if x.startswith('lowtide')]))"
+    )
+    tree = tmp_path / "tree"
+    shutil.copytree(lowtide.__path__[0], tree / "lowtide", ignore=shutil.ignore_patterns("*.pyc"))
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(tree)}
+    environment["XDG_CACHE_HOME"] = str(tmp_path / "user")
+    counts = []
+    for _ in range(2):
+        told = subprocess.run(
+            [sys.executable, "-c", code],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        counts.append(int(told.stdout))
+    assert counts[0] > 30 > 10 > counts[1]
+    assert not list(tree.rglob("*.pyc"))

@@ -9,13 +9,21 @@ from __future__ import annotations
 
 import marshal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import MAGIC_NUMBER, cache_from_source
-from os import sep, stat
+from os import W_OK, access, sep, stat
+from os.path import dirname
 from stat import S_ISREG
 from types import CodeType, ModuleType
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lowtide.files.kept_code import KeptCode
 
 _HEADER: Final = 16
 """Bytes ahead of the code in a compiled file: a magic number, flags, its source's time and size."""
@@ -25,32 +33,68 @@ _HEADER: Final = 16
 class QuickLoader(SourceFileLoader):
     """A loader of a module's source whose compiled file is read at once where it is as new."""
 
-    def __init__(self, name: str, path: str, compiled: str, header: bytes) -> None:
+    def __init__(self, name: str, path: str, compiled: str, header: bytes, keeper: _Keeper) -> None:
         super().__init__(name, path)
         self._compiled = compiled
         self._header = header
+        self._keeper = keeper
 
     def get_code(self, fullname: str) -> CodeType | None:
-        """Return the code of the module: that of its compiled file, if it is for this source."""
+        """Return the code of the module: that of a compiled file, if it is for this source."""
+        found = self._compiled_beside()
+        if found is not None:
+            return found
+        compiled = partial(super().get_code, fullname)
+        kept = self._keeper.kept_instead_of(self._compiled)
+        return compiled() if kept is None else kept.through(self.path, compiled)
+
+    def _compiled_beside(self) -> CodeType | None:
+        """The code in Python's own place, None where there is none for this source."""
         try:
             with open(self._compiled, "rb", buffering=0) as file:
                 data = file.read()
         except OSError:
-            data = b""
+            return None
         if data[:_HEADER] != self._header:
-            return super().get_code(fullname)
+            return None
         code = marshal.loads(memoryview(data)[_HEADER:])
         if not isinstance(code, CodeType) or code.co_filename != self.path:
-            return super().get_code(fullname)  # It was compiled in another folder.
+            return None  # It was compiled in another folder.
         return code
+
+
+class _Keeper:
+    """What keeps code where Python may not, loaded when a compiled file is first missed."""
+
+    def __init__(self, folder: Callable[[], Path]) -> None:
+        self._folder = folder
+        self._kept: KeptCode | None = None
+        self._is_loading = False
+
+    def kept_instead_of(self, compiled: str) -> KeptCode | None:
+        """Return what keeps code; None where Python itself writes the compiled file.
+
+        It is None, too, for the modules that it takes to keep code.
+        """
+        if not sys.dont_write_bytecode and access(dirname(dirname(compiled)), W_OK):
+            return None
+        if self._kept is None and not self._is_loading:
+            self._is_loading = True
+            try:
+                self._kept = import_module("lowtide.files.kept_code").KeptCode(self._folder())
+            finally:
+                self._is_loading = False
+        return self._kept
 
 
 @final
 class QuickFinder:
     """A finder of the modules of one package, which lies in one folder, and of its packages."""
 
-    def __init__(self, package: str, ending: str) -> None:
+    def __init__(self, package: str, ending: str, folder: Callable[[], Path]) -> None:
+        """Take the folder in which code is kept where Python may not keep it."""
         self.package = package
+        self._keeper = _Keeper(folder)
         self._prefix = f"{package}."
         self._ending = ending
         """How the names of compiled files end, with the dot ahead of it."""
@@ -79,7 +123,9 @@ class QuickFinder:
         compiled = f"{folder}{sep}__pycache__{sep}{file}{self._ending}"
         times = (int(status.st_mtime), status.st_size)
         header = MAGIC_NUMBER + bytes(4) + b"".join([_four_bytes(x) for x in times])
-        spec = ModuleSpec(name, QuickLoader(name, path, compiled, header), origin=path)
+        spec = ModuleSpec(
+            name, QuickLoader(name, path, compiled, header, self._keeper), origin=path
+        )
         spec.has_location = True
         spec.cached = compiled
         if file == "__init__":
@@ -91,9 +137,12 @@ def _four_bytes(number: int) -> bytes:
     return (number & 0xFFFFFFFF).to_bytes(4, "little")
 
 
-def find_quickly(package: str, spec: ModuleSpec | None, folders: Sequence[str]) -> None:
+def find_quickly(
+    package: str, spec: ModuleSpec | None, folders: Sequence[str], kept: Callable[[], Path]
+) -> None:
     """Find the modules of a package quickly from now on, where it lies as sources in one folder.
 
+    `kept` gives the folder in which code is kept where Python may not keep it beside the sources.
     Where compiled files are kept elsewhere, or not at all, Python finds and loads them as ever.
     Finders that somebody put ahead of Python's own for files are asked first; one of a package that
     was loaded before goes.
@@ -105,7 +154,7 @@ def find_quickly(package: str, spec: ModuleSpec | None, folders: Sequence[str]) 
     ending = cache_from_source("x.py").rpartition("x.")[2]
     sys.meta_path[:] = [x for x in sys.meta_path if not _is_of(x, package)]
     if PathFinder in sys.meta_path:
-        own = QuickFinder(package, f".{ending}")
+        own = QuickFinder(package, f".{ending}", kept)
         sys.meta_path.insert(sys.meta_path.index(PathFinder), own)
 
 
