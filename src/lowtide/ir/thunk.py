@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Self, TypeAlias
+from typing import Final, Self, TypeAlias
 
 from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.collective import DeviceCollective
 from lowtide.ir.loop_counter import LoopCounter
 from lowtide.ir.shape import Shape
 from lowtide.records import dataclass
+
+ASSUMED_TRIPS: Final = 10
+"""How often a loop's body is taken to run where a rough weight is enough."""
 
 
 @dataclass(frozen=True, slots=True)

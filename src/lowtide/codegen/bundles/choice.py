@@ -7,6 +7,7 @@ from typing import Final
 
 from lowtide.cost.machine import X86_SERVER
 from lowtide.ir.thunk import (
+    ASSUMED_TRIPS,
     BundleThunk,
     CollectiveThunk,
     ConditionalThunk,
@@ -19,9 +20,6 @@ from lowtide.ir.thunk import (
     all_thunks,
 )
 from lowtide.records import dataclass
-
-_TRIPS: Final = 10
-"""How often a loop's body is taken to run."""
 
 _LEAST_SHARE: Final = 0.1
 """The least part of its own time that a bundle has to save."""
@@ -86,7 +84,7 @@ class _Choice:
         for thunk in thunks:
             total += runs * X86_SERVER.step_seconds
             if isinstance(thunk, WhileThunk):
-                total += self.weight((*thunk.condition, *thunk.body), runs * _TRIPS)
+                total += self.weight((*thunk.condition, *thunk.body), runs * ASSUMED_TRIPS)
             elif isinstance(thunk, ConditionalThunk):
                 total += max([self.weight(x, runs) for x in thunk.branches])
             else:
@@ -141,12 +139,12 @@ class _Choice:
         for thunk in thunks:
             total += runs
             if isinstance(thunk, WhileThunk):
-                total += self.steps((*thunk.condition, *thunk.body), runs * _TRIPS)
+                total += self.steps((*thunk.condition, *thunk.body), runs * ASSUMED_TRIPS)
             elif isinstance(thunk, ConditionalThunk):
                 total += max([self.steps(x, runs) for x in thunk.branches])
         return total
 
     def inside(self, thunk: Thunk, runs: int) -> Thunk:
         """A thunk that is no part of a bundle, with the bundles within it."""
-        trips = runs * _TRIPS if isinstance(thunk, WhileThunk) else runs
+        trips = runs * ASSUMED_TRIPS if isinstance(thunk, WhileThunk) else runs
         return thunk.map_sequences(lambda inner: self.sequence(inner, trips))

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from lowtide.cost.machine import X86_SERVER
 from lowtide.ir.buffer import BufferSlice
 from lowtide.ir.thunk import (
+    ASSUMED_TRIPS,
     BundleThunk,
     CollectiveThunk,
     ConditionalThunk,
@@ -45,9 +46,6 @@ PIECES: Final = 4
 WAKE_SECONDS: Final = 60e-6
 """A worker that sleeps is woken for work beyond that: waking takes the caller some 4 us, and the
 worker comes 30 us or more later."""
-
-LOOP_TRIPS: Final = 10
-"""How often a loop's body is taken to run where it is asked whether workers are to be woken."""
 
 LONG_SECONDS: Final = 1e-3
 """Outside of loops, signals may be seen to after work beyond that; in loops, after each trip."""
@@ -206,14 +204,14 @@ class _Builder:
     def loop(self, thunk: WhileThunk) -> None:
         start = len(self.words)
         before, self.seconds, self.has_loops = self.seconds, 0.0, True
-        self.repeats *= LOOP_TRIPS
+        self.repeats *= ASSUMED_TRIPS
         self.sequence(thunk.condition)
         self.words += [Step.UNLESS.value, *self.place(thunk.predicate), 0]
         hole = len(self.words) - 1
         self.sequence(thunk.body)
         self.look(start)
         self.words[hole] = len(self.words)
-        self.repeats //= LOOP_TRIPS
+        self.repeats //= ASSUMED_TRIPS
         self.seconds = before + _repeated(self.seconds, thunk)
 
     def conditional(self, thunk: ConditionalThunk) -> None:
