@@ -69,10 +69,10 @@ class Options:
     `target` is "native" ("cpu") for this processor, "avx2" ("cpu:avx2") for the same with fewer
     features, or a graphics processor (`ir/gpu_names.py`), for which only `lowtide.compile` makes
     programs. `cache` says whether compiled programs are kept for later processes, in the folder
-    that LOWTIDE_CACHE names or else in the user's cache folder; `huge_pages` whether the system may
-    use large pages for arenas. With `autotune` some ways to run the kernels that take most time are
-    measured on this machine, for a few seconds, and what was found is kept in that folder. Then
-    equal options may give programs that differ in speed, in scratch and in the last bits. With
+    that LOWTIDE_CACHE names or else in the user's cache folder (none where it is "off");
+    `huge_pages` whether the system may use large pages for arenas. With `autotune` some ways to run
+    the kernels that take most time are measured on this machine, for a few seconds, and what was
+    found is kept in that folder. Then equal options may give programs that differ in speed, in scratch and in the last bits. With
     `check` "first" or "always" the first or each call is also run step by step beside the
     evaluator, and one that differs raises WrongResultError. With `isolate` LLVM makes the code of a
     program in a process of its own: should it end that, the caller gets CompilerEndedError and goes
@@ -168,10 +168,29 @@ def options_text() -> str:
     return ",".join([x for x in given if x])
 
 
+_CACHE_VARIABLE: Final = "LOWTIDE_CACHE"
+_CACHE_OFF: Final = "off"
+
+
+def is_cache_off() -> bool:
+    """Whether LOWTIDE_CACHE is "off": nothing is kept between processes then."""
+    return os.environ.get(_CACHE_VARIABLE, "").lower() == _CACHE_OFF
+
+
 def cache_folder() -> Path:
-    """Return where compiled programs are kept: LOWTIDE_CACHE, else the user's cache folder."""
-    given = os.environ.get("LOWTIDE_CACHE")
-    return _folder_at(given) if given else _folder_in(os.environ.get("XDG_CACHE_HOME", ""))
+    """Return where compiled programs are kept: LOWTIDE_CACHE, else the user's cache folder.
+
+    That one, too, where LOWTIDE_CACHE is "off": it has the key of programs that are stored.
+    """
+    given = os.environ.get(_CACHE_VARIABLE)
+    if given and not is_cache_off():
+        return _folder_at(given)
+    return _folder_in(os.environ.get("XDG_CACHE_HOME", ""))
+
+
+def cache_setting() -> str:
+    """Return what `set_cache_folder` of another process needs to keep what this one keeps."""
+    return _CACHE_OFF if is_cache_off() else str(cache_folder())
 
 
 @cache
@@ -185,8 +204,11 @@ def _folder_in(home: str) -> Path:
 
 
 def set_cache_folder(folder: str) -> None:
-    """Have compiled programs kept in a folder, by this process and those that it begins."""
-    os.environ["LOWTIDE_CACHE"] = folder
+    """Have compiled programs kept in a folder, by this process and those that it begins.
+
+    "off" has none kept.
+    """
+    os.environ[_CACHE_VARIABLE] = folder
 
 
 _FORCED_DEVICES: Final = re.compile(r"--xla_force_host_platform_device_count=(\d+)")
