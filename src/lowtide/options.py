@@ -72,8 +72,8 @@ class Options:
     that LOWTIDE_CACHE names or else in the user's cache folder (none where it is "off");
     `huge_pages` whether the system may use large pages for arenas. With `autotune` some ways to run
     the kernels that take most time are measured on this machine, for a few seconds, and what was
-    found is kept in that folder. Then equal options may give programs that differ in speed, in scratch and in the last bits. With
-    `check` "first" or "always" the first or each call is also run step by step beside the
+    found is kept in that folder. Then equal options may give programs that differ in speed, in
+    scratch and in the last bits. With `check` "first" or "always" the first or each call is also run step by step beside the
     evaluator, and one that differs raises WrongResultError. With `isolate` LLVM makes the code of a
     program in a process of its own: should it end that, the caller gets CompilerEndedError and goes
     on. Programs of this processor keep denormals, numbers so near to 0 that many processors take
