@@ -73,12 +73,12 @@ class Options:
     `huge_pages` whether the system may use large pages for arenas. With `autotune` some ways to run
     the kernels that take most time are measured on this machine, for a few seconds, and what was
     found is kept in that folder. Then equal options may give programs that differ in speed, in
-    scratch and in the last bits. With `check` "first" or "always" the first or each call is also run step by step beside the
-    evaluator, and one that differs raises WrongResultError. With `isolate` LLVM makes the code of a
-    program in a process of its own: should it end that, the caller gets CompilerEndedError and goes
-    on. Programs of this processor keep denormals, numbers so near to 0 that many processors take
-    some hundred cycles for each instruction that meets one, or with `denormals` "zero" take them
-    for 0, as XLA:CPU's do.
+    scratch and in the last bits. With `check` "first" or "always" the first or each call is also
+    run step by step beside the evaluator, and one that differs raises WrongResultError. With
+    `isolate` LLVM makes the code of a program in a process of its own: should it end that, the
+    caller gets CompilerEndedError and goes on. Programs of this processor keep denormals, numbers
+    so near to 0 that many processors take some hundred cycles for each instruction that meets one,
+    or with `denormals` "zero" take them for 0, as XLA:CPU's do.
 
     Raises ValueError for a number below 0, a part that is not finite, and an unknown target, check
     or treatment of denormals; SizeError, which is one too, for a memory that is no size.
