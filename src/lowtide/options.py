@@ -49,6 +49,15 @@ LEAST_WIDTH: Final = 80
 GREATEST_WIDTH: Final = 100
 
 
+_FORMS: Final = (
+    ("__index__", "a whole number", ("threads",)),
+    ("__float__", "a number", ("memory_priority", "deadline")),
+    ("__bool__", "True or False", ("cache", "huge_pages", "autotune", "isolate")),
+    ("casefold", "a name", ("stage", "effort", "target")),
+)
+"""What values of options can do, by which they are known, what they are, and whose they are."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """Options of the way from a module to its memory plan, and to native code.
@@ -81,7 +90,8 @@ class Options:
     or with `denormals` "zero" take them for 0, as XLA:CPU's do.
 
     Raises ValueError for a number below 0, a part that is not finite, and an unknown target, check
-    or treatment of denormals; SizeError, which is one too, for a memory that is no size.
+    or treatment of denormals; SizeError, which is one too, for a memory that is no size; TypeError
+    for what is of another kind.
     """
 
     stage: str = DEFAULT_STAGE
@@ -99,7 +109,12 @@ class Options:
     denormals: str = "keep"
 
     def __post_init__(self) -> None:
-        """Raise ValueError for what cannot be."""
+        """Raise ValueError for what cannot be, TypeError for what is of another kind."""
+        for method, meaning, names in _FORMS:
+            for name in names:
+                value = getattr(self, name)
+                if not hasattr(value, method) and (name != "deadline" or value is not None):
+                    raise TypeError(f"{name} is {meaning}; found {value!r}")
         if not 0 <= self.threads <= MOST_THREADS:
             meaning = f"0 for one per core, or how many, at most {MOST_THREADS:,}"
             raise ValueError(f"threads is {meaning}; found {self.threads}")
