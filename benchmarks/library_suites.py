@@ -7,8 +7,8 @@ source archive. `--at-once` files run in one child process, pytest with this fil
 `--seconds` of the processor's time are used: first one test of each function, then the second of
 each, and so on. What came of a test is appended to FILE as a line of JSON, and files that
 are there already do not run again. A test that fails, crashes, or ends late is run on XLA:CPU; if
-it passes there, it is run again by itself on both. It is a find where both say the same again. A
-file that does not load is a find where it loads on XLA:CPU.
+it passes there, or its turn does not come, it is run again by itself on both. It is a find where
+both say the same again. A file that does not load is a find where it loads on XLA:CPU.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ def measure(files: Files, kept: Kept, limits: Limits) -> Outcomes:
         return ours
     theirs = outcomes(_files(files, bad), THEIRS, limits, only=bad)
     kept.add(THEIRS, theirs)
-    for test in [x for x in bad if theirs.get(x, ("",))[0] == "passed"]:
+    for test in [x for x in bad if theirs.get(x, ("passed", ""))[0] == "passed"]:
         one = _files(files, [test])
         again = {x: outcomes(one, x, limits, only=[test]).get(test) for x in (OURS, THEIRS)}
         found = again[OURS]

@@ -49,6 +49,15 @@ LEAST_WIDTH: Final = 80
 GREATEST_WIDTH: Final = 100
 
 
+_FORMS: Final = (
+    ("__index__", "a whole number", ("threads",)),
+    ("__float__", "a number", ("memory_priority", "deadline")),
+    ("__bool__", "True or False", ("cache", "huge_pages", "autotune", "isolate")),
+    ("casefold", "a name", ("stage", "effort", "target")),
+)
+"""What values of options can do, by which they are known, what they are, and whose they are."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """Options of the way from a module to its memory plan, and to native code.
@@ -69,19 +78,20 @@ class Options:
     `target` is "native" ("cpu") for this processor, "avx2" ("cpu:avx2") for the same with fewer
     features, or a graphics processor (`ir/gpu_names.py`), for which only `lowtide.compile` makes
     programs. `cache` says whether compiled programs are kept for later processes, in the folder
-    that LOWTIDE_CACHE names or else in the user's cache folder; `huge_pages` whether the system may
-    use large pages for arenas. With `autotune` some ways to run the kernels that take most time are
-    measured on this machine, for a few seconds, and what was found is kept in that folder. Then
-    equal options may give programs that differ in speed, in scratch and in the last bits. With
-    `check` "first" or "always" the first or each call is also run step by step beside the
-    evaluator, and one that differs raises WrongResultError. With `isolate` LLVM makes the code of a
-    program in a process of its own: should it end that, the caller gets CompilerEndedError and goes
-    on. Programs of this processor keep denormals, numbers so near to 0 that many processors take
-    some hundred cycles for each instruction that meets one, or with `denormals` "zero" take them
-    for 0, as XLA:CPU's do.
+    that LOWTIDE_CACHE names or else in the user's cache folder (none where it is "off");
+    `huge_pages` whether the system may use large pages for arenas. With `autotune` some ways to run
+    the kernels that take most time are measured on this machine, for a few seconds, and what was
+    found is kept in that folder. Then equal options may give programs that differ in speed, in
+    scratch and in the last bits. With `check` "first" or "always" the first or each call is also
+    run step by step beside the evaluator, and one that differs raises WrongResultError. With
+    `isolate` LLVM makes the code of a program in a process of its own: should it end that, the
+    caller gets CompilerEndedError and goes on. Programs of this processor keep denormals, numbers
+    so near to 0 that many processors take some hundred cycles for each instruction that meets one,
+    or with `denormals` "zero" take them for 0, as XLA:CPU's do.
 
     Raises ValueError for a number below 0, a part that is not finite, and an unknown target, check
-    or treatment of denormals; SizeError, which is one too, for a memory that is no size.
+    or treatment of denormals; SizeError, which is one too, for a memory that is no size; TypeError
+    for what is of another kind.
     """
 
     stage: str = DEFAULT_STAGE
@@ -99,7 +109,12 @@ class Options:
     denormals: str = "keep"
 
     def __post_init__(self) -> None:
-        """Raise ValueError for what cannot be."""
+        """Raise ValueError for what cannot be, TypeError for what is of another kind."""
+        for method, meaning, names in _FORMS:
+            for name in names:
+                value = getattr(self, name)
+                if not hasattr(value, method) and (name != "deadline" or value is not None):
+                    raise TypeError(f"{name} is {meaning}; found {value!r}")
         if not 0 <= self.threads <= MOST_THREADS:
             meaning = f"0 for one per core, or how many, at most {MOST_THREADS:,}"
             raise ValueError(f"threads is {meaning}; found {self.threads}")
@@ -168,10 +183,29 @@ def options_text() -> str:
     return ",".join([x for x in given if x])
 
 
+_CACHE_VARIABLE: Final = "LOWTIDE_CACHE"
+_CACHE_OFF: Final = "off"
+
+
+def is_cache_off() -> bool:
+    """Whether LOWTIDE_CACHE is "off": nothing is kept between processes then."""
+    return os.environ.get(_CACHE_VARIABLE, "").lower() == _CACHE_OFF
+
+
 def cache_folder() -> Path:
-    """Return where compiled programs are kept: LOWTIDE_CACHE, else the user's cache folder."""
-    given = os.environ.get("LOWTIDE_CACHE")
-    return _folder_at(given) if given else _folder_in(os.environ.get("XDG_CACHE_HOME", ""))
+    """Return where compiled programs are kept: LOWTIDE_CACHE, else the user's cache folder.
+
+    That one, too, where LOWTIDE_CACHE is "off": it has the key of programs that are stored.
+    """
+    given = os.environ.get(_CACHE_VARIABLE)
+    if given and not is_cache_off():
+        return _folder_at(given)
+    return _folder_in(os.environ.get("XDG_CACHE_HOME", ""))
+
+
+def cache_setting() -> str:
+    """Return what `set_cache_folder` of another process needs to keep what this one keeps."""
+    return _CACHE_OFF if is_cache_off() else str(cache_folder())
 
 
 def code_folder() -> Path:
@@ -193,8 +227,11 @@ def _folder_in(home: str) -> Path:
 
 
 def set_cache_folder(folder: str) -> None:
-    """Have compiled programs kept in a folder, by this process and those that it begins."""
-    os.environ["LOWTIDE_CACHE"] = folder
+    """Have compiled programs kept in a folder, by this process and those that it begins.
+
+    "off" has none kept.
+    """
+    os.environ[_CACHE_VARIABLE] = folder
 
 
 _FORCED_DEVICES: Final = re.compile(r"--xla_force_host_platform_device_count=(\d+)")

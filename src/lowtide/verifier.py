@@ -63,10 +63,9 @@ def _fail(instruction: Instruction, message: str) -> NoReturn:
     _fail_at(instruction.parent.module, instruction.position, message, instruction.name)
 
 
-def _fail_in_header(module: Module, message: str) -> NoReturn:
-    """Refuse what a field of the module's first line says; the message begins with its name."""
+def _fail_in_header(module: Module, field: str, message: str) -> NoReturn:
+    """Refuse what a field of the module's first line says."""
     source = module.source_text
-    field = message.split()[0].rstrip(":")
     position = -1 if source is None else source.fields.get(field, -1)
     _fail_at(module, position, message, "")
 
@@ -417,7 +416,8 @@ def _check_entry_layout(module: Module) -> None:
     if len(layout.parameters) != len(program.parameters):
         _fail_in_header(
             module,
-            f"entry_computation_layout: the number of parameters is {len(layout.parameters)}, "
+            _LAYOUT,
+            f"{_LAYOUT}: the number of parameters is {len(layout.parameters)}, "
             f"that of the entry {len(program.parameters)}",
         )
     for number, (declared, actual) in enumerate(
@@ -426,15 +426,20 @@ def _check_entry_layout(module: Module) -> None:
         if not agree(declared, actual):
             _fail_in_header(
                 module,
-                f"entry_computation_layout declares parameter {number} as {declared}, "
-                f"it is {actual}",
+                _LAYOUT,
+                f"{_LAYOUT} declares parameter {number} as {declared}, it is {actual}",
             )
     if not agree(layout.result, program.result):
         _fail_in_header(
             module,
-            f"entry_computation_layout declares the result as {layout.result}, "
-            f"it is {program.result}",
+            _LAYOUT,
+            f"{_LAYOUT} declares the result as {layout.result}, it is {program.result}",
         )
+
+
+_LAYOUT: Final = "entry_computation_layout"
+_ALIAS: Final = "input_output_alias"
+_DONOR: Final = "buffer_donor"
 
 
 def _check_aliases(module: Module) -> None:
@@ -442,43 +447,36 @@ def _check_aliases(module: Module) -> None:
     outputs: set[ShapeIndex] = set()
     inputs: set[tuple[int, ShapeIndex]] = set()
     for alias in module.input_output_aliases:
-        output = _at(
-            module, module.entry.root.shape, alias.output_index, "input_output_alias: the result"
-        )
-        parameter = _parameter_at(
-            module, alias.parameter, alias.parameter_index, "input_output_alias"
-        )
-        place = f"output {list(alias.output_index)} and parameter {alias.parameter}"
+        output = _at(module, module.entry.root.shape, alias.output_index, _ALIAS, "the result")
+        parameter = _parameter_at(module, alias.parameter, alias.parameter_index, _ALIAS)
+        place = f"{_ALIAS}: output {list(alias.output_index)} and parameter {alias.parameter}"
         if output.is_tuple or parameter.is_tuple or output.nbytes != parameter.nbytes:
-            _fail_in_header(
-                module,
-                f"input_output_alias: {place} must be arrays of equal size, not {output} and "
-                f"{parameter}",
-            )
+            message = f"{place} must be arrays of equal size, not {output} and {parameter}"
+            _fail_in_header(module, _ALIAS, message)
         if alias.output_index in outputs:
-            _fail_in_header(module, f"input_output_alias: {place}: the output is aliased twice")
+            _fail_in_header(module, _ALIAS, f"{place}: the output is aliased twice")
         if (alias.parameter, alias.parameter_index) in inputs:
-            _fail_in_header(module, f"input_output_alias: {place}: the parameter is aliased twice")
+            _fail_in_header(module, _ALIAS, f"{place}: the parameter is aliased twice")
         outputs.add(alias.output_index)
         inputs.add((alias.parameter, alias.parameter_index))
     for donor in module.buffer_donors:
-        _parameter_at(module, donor.parameter, donor.parameter_index, "buffer_donor")
+        _parameter_at(module, donor.parameter, donor.parameter_index, _DONOR)
         if (donor.parameter, donor.parameter_index) in inputs:
-            _fail_in_header(module, f"buffer_donor: parameter {donor.parameter} is aliased as well")
+            message = f"{_DONOR}: parameter {donor.parameter} is aliased as well"
+            _fail_in_header(module, _DONOR, message)
 
 
-def _parameter_at(module: Module, number: int, index: ShapeIndex, what: str) -> Shape:
+def _parameter_at(module: Module, number: int, index: ShapeIndex, field: str) -> Shape:
     parameters = module.entry.parameters
     if not 0 <= number < len(parameters):
-        _fail_in_header(
-            module, f"{what}: there is no parameter {number}; the entry has {len(parameters)}"
-        )
-    return _at(module, parameters[number].shape, index, f"{what}: parameter {number}")
+        message = f"{field}: there is no parameter {number}; the entry has {len(parameters)}"
+        _fail_in_header(module, field, message)
+    return _at(module, parameters[number].shape, index, field, f"parameter {number}")
 
 
-def _at(module: Module, shape: Shape, index: ShapeIndex, what: str) -> Shape:
+def _at(module: Module, shape: Shape, index: ShapeIndex, field: str, what: str) -> Shape:
     try:
         return shape.at(index)
     except IndexError:
         pass
-    _fail_in_header(module, f"{what} {shape} has no index {list(index)}")
+    _fail_in_header(module, field, f"{field}: {what} {shape} has no index {list(index)}")

@@ -82,6 +82,21 @@ def compiled_kernels(monkeypatch):
     return counts
 
 
+@pytest.mark.parametrize("apart", [False, True])
+def test_without_a_cache_nothing_is_written(apart, tmp_path):
+    """LOWTIDE_CACHE=off names no folder; a process that compiles for another keeps nothing too."""
+    script = (
+        "import lowtide\nfrom lowtide.client.executable.apart import compile_apart\n"
+        "from lowtide.client.executable.compiling import compile_module\n"
+        f"text = {TEXT!r}\nfor _ in range(2):\n"
+        f"    made = compile_{'apart' if apart else 'module'}(lowtide.parse_hlo(text), "
+        "lowtide.Options())\n    assert not made.making.was_cached\n"
+    )
+    environment = {**os.environ, "LOWTIDE_CACHE": "off", "XDG_CACHE_HOME": str(tmp_path / "home")}
+    subprocess.run([sys.executable, "-c", script], check=True, env=environment, cwd=tmp_path)
+    assert {x.name for x in tmp_path.rglob("*") if x.is_file()} <= {"signing.key"}
+
+
 def test_bytes_hold_all_of_an_executable(folder, tmp_path):
     made = lowtide.compile(lowtide.parse_hlo(TEXT), threads=2)
     data = made.serialize()

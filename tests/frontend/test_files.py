@@ -244,6 +244,7 @@ _TENSORS = b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
         (b"\x93NUMPY\x01\x00", "an array of NumPy"),
         (b"BufferAssignment:\nallocation 0: size 384\n", "XLA's buffer assignment.*beside it"),
         (b"\nTotal bytes used: 8 (8B)\n", "XLA's list of allocated values"),
+        (b'xla_dump_to: "dump"\nxla_dump_hlo_as_text: true\n', "XLA's list of its options"),
         (b"HloLiveRange (max 45):\n  InstructionSequence:\n", "XLA's live ranges"),
         (b"Memory Space: default (color=0)\n", "XLA's report on memory"),
         (b"; ModuleID = 'm'\n", "LLVM IR"),

@@ -384,6 +384,7 @@ ENTRY e {
 """
     message = message_of(text)
     reduce, less = instruction(message, "r"), instruction(message, "less")
+    reduce.opcode = "cross-replica-sum"
     reduce.ClearField("collective_device_list")
     reduce.ClearField("channel_id")
     reduce.all_reduce_id = 1

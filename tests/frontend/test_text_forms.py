@@ -26,6 +26,19 @@ def line_of(text: str, name: str) -> str:
     return line.removeprefix("ROOT ")
 
 
+ADD = "add {\n  x = s32[] parameter(0)\n  y = s32[] parameter(1)\n  ROOT s = s32[] add(x, y)\n}\n"
+
+
+def test_the_sum_across_replicas_of_old_texts_is_an_all_reduce() -> None:
+    line = "ROOT r = s32[2] cross-replica-sum(p), replica_groups={{0,1}}, to_apply=add"
+    text = entry("p = s32[2] parameter(0)", line, before=ADD)
+    assert line_of(text, "r") == (
+        "%r = s32[2]{0} all-reduce(%p), replica_groups={{0,1}}, to_apply=%add"
+    )
+    with pytest.raises(HloTextError, match="all-reduce needs the computations to_apply"):
+        parse_hlo(text.replace(", to_apply=add", ""))
+
+
 @pytest.mark.parametrize(
     ("written", "kept"),
     [

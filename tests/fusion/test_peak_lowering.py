@@ -190,6 +190,44 @@ def test_what_all_readers_make_of_a_product_is_stored_by_its_kernel():
     assert after.peak_bytes <= before.peak_bytes - BYTES
 
 
+CELL_TWICE = """HloModule m
+ENTRY e {
+  h = f32[1,17] parameter(0)
+  c = f32[1,17] parameter(1)
+  x = f32[1,68] parameter(2)
+  y = f32[1,68] parameter(3)
+  w = f32[17,68] parameter(4)
+  d = f32[1,68] dot(h, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  a = f32[1,68] add(x, d)
+  o = f32[1,17] slice(a), slice={[0:1],[51:68]}
+  g = f32[1,17] slice(a), slice={[0:1],[34:51]}
+  oc = f32[1,17] divide(c, o)
+  gc = f32[1,17] multiply(c, g)
+  n = f32[1,17] add(c, gc)
+  e = f32[1,68] dot(oc, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  b = f32[1,68] add(y, e)
+  p = f32[1,17] slice(b), slice={[0:1],[51:68]}
+  q = f32[1,17] slice(b), slice={[0:1],[17:34]}
+  pc = f32[1,17] divide(c, p)
+  qc = f32[1,17] divide(c, q)
+  m = f32[1,17] multiply(qc, n)
+  ROOT r = (f32[1,17], f32[1,17]) tuple(pc, m)
+}"""
+
+
+def test_a_product_whose_operand_is_stored_otherwise_is_looked_at_as_it_is_then() -> None:
+    """Both products live at one peak; the second reads what its operand is made of."""
+    graph = fused_clusters(parse_hlo(CELL_TWICE).entry, CPU_TARGET)
+    before = estimate_of(graph)
+    assert store_behind_products(graph, before) == 2
+    assert all(
+        value in graph.owner or value in graph.alone
+        for cluster in graph.owner.values()
+        for value in cluster.inputs
+    )
+    assert estimate_of(graph).peak_bytes <= before.peak_bytes
+
+
 def estimate_of(graph: ClusterGraph) -> Estimate:
     """The peak of clusters, in an order by the simple schedulers."""
     return estimated(

@@ -123,3 +123,26 @@ def test_a_deadline_is_seconds(seconds):
 def test_more_threads_than_any_machine_has_cores_are_refused(count):
     with pytest.raises(ValueError, match="at most 4,096; found"):
         Options(threads=count)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("threads", 1.5, "threads is a whole number; found 1.5"),
+        ("threads", "2", "threads is a whole number; found '2'"),
+        ("deadline", "soon", "deadline is a number; found 'soon'"),
+        ("memory_priority", None, "memory_priority is a number; found None"),
+        ("cache", "off", "cache is True or False; found 'off'"),
+        ("huge_pages", "no", "huge_pages is True or False; found 'no'"),
+        ("target", None, "target is a name; found None"),
+        ("effort", 2, "effort is a name; found 2"),
+    ],
+)
+def test_options_of_another_kind_are_refused(name, value, message):
+    with pytest.raises(TypeError, match=message):
+        Options(**{name: value})
+
+
+def test_options_may_be_numbers_of_numpy():
+    found = Options(threads=np.int32(2), cache=np.bool_(False), deadline=np.float32(2))
+    assert found.threads == 2 and not found.cache and found.deadline == 2

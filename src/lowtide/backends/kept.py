@@ -10,7 +10,7 @@ from lowtide.llvm.host import are_facts_kept, keep_facts
 from lowtide.llvm.objects import environment, unit_object
 from lowtide.llvm.target import Target, host_target, restricted
 from lowtide.native import NativeUnit
-from lowtide.options import Options, cache_folder
+from lowtide.options import Options, cache_folder, is_cache_off
 from lowtide.runtime.cpu.call import CallOptions, LinkedExecutable
 from lowtide.runtime.cpu.program import NativeProgram
 
@@ -31,8 +31,9 @@ def is_environment_known() -> bool:
 
 
 def kept(kind: str, options: Options) -> ObjectCache:
-    """Return what is kept between processes of one kind; nothing where options say so."""
-    return _kept_in(cache_folder() if options.cache else None, kind)
+    """Return what is kept between processes of one kind; nothing where the cache is off."""
+    is_on = options.cache and not is_cache_off()
+    return _kept_in(cache_folder() if is_on else None, kind)
 
 
 @cache

@@ -23,7 +23,7 @@ from lowtide.ir import Module
 from lowtide.ir.buffer import BufferAssignment
 from lowtide.ir.clone import clone_module
 from lowtide.ir.garbage_collection import without_collection
-from lowtide.options import cache_folder
+from lowtide.options import cache_folder, is_cache_off
 from lowtide.passes import Observer
 from lowtide.records import dataclass
 from lowtide.scheduling.module_bound import Bounds
@@ -223,4 +223,4 @@ def _without_deadline(placed: PlacedModule) -> PlacedModule:
 @cache
 def keep_solvers() -> None:
     """Keep the machine code of the solvers for later processes; what searches calls it first."""
-    keep_objects(ObjectCache(cache_folder() / "solvers"))
+    keep_objects(ObjectCache(None if is_cache_off() else cache_folder() / "solvers"))

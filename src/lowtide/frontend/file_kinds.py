@@ -60,6 +60,7 @@ _ARCHIVED: Final = (
 """Names among the first entries of an archive, and what the archive is."""
 
 _PICKLE: Final = re.compile(rb"\x80[\x02-\x05].*\.\Z", re.DOTALL)
+_FLAGS: Final = re.compile(rb"xla_\w+: [^\n]*\n")
 _PAGE: Final = re.compile(rb"\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
 _NAME_BYTES: Final = 26
 """Where the length of an entry's name stands in an archive; the name begins 4 bytes behind it."""
@@ -113,6 +114,8 @@ def foreign_kind(data: bytes | memoryview) -> str:
     if head.startswith(ZIP):
         name = _first_name(head)
         return next((words for end, words in _ARCHIVED if name.endswith(end)), "a zip archive")
+    if _FLAGS.match(head):
+        return f"XLA's list of its options: {_MODULE_BESIDE}"
     if _PAGE.match(head):
         return "a page of HTML, as a download that failed leaves it"
     if 0 < int.from_bytes(head[:8], "little") <= len(data) - 8 and head[8:10] == b'{"':

@@ -30,8 +30,12 @@ class _Epilogues:
     def run(self, at: int) -> int:
         """Look at each product that lives at a position."""
         self.view.at = at
-        owners = [self.graph.owner.get(x) for x in self.view.memory.nodes]
-        return sum([self._store(x) for x in owners if x is not None and self._is_wanted(x)])
+        owner, stored = self.graph.owner, 0
+        for root in self.view.memory.nodes:
+            product = owner.get(root)  # One stored before may have given it other operands.
+            if product is not None and self._is_wanted(product):
+                stored += self._store(product)
+        return stored
 
     def _is_wanted(self, product: Cluster) -> bool:
         """Whether it is a large product that lives at the peak because several clusters read it."""

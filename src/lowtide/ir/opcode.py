@@ -188,3 +188,6 @@ NATIVE_ASYNC_BASES: Final = frozenset(
     {"all-gather", "all-reduce", "collective-permute", "copy", "recv", "send"}
 )
 """Operations whose `-start` and `-done` forms are opcodes of their own, not sugar for `async-*`."""
+
+FORMER_OPCODES: Final = {"cross-replica-sum": Opcode.ALL_REDUCE}
+"""Names that operations had in modules of old, which said by `to_apply` what they do."""

@@ -18,7 +18,7 @@ from lowtide.ir.element_type import BY_KEYWORD
 from lowtide.ir.literal import DTYPES, ELEMENT_TYPES, Array
 from lowtide.onnx.kept_arrays import can_be_kept, read, written
 from lowtide.onnx.model_bytes import ArrayPlace, ModelBytes
-from lowtide.options import Options
+from lowtide.options import Options, is_cache_off
 
 if TYPE_CHECKING:
     from lowtide.frontend.onnx.tensors import RawPlace
@@ -32,7 +32,7 @@ _MOST_BYTES: Final = 1 << 28
 def may_be_known(options: Options) -> bool:
     """Whether nothing but a model and options decides about programs, and some may be kept."""
     is_plain = options.check == "never" and options.memory is None and options.deadline is None
-    return options.cache and is_plain and not options.autotune
+    return options.cache and not is_cache_off() and is_plain and not options.autotune
 
 
 def known_interface(source: ModelBytes, options: Options) -> tuple[ModelInterface, str] | None:

@@ -22,7 +22,7 @@ from lowtide.ir import Module
 from lowtide.ir.errors import LowtideError
 from lowtide.llvm.host import are_facts_kept
 from lowtide.llvm.target import Target, pretend_host, pretended_host
-from lowtide.options import Options, cache_folder, set_cache_folder
+from lowtide.options import Options, cache_setting, set_cache_folder
 from lowtide.processes.child import Answer, Child, ChildEndedError, can_begin_children
 
 _PATIENCE_SECONDS: Final = 5.0
@@ -47,7 +47,7 @@ def compile_apart(module: Module, options: Options) -> Executable:
 
     start = perf_counter()
     host = pretended_host()
-    given = {"options": asdict(options), "cache": str(cache_folder())}
+    given = {"options": asdict(options), "cache": cache_setting()}
     head = json.dumps({**given, "host": None if host is None else asdict(host)}).encode()
     data = _COMPILER.ask(head + b"\n" + write_hlo_module_with_config(module), module.name)
     if data is None:

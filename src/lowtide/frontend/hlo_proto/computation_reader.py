@@ -22,13 +22,15 @@ from lowtide.ir.instruction import Instruction
 from lowtide.ir.metadata import NO_METADATA
 from lowtide.ir.module import Module
 from lowtide.ir.names import sanitize
-from lowtide.ir.opcode import ASYNC, Opcode
+from lowtide.ir.opcode import ASYNC, FORMER_OPCODES, Opcode
 from lowtide.ops.definition import arity_text
 from lowtide.ops.table import TABLE
 from lowtide.suggestions import nearest
 
-_OPCODES: Final = {opcode.value: opcode for opcode in Opcode} | dict.fromkeys(
-    COMPARISON_OPCODES, Opcode.COMPARE
+_OPCODES: Final = (
+    {opcode.value: opcode for opcode in Opcode}
+    | dict.fromkeys(COMPARISON_OPCODES, Opcode.COMPARE)
+    | FORMER_OPCODES
 )
 _LOCAL: Final = 2**32 - 1
 """The bits of an instruction id that count within a computation; the rest name the computation."""

@@ -21,7 +21,7 @@ from lowtide.ir.element_type import ElementType
 from lowtide.ir.errors import LowtideError
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.metadata import Metadata
-from lowtide.ir.opcode import ASYNC, NATIVE_ASYNC_BASES, Opcode
+from lowtide.ir.opcode import ASYNC, FORMER_OPCODES, NATIVE_ASYNC_BASES, Opcode
 from lowtide.ir.shape import TOKEN, Shape, array_shape, tuple_shape
 from lowtide.ir.sharding import TupleSharding
 from lowtide.ir.sharding_normal_form import normalize_sharding
@@ -31,7 +31,7 @@ from lowtide.suggestions import nearest
 if TYPE_CHECKING:
     from lowtide.frontend.hlo_text.parser import ModuleParser
 
-_OPCODES: Final = {opcode.value: opcode for opcode in Opcode}
+_OPCODES: Final = {opcode.value: opcode for opcode in Opcode} | FORMER_OPCODES
 _ASYNC_OPCODES: Final = {
     "-start": Opcode.ASYNC_START,
     "-update": Opcode.ASYNC_UPDATE,
