@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import Final, TypeAlias, final
 
-from lowtide.ir import Computation, Instruction, Opcode
+from lowtide.ir import Attributes, Computation, Instruction, Opcode
+from lowtide.ir.annotations import NO_ANNOTATIONS
 from lowtide.ir.attributes import NO_ATTRIBUTES, CustomCall, GetTupleElement
 from lowtide.ir.traversal import callees, post_order
 from lowtide.ops.effects import has_side_effect
@@ -51,7 +52,11 @@ def text_key(x: Instruction, numbers: Mapping[Instruction, int]) -> Hashable:
     if x.has_control_edges:
         return x
     operands = tuple([numbers[y] for y in x.operands])
-    return (x.opcode, x.shape, operands, x.attributes, x.called_computations, x.annotations)
+    attributes, annotations = x.attributes, x.annotations
+    # What most have nothing of need not be hashed field by field.
+    said = None if attributes.__class__ is Attributes else attributes
+    noted = None if annotations is NO_ANNOTATIONS or annotations == NO_ANNOTATIONS else annotations
+    return (x.opcode, x.shape, operands, said, x.called_computations, noted)
 
 
 Alone: TypeAlias = Callable[[Instruction], bool]
