@@ -27,7 +27,7 @@ def stands_alone(x: Instruction) -> bool:
     So are side effects, control edges, random results, and optimization barriers, which stand for
     a wish to compute twice.
     """
-    if x.opcode in _UNIQUE or x.has_control_edges:
+    if x.opcode in _UNIQUE or x.control_predecessors or x.control_successors:
         return True
     return has_side_effect(x)
 
@@ -49,7 +49,7 @@ def text_key(x: Instruction, numbers: Mapping[Instruction, int]) -> Hashable:
     Unlike value numbers that leaves nothing out: a computation whose instructions have the same
     keys can take the place of another. What has control edges is its own key.
     """
-    if x.has_control_edges:
+    if x.control_predecessors or x.control_successors:
         return x
     operands = tuple([numbers[y] for y in x.operands])
     attributes, annotations = x.attributes, x.annotations

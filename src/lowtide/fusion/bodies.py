@@ -21,7 +21,7 @@ class Bodies:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._made: dict[Hashable, list[Computation]] = {}
-        """By what they compute, the one body of each; keys are long, so that each is hashed once."""
+        """The one body of all that compute the same; keys are long, and hashed once each."""
 
     def of(
         self, members: Sequence[Instruction], root: Instruction
