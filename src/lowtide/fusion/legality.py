@@ -188,7 +188,7 @@ def _elementwise(instruction: Instruction, position: int, target: TargetRecord) 
 
 
 _ELEMENTWISE: Final[
-    dict[tuple[Opcode | Shape, ...], tuple[Machine, tuple[int, ...], list[ClusterRead], float]]
+    dict[tuple[object, ...], tuple[Machine, tuple[int, ...], list[ClusterRead], float]]
 ] = {}
 """How elementwise operations read, which layers of a model ask again and again."""
 

@@ -12,10 +12,9 @@ from lowtide.ir.computation import Computation
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.module import Module
 from lowtide.ir.opcode import Opcode
-from lowtide.ir.shape import Shape
 from lowtide.ir.traversal import callees
 from lowtide.ops.in_place import source_of
-from lowtide.ops.quantities import Cost, CostRule, flop_per_element, moves_all
+from lowtide.ops.quantities import Cost, flop_per_element, moves_all
 from lowtide.ops.table import TABLE
 
 Memo = dict[Computation, Cost]
@@ -85,7 +84,7 @@ def _instruction_cost(instruction: Instruction, memo: Memo) -> Cost:
 _RULES_OF_SHAPES: Final = frozenset({flop_per_element, moves_all})
 """Rules that look at shapes only."""
 
-_OF_SHAPES: Final[dict[tuple[CostRule | Shape, ...], Cost]] = {}
+_OF_SHAPES: Final[dict[tuple[object, ...], Cost]] = {}
 """The costs by these rules, which layers of a model ask for again and again."""
 
 _MOST_KNOWN: Final = 1 << 14
