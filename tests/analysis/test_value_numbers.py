@@ -1,12 +1,14 @@
 """Value numbers: what counts as computed in the same way."""
 
 from collections.abc import Hashable
+from dataclasses import replace
 
 import pytest
 
 from lowtide.analysis.value_numbers import ValueNumbers, plain_form, text_key
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.ir import Instruction, Module, Opcode
+from lowtide.ir import Attributes, Instruction, Module, Opcode
+from lowtide.ir.annotations import NO_ANNOTATIONS
 from lowtide.ir.traversal import post_order
 
 TEXT = """
@@ -149,3 +151,15 @@ ENTRY main {{
     found = ValueNumbers().of_instructions(module.entry, {})
     a, b, c = [found[module.entry.instructions[name]] for name in "abc"]
     assert a == c != b
+
+
+def test_equal_annotations_and_attributes_need_not_be_one_object() -> None:
+    entry = parse_hlo(TEXT).entry
+    total, number = entry.instructions["sum"], {x: i for i, x in enumerate(entry.parameters)}
+    before = text_key(total, number)
+    total.set_annotations(replace(NO_ANNOTATIONS))
+    total.set_attributes(Attributes())
+    assert total.annotations is not NO_ANNOTATIONS
+    assert text_key(total, number) == before
+    sharded = entry.instructions["sharded"]
+    assert text_key(sharded, number) != before

@@ -1,13 +1,16 @@
 """Slices of slices fuse as long as that is little code, however few instructions they are."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from tests.random_modules.module import random_module
 
+from lowtide.cost.kernels import compute_seconds
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.fusion.cluster_graph import ClusterGraph
 from lowtide.fusion.code_size import ValueNeeds, most_pieces, needs
+from lowtide.fusion.legality import seed
 from lowtide.fusion.priority_fusion import fuse_by_priority
 from lowtide.fusion.priority_queue import fused_clusters
 from lowtide.fusion.target_record import CPU_TARGET
@@ -167,3 +170,16 @@ def test_a_cluster_that_is_put_together_is_counted_once(
         most = most_pieces(needs(found.members, entry.root))
         assert (found.most_pieces == most) if counted else (found.most_pieces >= most)
         assert found.needs() == needs(found.members, entry.root)
+
+
+def test_an_operation_alone_takes_as_long_as_on_the_machine_that_is_asked_about() -> None:
+    text = "ENTRY e { x = f32[4,6] parameter(0) ROOT y = f32[4,6] add(x, x) }"
+    root = parse_hlo(text).entry.root
+    machine = CPU_TARGET.machine
+    slower = replace(machine, element_seconds=2 * machine.element_seconds)
+    slow = replace(CPU_TARGET, machine=slower)
+    found = [seed(root, 0, target) for target in (CPU_TARGET, slow, CPU_TARGET)]
+    assert all(x is not None and list(x.inputs) == [root.operands[0]] for x in found)
+    seconds = [x.seconds for x in found if x is not None]
+    assert seconds == [compute_seconds(root, x.machine) for x in (CPU_TARGET, slow, CPU_TARGET)]
+    assert seconds[0] == seconds[2] < seconds[1]

@@ -1,9 +1,11 @@
 """The doors through which the graph changes, and the invariants that they keep."""
 
+import random
+
 import pytest
 
 from lowtide.frontend.hlo_text import parse_hlo
-from lowtide.ir import ElementType, Module, Opcode, array_shape
+from lowtide.ir import ElementType, Instruction, Module, Opcode, array_shape
 from lowtide.ir.annotations import NO_ANNOTATIONS
 from lowtide.ir.attributes import Parameter
 from lowtide.ir.traversal import computation_post_order, post_order
@@ -128,6 +130,32 @@ def test_adding_one_like_another_takes_what_is_given_and_no_control_edges() -> N
     assert not module.entry.add_like(known["d"], known["d"].operands).control_predecessors
     parameter = other.add_like(other.parameters[0], (), attributes=Parameter(1))
     assert other.parameters == [other.instructions["r"], parameter]
+
+
+def test_post_order_visits_control_predecessors_and_then_operands() -> None:
+    rnd = random.Random(7)
+    for _ in range(200):
+        count = rnd.randint(2, 14)
+        lines = ["n0 = f32[] parameter(0)"]
+        for i in range(1, count):
+            left, right = (f"n{rnd.randrange(i)}" for _ in range(2))
+            control = f", control-predecessors={{n{rnd.randrange(i)}}}" * (rnd.random() < 0.2)
+            lines.append(f"n{i} = f32[] add({left}, {right}){control}")
+        entry = parse_hlo("ENTRY e {\n  " + "\n  ".join(lines) + "\n}").entry
+        order: dict[Instruction, None] = {}
+        for start in entry.instructions.values():
+            if not start.users:
+                _visit_after_what_it_waits_for(start, order)
+        for start in entry.instructions.values():  # Only something else waits for these.
+            _visit_after_what_it_waits_for(start, order)
+        assert post_order(entry) == list(order)
+
+
+def _visit_after_what_it_waits_for(x: Instruction, order: dict[Instruction, None]) -> None:
+    for before in (*reversed(list(x.control_predecessors)), *x.operands):
+        if before not in order:
+            _visit_after_what_it_waits_for(before, order)
+    order.setdefault(x)
 
 
 def test_deep_chains_are_walked_without_recursion() -> None:

@@ -10,6 +10,7 @@ from lowtide.analysis.graph_tables import tables_of
 from lowtide.analysis.memory_profile import peak_bytes, step_bytes
 from lowtide.scheduling.proof import CYCLE, SPLIT, CutBound, KeptBytes, OrderRefutation, plain_bound
 from lowtide.scheduling.search import SearchResult, search_order
+from lowtide.scheduling.solver import LIMITS, Solver
 from lowtide.scheduling.stretches import WAYS, Stretches
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import Effort, StopReason
@@ -72,15 +73,16 @@ def test_steps_are_those_of_the_definition() -> None:
         graph = small_graph(rnd)
         arrays, oracle = graph.memory_graph(), Oracle(graph)
         tables = tables_of(arrays)
-        given = Stretches(tables).arranged(topological(arrays), 0)
+        given, _ = Stretches(tables).arranged(topological(arrays), 0)
         for way in range(WAYS):
-            order = Stretches(tables).arranged(given, way)
+            order, steps = Stretches(tables).arranged(given, way)
             state, expected = 0, []
             for node in order.tolist():
                 expected.append(oracle.step(state, node))
                 state |= 1 << node
             assert step_bytes(arrays, order).tolist() == expected
             assert Stretches(tables).profile(order).tolist() == expected
+            assert steps.tolist() == expected
 
 
 def topological(arrays) -> np.ndarray:
@@ -149,7 +151,7 @@ def test_parts_are_solved_as_the_whole_is() -> None:
         profile = np.zeros(0, np.int64)
         order = np.zeros(0, np.int64)
         for piece in pieces:
-            inner = Stretches(piece.tables).arranged(inner_order(piece.tables), 2)
+            inner, _ = Stretches(piece.tables).arranged(inner_order(piece.tables), 2)
             profile = np.append(profile, Stretches(piece.tables).profile(inner) + piece.carried)
             order = np.append(order, piece.nodes[inner])
         assert profile.tolist() == step_bytes(arrays, order).tolist()
@@ -162,6 +164,19 @@ def inner_order(tables) -> np.ndarray:
     order = settled(tables, np.arange(tables.nodes))
     assert order is not None
     return order
+
+
+def test_starts_of_a_search_keep_the_steps_of_their_orders() -> None:
+    rnd = random.Random(12)
+    for _ in range(40):
+        tables = tables_of(small_graph(rnd, 6, 14).memory_graph())
+        solver = Solver(tables, LIMITS[Effort.DEFAULT], lambda: False, lambda: None)
+        solver.begin()
+        solver.run(0)
+        assert len(solver.starts) == WAYS + 1
+        for start in solver.starts:
+            assert start.profile.tolist() == Stretches(tables).profile(start.order).tolist()
+            assert start.peak == max(start.profile.tolist())
 
 
 def test_equal_input_gives_equal_results() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final, TypeAlias, final
 
 import numpy as np
@@ -94,9 +94,8 @@ _FEW_ROWS: Final = 256
 
 def _end_to_end(rows: Sequence[Collection[int]]) -> tuple[Int32Array, Int32Array]:
     starts = np.zeros(len(rows) + 1, np.int32)
-    np.cumsum([len(row) for row in rows], out=starts[1:])
-    items = [item for row in rows for item in row]
-    return starts, np.array(items, np.int32)
+    np.cumsum(list(map(len, rows)), out=starts[1:])
+    return starts, np.array(list(chain.from_iterable(rows)), np.int32)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import Final, TypeAlias, final
 
-from lowtide.ir import Computation, Instruction, Opcode
+from lowtide.ir import Attributes, Computation, Instruction, Opcode
+from lowtide.ir.annotations import NO_ANNOTATIONS
 from lowtide.ir.attributes import NO_ATTRIBUTES, CustomCall, GetTupleElement
 from lowtide.ir.traversal import callees, post_order
 from lowtide.ops.effects import has_side_effect
@@ -26,7 +27,7 @@ def stands_alone(x: Instruction) -> bool:
     So are side effects, control edges, random results, and optimization barriers, which stand for
     a wish to compute twice.
     """
-    if x.opcode in _UNIQUE or x.has_control_edges:
+    if x.opcode in _UNIQUE or x.control_predecessors or x.control_successors:
         return True
     return has_side_effect(x)
 
@@ -48,10 +49,14 @@ def text_key(x: Instruction, numbers: Mapping[Instruction, int]) -> Hashable:
     Unlike value numbers that leaves nothing out: a computation whose instructions have the same
     keys can take the place of another. What has control edges is its own key.
     """
-    if x.has_control_edges:
+    if x.control_predecessors or x.control_successors:
         return x
     operands = tuple([numbers[y] for y in x.operands])
-    return (x.opcode, x.shape, operands, x.attributes, x.called_computations, x.annotations)
+    attributes, annotations = x.attributes, x.annotations
+    # What most have nothing of need not be hashed field by field.
+    said = None if attributes.__class__ is Attributes else attributes
+    noted = None if annotations is NO_ANNOTATIONS or annotations == NO_ANNOTATIONS else annotations
+    return (x.opcode, x.shape, operands, said, x.called_computations, noted)
 
 
 Alone: TypeAlias = Callable[[Instruction], bool]

@@ -20,7 +20,8 @@ class Bodies:
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._made: dict[Hashable, Computation] = {}
+        self._made: dict[Hashable, list[Computation]] = {}
+        """The one body of all that compute the same; keys are long, and hashed once each."""
 
     def of(
         self, members: Sequence[Instruction], root: Instruction
@@ -41,10 +42,10 @@ class Bodies:
             rows.append(text_key(member, number))
             number[member] = place
         key = (number[root], tuple(rows), tuple([x.shape for x in outside]))
-        body = self._made.get(key)
-        if body is None:
-            body = self._made[key] = self._copied(members, root, outside)
-        return body, outside
+        made = self._made.setdefault(key, [])
+        if not made:
+            made.append(self._copied(members, root, outside))
+        return made[0], outside
 
     def _copied(
         self, members: Sequence[Instruction], root: Instruction, outside: Sequence[Instruction]

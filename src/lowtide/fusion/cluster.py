@@ -131,10 +131,13 @@ class Cluster:
 
     def _shares(self, producer: Cluster) -> bool:
         """Whether it has values that the producer computes or reads, besides the one it reads."""
-        members, inputs, root = self.members, self.inputs, producer.root
-        if any(x in members or x in inputs for x in producer.inputs):
+        members, inputs, others = self.members.keys(), self.inputs.keys(), producer.inputs.keys()
+        if not (members.isdisjoint(others) and inputs.isdisjoint(others)):
             return True
-        return any(x is not root and (x in members or x in inputs) for x in producer.members)
+        made, root = producer.members, producer.root
+        if len(made) == 1:  # That is the root.
+            return False
+        return any(x is not root and (x in members or x in inputs) for x in made)
 
     @property
     def is_free(self) -> bool:

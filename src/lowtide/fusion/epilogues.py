@@ -25,27 +25,28 @@ def store_behind_products(graph: ClusterGraph, estimate: Estimate) -> int:
 class _Epilogues:
     def __init__(self, graph: ClusterGraph, estimate: Estimate) -> None:
         self.graph = graph
-        self.view = PeakView(graph, estimate)
+        self.view = view = PeakView(graph, estimate)
+        self.large = [x for x in view.memory.nodes if x in graph.owner and view.is_large(x)]
 
     def run(self, at: int) -> int:
         """Look at each product that lives at a position."""
         self.view.at = at
         owner, stored = self.graph.owner, 0
-        for root in self.view.memory.nodes:
+        for root in self.large:
             product = owner.get(root)  # One stored before may have given it other operands.
             if product is not None and self._is_wanted(product):
                 stored += self._store(product)
         return stored
 
     def _is_wanted(self, product: Cluster) -> bool:
-        """Whether it is a large product that lives at the peak because several clusters read it."""
+        """Whether a large value is a product that several clusters keep alive at the peak."""
         view, root = self.view, product.root
-        buffer = view.memory.buffers.of(root)
         if product.kind is not KernelKind.CONTRACTION or root in self.graph.opaque:
             return False
-        if buffer is None or view.bytes[buffer] < view.least or not view.is_before(root):
+        buffer = view.memory.buffers.of(root)
+        if buffer is None or not view.is_before(root) or view.last[buffer] < view.at:
             return False
-        return view.last[buffer] >= view.at and len(self.graph.readers.get(root, ())) > 1
+        return len(self.graph.readers.get(root, ())) > 1
 
     def _store(self, product: Cluster) -> bool:
         """Store the last value that all readers make of a product, if there is one."""

@@ -14,6 +14,7 @@ from math import prod
 from typing import Final, NamedTuple
 
 from lowtide.cost.kernels import compute_seconds
+from lowtide.cost.machine import Machine
 from lowtide.fusion.access import Access, access_of, composed, identity, inverse
 from lowtide.fusion.cluster import Cluster, ClusterRead, KernelKind
 from lowtide.fusion.code_size import most_pieces, needs, share
@@ -82,7 +83,7 @@ def _seed(instruction: Instruction, position: int, target: TargetRecord) -> Clus
 
 def alone(instruction: Instruction) -> FusionRefusal | None:
     """Return the reason why an instruction is opaque, None where it is not."""
-    if instruction.has_control_edges:
+    if instruction.control_predecessors or instruction.control_successors:
         return FusionRefusal(RefusalKind.ORDERED)
     for x in (instruction, *instruction.operands):
         if not _is_plain(x.shape):
@@ -127,6 +128,8 @@ def _is_loop(instruction: Instruction) -> bool:
 
 
 def _loop(instruction: Instruction, position: int, target: TargetRecord) -> Cluster:
+    if TABLE[instruction.opcode].elementwise:
+        return _elementwise(instruction, position, target)
     space = instruction.shape.dimensions
     reads: dict[Instruction, ClusterRead] = {}
     for number, operand in enumerate(instruction.operands):
@@ -149,6 +152,47 @@ def _loop(instruction: Instruction, position: int, target: TargetRecord) -> Clus
         position=position,
     )
 
+
+def _elementwise(instruction: Instruction, position: int, target: TargetRecord) -> Cluster:
+    """The same of an elementwise operation, of which opcode and shapes say all."""
+    operands, shape, machine = instruction.operands, instruction.shape, target.machine
+    key = (instruction.opcode, shape, *[x.shape for x in operands])
+    found = _ELEMENTWISE.get(key)
+    if found is None or found[0] is not machine:
+        if len(_ELEMENTWISE) >= _MOST_KNOWN:
+            _ELEMENTWISE.clear()
+        reads = [
+            ClusterRead(access_of(instruction, number), x.shape.nbytes)
+            for number, x in enumerate(operands)
+        ]
+        seconds = compute_seconds(instruction, machine)
+        found = _ELEMENTWISE[key] = machine, identity(shape.dimensions), reads, seconds
+    _, access, reads, seconds = found
+    inputs = dict(zip(operands, reads, strict=True))
+    if len(inputs) < len(operands):
+        inputs = {}
+        for operand, read in zip(operands, reads, strict=True):
+            add_read(inputs, operand, read)
+    return Cluster(
+        KernelKind.LOOP,
+        instruction,
+        shape.dimensions,
+        access,
+        access,
+        {instruction: None},
+        inputs,
+        seconds,
+        packable=_is_packable(instruction),
+        position=position,
+    )
+
+
+_ELEMENTWISE: Final[
+    dict[tuple[object, ...], tuple[Machine, tuple[int, ...], list[ClusterRead], float]]
+] = {}
+"""How elementwise operations read, which layers of a model ask again and again."""
+
+_MOST_KNOWN: Final = 1 << 14
 
 _PARTIAL: Final = frozenset({Opcode.DYNAMIC_SLICE, Opcode.SLICE, Opcode.GATHER})
 """Operations that read no more of operand 0 than they return."""

@@ -128,8 +128,16 @@ class _Maker:
             return
         whole = _elementwise_access(cluster)
         made = self.stored[instruction]
+        leaves, number, stored, of_value = (
+            self.flow.leaves,
+            self.flow.number,
+            self.stored,
+            self.of_value,
+        )
         for operand, read in cluster.inputs.items():
-            buffer = self.buffers.of(operand)
+            buffer = stored.get(operand)
+            if buffer is None:
+                buffer = of_value.get(leaves[number[operand]][0])
             if buffer is None:
                 continue
             self.consumers[buffer].append(node)

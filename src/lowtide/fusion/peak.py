@@ -87,6 +87,11 @@ class PeakView:
         """Whether the node of a value runs at the peak at the latest."""
         return self.position_of(value) <= self.at
 
+    def is_large(self, value: Instruction) -> bool:
+        """Whether a value that a cluster stores has enough bytes to matter."""
+        buffer = self.memory.buffers.of(value)
+        return buffer is not None and self.bytes[buffer] >= self.least
+
     def is_taken_over(self, buffer: int | None, position: int) -> bool:
         """Whether what is made at a position may take the place of a buffer."""
         return buffer in self._taken_over.get(position, ())

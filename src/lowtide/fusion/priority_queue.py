@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
-from typing import Final, TypeAlias, final
+from typing import Final, NamedTuple, TypeAlias, final
 
 from lowtide.cost.kernels import move_seconds
 from lowtide.fusion.cluster import Cluster, ClusterRead, KernelKind
@@ -19,7 +19,6 @@ from lowtide.fusion.live_memory import is_kept_by_caller
 from lowtide.fusion.refusal import FusionRefusal, RefusalKind
 from lowtide.fusion.target_record import TargetRecord
 from lowtide.ir import Computation, Instruction, Opcode
-from lowtide.records import dataclass
 
 _FAR: Final = 16
 """Positions between a value and a reader from which on it matters what lives in between."""
@@ -58,8 +57,7 @@ def _last_to_need(graph: ClusterGraph, value: Instruction) -> Instruction | None
     return None if is_result or not readers else max(readers, key=graph.order.__getitem__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(NamedTuple):
     """A producer, the clusters that it goes into, and what each becomes."""
 
     producer: Cluster

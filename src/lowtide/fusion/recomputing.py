@@ -107,17 +107,23 @@ class _Recomputing:
         self.chosen: dict[Instruction, None] | None = None
         """The values that may be computed once more, whatever each gains by itself; None for all
         that gain something."""
-        self.view = PeakView(graph, estimate)
+        self.view = view = PeakView(graph, estimate)
+        live_out = view.memory.graph.live_out
+        self.large = [
+            (root, buffer)
+            for root, buffer in sorted(view.memory.buffers.stored.items(), key=self._readers_first)
+            if view.bytes[buffer] >= view.least and not live_out[buffer]
+        ]
+        """The large values that may be computed once more, readers first, with their buffers."""
 
     def run(self, at: int, *, by_cut: bool = False) -> int:
         """Go from readers to what they read, so that chains of values are computed once more."""
         view = self.view
         view.at = at
         self.chosen = chosen_by_cut(self.graph, view, self.seconds_per_byte) if by_cut else None
-        live_out = view.memory.graph.live_out
         shortened = 0
-        for root, buffer in sorted(view.memory.buffers.stored.items(), key=self._readers_first):
-            if view.bytes[buffer] < view.least or live_out[buffer] or root not in self.graph.owner:
+        for root, buffer in self.large:
+            if root not in self.graph.owner:
                 continue
             if self.chosen is not None and root not in self.chosen:
                 continue

@@ -24,6 +24,7 @@ class _Storing:
         self.view = PeakView(graph, estimate)
         self.ready: dict[Instruction, int] = {}
         """When all is there that a value is computed of, by position."""
+        self.large = self._large()
 
     def run(self, at: int) -> int:
         """Take the values that save most first, of those that can be made in time."""
@@ -54,8 +55,8 @@ class _Storing:
     def _gain(self, member: Instruction, values: Iterable[Instruction]) -> int:
         return sum([x.shape.nbytes for x in values]) - member.shape.nbytes
 
-    def _kept_by_clusters(self) -> list[Instruction]:
-        """The large values that live at the peak because of clusters at it or behind it."""
+    def _large(self) -> list[tuple[Instruction, int]]:
+        """The large arrays that are made and are no result, with their buffers."""
         view = self.view
         live_out = view.memory.graph.live_out
         found = []
@@ -63,13 +64,20 @@ class _Storing:
             if not value.shape.is_array or value.opcode is Opcode.PARAMETER:
                 continue
             buffer = view.memory.buffers.of(value)
-            if buffer is None or live_out[buffer] or view.bytes[buffer] < view.least:
-                continue
-            if not view.is_before(value) or view.last[buffer] < view.at:
-                continue
-            if not view.is_read_late_and_alone(buffer):
-                found.append(value)
+            if buffer is not None and view.bytes[buffer] >= view.least and not live_out[buffer]:
+                found.append((value, buffer))
         return found
+
+    def _kept_by_clusters(self) -> list[Instruction]:
+        """The large values that live at the peak because of clusters at it or behind it."""
+        view = self.view
+        return [
+            value
+            for value, buffer in self.large
+            if view.last[buffer] >= view.at
+            and view.is_before(value)
+            and not view.is_read_late_and_alone(buffer)
+        ]
 
     def _readers(self, value: Instruction) -> list[Cluster]:
         """The clusters at the peak or behind it that read a value."""

@@ -48,21 +48,39 @@ def _visit(
         instruction = stack[-1]
         if instruction in done:
             stack.pop()
-        elif instruction in visiting:
-            stack.pop()
-            done.add(instruction)
-            order.append(instruction)
-        else:
-            waiting = [x for x in reversed(instruction.operands) if x not in done]
-            if instruction.control_predecessors:
-                waiting += [x for x in instruction.control_predecessors if x not in done]
+            continue
+        if instruction not in visiting:
+            waiting = _waiting(instruction, done, order)
             if waiting:
                 visiting.add(instruction)
                 stack += waiting
-            else:
-                stack.pop()
-                done.add(instruction)
-                order.append(instruction)
+                continue
+        stack.pop()
+        done.add(instruction)
+        order.append(instruction)
+
+
+def _waiting(
+    instruction: Instruction, done: set[Instruction], order: list[Instruction]
+) -> list[Instruction]:
+    """What has to be visited before an instruction, the first one last.
+
+    Operands that wait for nothing come into the order at once.
+    """
+    operands = instruction.operands
+    if instruction.control_predecessors:
+        waiting = [x for x in reversed(operands) if x not in done]
+        return waiting + [x for x in instruction.control_predecessors if x not in done]
+    if done.issuperset(operands):
+        return []
+    for place, x in enumerate(operands):
+        if x in done:
+            continue
+        if x.control_predecessors or not done.issuperset(x.operands):
+            return list(operands[place:])[::-1]
+        done.add(x)
+        order.append(x)
+    return []
 
 
 def sequence(computation: Computation) -> Sequence[Instruction]:

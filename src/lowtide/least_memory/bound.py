@@ -23,15 +23,21 @@ DEFAULT_WORK: Final = 8_000_000
 class BindingMoment:
     """A moment of a computation that is looked at, and the values that count for nothing then.
 
-    `number` is that of the operation among those of `values`; at the end it is 0.
+    `number` is that of the operation among those of `values`; at the end it is 0. `moments` are all
+    of the computation, whose arcs are made once.
     """
 
     computation: Computation
     flow: ComputationDataflow
-    values: ProgramValues
+    moments: Moments
     number: int
     when: When
     without: tuple[int, ...] = ()
+
+    @property
+    def values(self) -> ProgramValues:
+        """The values of the computation."""
+        return self.moments.values
 
     @property
     def at(self) -> Instruction | None:
@@ -43,7 +49,7 @@ class BindingMoment:
         if self.when is When.END:
             kept = sorted(self.values.kept)
             return Cut(int(self.values.nbytes[kept].sum()), tuple(kept), ())
-        return Moments(self.values).cut(self.number, self.when, self.without)
+        return self.moments.cut(self.number, self.when, self.without)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -106,7 +112,7 @@ class _Search:
     def _searched(self, flow: ComputationDataflow, lasting: frozenset[int]) -> LeastMemory:
         values = values_of(flow, lasting)
         moments = Moments(values)
-        end = BindingMoment(flow.computation, flow, values, 0, When.END)
+        end = BindingMoment(flow.computation, flow, moments, 0, When.END)
         most = LeastMemory(moments.end(), (end,), self.is_whole)
         for found in self._looked_at(flow, moments):
             if found.nbytes > most.nbytes:
@@ -155,7 +161,7 @@ class _Search:
         without: Sequence[int] = (),
     ) -> LeastMemory:
         """What is needed at a moment, with what is needed inside of the operation then."""
-        own = BindingMoment(flow.computation, flow, moments.values, number, when, tuple(without))
+        own = BindingMoment(flow.computation, flow, moments, number, when, tuple(without))
         nbytes = moments.least(number, when, without)
         if inside is None:
             return LeastMemory(nbytes, (own,), self.is_whole)

@@ -163,14 +163,15 @@ class Moments:
         """The arcs that all moments have: tails, heads, capacities. Those of values come first."""
         values = self.values
         later = np.append(self._later, SINK)[self._maker]  # Number -1 is the last one.
-        pairs: list[tuple[int, int]] = [(SOURCE, int(self._needed[v])) for v in values.kept]
-        for number, reads in enumerate(values.reads):
-            own = int(self._later[number])
-            pairs += [(own, int(self._needed[v])) for v in reads]
-            made = {int(self._maker[v]) for v in reads} - {-1}
-            pairs += [(int(self._absent[x]), int(self._absent[number])) for x in sorted(made)]
-            if is_free[number]:
-                pairs.append((int(self._absent[number]), own))
+        needed, absent, maker = self._needed.tolist(), self._absent.tolist(), self._maker.tolist()
+        free: list[bool] = is_free.tolist()
+        pairs: list[tuple[int, int]] = [(SOURCE, needed[v]) for v in values.kept]
+        for number, (own, reads) in enumerate(zip(self._later.tolist(), values.reads, strict=True)):
+            pairs += [(own, needed[v]) for v in reads]
+            made = {maker[v] for v in reads} - {-1}
+            pairs += [(absent[x], absent[number]) for x in sorted(made)]
+            if free[number]:
+                pairs.append((absent[number], own))
         ends = np.array(pairs, np.int64).reshape(-1, 2)
         capacity = np.concatenate([values.nbytes, np.full(len(ends), self._endless)])
         tails = np.concatenate([self._needed, ends[:, 0]])

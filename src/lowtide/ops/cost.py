@@ -14,7 +14,7 @@ from lowtide.ir.module import Module
 from lowtide.ir.opcode import Opcode
 from lowtide.ir.traversal import callees
 from lowtide.ops.in_place import source_of
-from lowtide.ops.quantities import Cost
+from lowtide.ops.quantities import Cost, flop_per_element, moves_all
 from lowtide.ops.table import TABLE
 
 Memo = dict[Computation, Cost]
@@ -70,7 +70,24 @@ def _instruction_cost(instruction: Instruction, memo: Memo) -> Cost:
         return called[0].times(1) + Cost(bytes_accessed=fusion_bytes(instruction))
     operands = [operand.shape for operand in instruction.operands]
     rule = TABLE[instruction.opcode].cost
-    return rule(instruction.shape, operands, instruction.attributes, called)
+    if rule not in _RULES_OF_SHAPES:
+        return rule(instruction.shape, operands, instruction.attributes, called)
+    key = (rule, instruction.shape, *operands)
+    found = _OF_SHAPES.get(key)
+    if found is None:
+        if len(_OF_SHAPES) >= _MOST_KNOWN:
+            _OF_SHAPES.clear()
+        found = _OF_SHAPES[key] = rule(instruction.shape, operands, instruction.attributes, called)
+    return found
+
+
+_RULES_OF_SHAPES: Final = frozenset({flop_per_element, moves_all})
+"""Rules that look at shapes only."""
+
+_OF_SHAPES: Final[dict[tuple[object, ...], Cost]] = {}
+"""The costs by these rules, which layers of a model ask for again and again."""
+
+_MOST_KNOWN: Final = 1 << 14
 
 
 # -- fusions -----------------------------------------------------------------------------------

@@ -67,15 +67,18 @@ def _dots(computation: Computation) -> int:
 
 
 def _found(computation: Computation) -> Iterator[Feature]:
-    shapes = set()
-    for x in computation.instructions.values():
-        shapes.add(x.shape)
-        yield x.opcode
-        if x.opcode is Opcode.COMPARE and x.attributes_as(Compare).type == "TOTALORDER":
+    instructions = computation.instructions.values()
+    opcodes = {x.opcode for x in instructions}
+    yield from opcodes
+    if Opcode.COMPARE in opcodes:
+        compares = [x for x in instructions if x.opcode is Opcode.COMPARE]
+        if any(x.attributes_as(Compare).type == "TOTALORDER" for x in compares):
             yield Trait.TOTAL_ORDER
-        if x.opcode is Opcode.REDUCE and x.shape.is_tuple:
+    if Opcode.REDUCE in opcodes:
+        reductions = [x for x in instructions if x.opcode is Opcode.REDUCE]
+        if any(x.shape.is_tuple for x in reductions):
             yield Trait.SEVERAL_RESULTS
-    for shape in shapes:
+    for shape in {x.shape for x in instructions}:
         for _, leaf in shape.leaves():
             if leaf.is_array:
                 yield from _of_array(leaf)

@@ -218,7 +218,7 @@ class Rewriter:
 
     def _apply(self, instruction: Instruction) -> bool:
         """Apply the first rule that fits; return whether one did."""
-        if instruction.has_control_edges:
+        if instruction.control_predecessors or instruction.control_successors:
             return False
         self._current = instruction
         self._made = []

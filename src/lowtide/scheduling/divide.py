@@ -60,15 +60,18 @@ def divide(
     start: Array,
     goal: int,
     rounds: int,
-    largest: bool = False,
+    profile: Array | None = None,
     passed: Callable[[], bool] = lambda: False,
+    largest: bool = False,
 ) -> Divided:
     """Return a better order than `start`, or `start`.
 
-    Ends at a peak of `goal` or below, after so many `rounds`, or once `passed()`. Milestones are
-    the smallest of the least states or, where `largest`, the largest one.
+    Ends at a peak of `goal` or below, after so many `rounds`, or once `passed()`. The `profile` has
+    the bytes of each step of `start`, where they are known. Milestones are the smallest of the
+    least states or, where `largest`, the largest one.
     """
-    search = _Division(bench, start, largest)
+    profile = bench.stretches.profile(start) if profile is None else profile.copy()
+    search = _Division(bench, start, profile, largest)
     while search.failures <= FAILURES and rounds > 0 and search.best_peak > goal:
         rounds -= 1
         if passed() or not search.step():
@@ -77,12 +80,12 @@ def divide(
 
 
 class _Division:
-    def __init__(self, bench: Workbench, start: Array, largest: bool) -> None:
+    def __init__(self, bench: Workbench, start: Array, profile: Array, largest: bool) -> None:
         self.bench, self.cuts = bench, bench.cuts
         self.level = LARGEST_ONLY if largest else SMALLEST
         self.order = start.copy()
         self.part = np.zeros(len(start), np.int64)
-        self.profile = bench.stretches.profile(start)
+        self.profile = profile
         self.best, self.best_peak = start, int(self.profile.max(initial=0))
         self.failures = self.drops = 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -51,6 +51,18 @@ LIMITS: Final = {
 }
 
 
+class _Start(NamedTuple):
+    """An order, and the bytes of each of its steps."""
+
+    order: Array
+    profile: Array
+
+    @property
+    def peak(self) -> int:
+        """The largest step."""
+        return int(self.profile.max(initial=0))
+
+
 class Solver:
     """The best order so far, and the bound with its proof."""
 
@@ -66,28 +78,30 @@ class Solver:
         self.orders: list[Array] = []
         self.peak = self.bound = self.enough = 0
         self.proof: Proof = KeptBytes(0)
-        self.starts: list[tuple[int, Array]] = []
+        self.starts: list[_Start] = []
         self.looked_at = np.zeros(tables.nodes, bool)
         self.has_begun = False
+        self._profiled: _Start | None = None
 
     def begin(self) -> None:
         """Find the greedy orders, what is held at the end, and what the highest step needs."""
         count = self.tables.nodes
         given = settled(self.tables, np.arange(count))
         assert given is not None
-        found = [given]
+        stretches = self.bench.stretches
+        found = [_Start(given, stretches.profile(given))]
         for way in range(WAYS):
             if way and self.passed():
                 break
-            found.append(self.bench.stretches.arranged(given, way))
-        peaks = [self.bench.peak(order) for order in found]
-        self.starts = [(peaks[i], found[i]) for i in np.argsort(peaks, kind="stable")]
-        self.peak = self.starts[0][0]
-        self.orders = [order for peak, order in self.starts if peak == self.peak][:MOST_ORDERS]
+            found.append(_Start(*stretches.arranged(given, way)))
+        self.starts = sorted(found, key=lambda x: x.peak)
+        self.peak = self.starts[0].peak
+        self._profiled = self.starts[0]
+        self.orders = [x.order for x in self.starts if x.peak == self.peak][:MOST_ORDERS]
         held = int(self.tables.size[self.tables.live_out != 0].sum())
         self._raise(KeptBytes(held))
         if self.tables.nodes:
-            highest = self.bench.stretches.profile(self.orders[0]).argmax()
+            highest = self._profile().argmax()
             self._look_at(int(self.orders[0][highest]))
         self.has_begun = True
         self.tell()
@@ -105,12 +119,13 @@ class Solver:
         return self.peak <= max(self.bound, self.enough) or self.passed()
 
     def _divide_all(self) -> None:
-        for _, start in self.starts[: self.limits.starts]:
+        for start in self.starts[: self.limits.starts]:
             self._bound(min(self.limits.cuts, 16))
             if self.is_done:
                 return
             goal = max(self.bound, self.enough)
-            found = divide(self.bench, start, goal, self.limits.rounds, passed=self.passed)
+            rounds = self.limits.rounds
+            found = divide(self.bench, start.order, goal, rounds, start.profile, self.passed)
             self._take(found.order, found.peak)
 
     def _take(self, order: Array, peak: int) -> None:
@@ -131,7 +146,7 @@ class Solver:
     def _bound(self, cuts: int) -> None:
         """Look at the highest steps of the best order until they are within the bound."""
         order = self.orders[0]
-        profile = self.bench.stretches.profile(order)
+        profile = self._profile()
         for place in np.argsort(-profile, kind="stable").tolist():
             if profile[place] <= self.bound or cuts <= 0 or self.passed():
                 return
@@ -140,6 +155,13 @@ class Solver:
                 continue
             cuts -= 1
             self._look_at(node)
+
+    def _profile(self) -> Array:
+        """The bytes of each step of the best order, which is walked once."""
+        order = self.orders[0]
+        if self._profiled is None or self._profiled.order is not order:
+            self._profiled = _Start(order, self.bench.stretches.profile(order))
+        return self._profiled.profile
 
     def _look_at(self, node: int) -> None:
         self.looked_at[node] = True

@@ -162,11 +162,13 @@ class Stretches:
         """Return the bytes of each step of an order."""
         return self._run(order.copy(), self.tables.total, GIVEN)
 
-    def arranged(self, order: Array, way: int) -> Array:
-        """Return all nodes, ordered in one way; ties may depend on the given order."""
+    def arranged(self, order: Array, way: int) -> tuple[Array, Array]:
+        """Return all nodes, ordered in one way, and the bytes of each step.
+
+        Ties may depend on the given order.
+        """
         found = order.copy()
-        self._run(found, 0, way)
-        return found
+        return found, self._run(found, 0, way)
 
     def _run(self, order: Array, target: int, only: int) -> Array:
         place = np.empty_like(order)

@@ -37,7 +37,7 @@ _PLACED: Final = 15_000
 _FEW: Final = 200
 """Fewer buffers are few."""
 
-_LOADED: Final = 3_000
+_LOADED: Final = 1_000
 """So many buffers to place take Python longer than compiled code, which is to be loaded first."""
 
 _MOST_MOVES: Final = 150
