@@ -117,7 +117,8 @@ def test_steps_of_a_part_leave_the_rest():
     _compare(_text(["f32[65]", "f32[65]"], step, "w, b2", 0, count=50, start=9))
 
 
-def test_a_slice_along_the_last_dimension_comes_from_there():
+def test_a_slice_along_the_last_dimension_comes_from_there(monkeypatch):
+    monkeypatch.setattr(while_independent_steps, "_GAIN", 0)
     step = """
     s = f32[5,1] dynamic-slice(b2, zero, b0), dynamic_slice_sizes={5,1}
     q = f32[5,1] multiply(s, s)
@@ -342,7 +343,8 @@ w = f32[N,8] dynamic-update-slice(b1, u, b0, zero)
 
 
 @pytest.mark.parametrize("count", [999, 1000])
-def test_what_steps_store_is_a_sixteenth_of_what_is_carried(count):
+def test_what_steps_store_is_a_sixteenth_of_what_is_carried(count, monkeypatch):
+    monkeypatch.setattr(while_independent_steps, "_GAIN", 0)
     rows = f"f32[{count},8]"
     step = STORED.replace("N", str(count))
     text = _text([rows, rows, "f32[8,8]"], step, "w, b2, b3", 0, count=count)

@@ -35,11 +35,15 @@ _SHARE: Final = 16
 _STORED_SHARE: Final = 4
 """Of values that several instructions read, kernels store at most this part, the rest is fused."""
 
-_PLACE_SECONDS: Final = 5e-10
-"""The time to load an element from a place of its own: lanes do it one after the other."""
+_LOAD_SECONDS: Final = 2e-10
+_PLACE_SECONDS: Final = 8e-10
+"""The time to load one element in a step alone, and in a lane beside others with other places."""
 
-_PLACES: Final = frozenset({Opcode.DYNAMIC_SLICE, Opcode.GATHER})
-"""What reads elements from places of their own."""
+_WHOLE_NUMBERS: Final = 0.5
+"""The time of an operation on one whole number beside that on one float: more run at once."""
+
+_SCATTERED: Final = frozenset({Opcode.CONCATENATE, Opcode.DYNAMIC_SLICE, Opcode.GATHER})
+"""What has elements that lie at places of their own."""
 
 _KEPT_APART: Final = frozenset(
     {Opcode.DOT, Opcode.GATHER, Opcode.REDUCE, Opcode.REDUCE_WINDOW, Opcode.WHILE}
@@ -138,10 +142,15 @@ def _time(
     elements = max(1, x.shape.element_count)
     if x.opcode is Opcode.DOT:
         return _products(x, kinds) * machine.element_seconds / (1 if together == 1 else 2)
-    if (x.opcode in _PLACES and elements < _LANES) or x.opcode is Opcode.CONCATENATE:
+    if x.opcode in _SCATTERED:
+        follows = all(not isinstance(kinds.get(y), StepKind) for y in x.operands[1:])
+        if together == 1 or (x.opcode is Opcode.DYNAMIC_SLICE and follows):
+            return elements * _LOAD_SECONDS
         return elements * _PLACE_SECONDS
     full = -(-elements * together // _LANES) * _LANES
-    return compute_seconds(x, machine) / elements * full / together
+    seconds = compute_seconds(x, machine) / elements * full / together
+    alone = together == 1 and elements == 1 and not x.shape.element_type.is_floating
+    return seconds * _WHOLE_NUMBERS if alone else seconds
 
 
 def _products(x: Instruction, kinds: Mapping[Instruction, Kind]) -> float:

@@ -109,8 +109,8 @@ _PASSING: Final = frozenset({Opcode.BROADCAST, Opcode.CONVERT, Opcode.COPY, Opco
 def _numbers(
     x: Instruction, operands: Sequence[Kind]
 ) -> tuple[StepNumber | None, StepNumber | None]:
-    a, b = [_number(y, kind) for y, kind in zip(x.operands, operands, strict=True)]
-    return a, b
+    """The operands as counted numbers, None for others."""
+    return [_number(y, kind) for y, kind in zip(x.operands, operands, strict=True)]
 
 
 def _number(x: Instruction, kind: Kind) -> StepNumber | None:
