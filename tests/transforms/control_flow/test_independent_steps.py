@@ -140,9 +140,16 @@ w = f32[N] dynamic-update-slice(b1, p, b0)
 """
 
 
-def test_steps_in_place_read_what_was_there():
-    step = IN_PLACE.replace("N", "96")
-    assert not _loops(_compare(_text(["f32[96]"], step, "w", 0, count=96)))
+@pytest.mark.parametrize(("count", "loops"), [(96, 0), (8192, 1)])
+def test_steps_in_place_read_what_was_there(count, loops):
+    step = IN_PLACE.replace("N", str(count))
+    assert len(_loops(_compare(_text([f"f32[{count}]"], step, "w", 0, count=count)))) == loops
+
+
+def test_steps_in_place_are_done_once():
+    # A prime number of steps has no equal rounds, and none may be done twice.
+    step = IN_PLACE.replace("N", "8191")
+    _compare(_text(["f32[8191]"], step, "w", 0, count=8191), changes=0, runs=())
 
 
 @pytest.mark.parametrize("place", ["zero", "by", "next"])
