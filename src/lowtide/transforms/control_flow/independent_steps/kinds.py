@@ -106,9 +106,7 @@ def _linear(x: Instruction, operands: Sequence[Kind]) -> StepNumber | None:
 _PASSING: Final = frozenset({Opcode.BROADCAST, Opcode.CONVERT, Opcode.COPY, Opcode.RESHAPE})
 
 
-def _numbers(
-    x: Instruction, operands: Sequence[Kind]
-) -> tuple[StepNumber | None, StepNumber | None]:
+def _numbers(x: Instruction, operands: Sequence[Kind]) -> list[StepNumber | None]:
     """The operands as counted numbers, None for others."""
     return [_number(y, kind) for y, kind in zip(x.operands, operands, strict=True)]
 
