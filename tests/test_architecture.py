@@ -62,7 +62,7 @@ ROOMS: dict[str, list[str]] = {
     "fusion": ["ir", "ops", "analysis", "cost", "passes"],
     "runtime": ["ir", "native", "host_calls", "llvm", "cost"],
     "spmd": ["ir", "ops", "analysis", "cost", "passes"],
-    "transforms": ["ir", "host_calls", "ops", "analysis", "builder", "evaluator", "passes"],
+    "transforms": ["ir", "host_calls", "ops", "analysis", "builder", "evaluator", "cost", "passes"],
     "xla": ["ir", "ops", "planning", "analysis", "scheduling"],
     "compiler": [
         "files",

@@ -37,6 +37,8 @@ _PASSES: Final[dict[str, tuple[str | tuple[str, str], ...]]] = {
         "counted-values,while-unroller,inline,call-operands,while-code-motion,while-induction-range,"
         "conditional-code-motion,conditional-code-sinking,legalize,needless-barriers,barrier-operands",
         ("simplification after unrolling", f"{_CONTROL_FLOW},{_CLEANUP}"),
+        "while-independent-steps,legalize",
+        ("simplification of steps together", f"while-dead-carries,while-simplifier,{_CLEANUP}"),
         "loop-residual-recompute,while-trip-count",
     ),
     "layout": (

@@ -148,6 +148,7 @@ TABLE: Final[Mapping[str, ListedPass]] = {
     "while-code-motion": ListedPass("transforms.control_flow.while_code_motion", _LOOP),
     "while-dead-carries": ListedPass("transforms.control_flow.while_dead_carries", _LOOP),
     "while-duplicate-carries": ListedPass("transforms.control_flow.while_duplicate_carries", _LOOP),
+    "while-independent-steps": ListedPass("transforms.control_flow.while_independent_steps", _LOOP),
     "while-induction-range": ListedPass("transforms.control_flow.while_induction_range", _LOOP),
     "while-invariant-carries": ListedPass("transforms.control_flow.while_invariant_carries", _LOOP),
     "while-relayout-sinking": ListedPass("transforms.control_flow.while_relayout_sinking", _LOOP),
