@@ -1,6 +1,7 @@
 """Dots of bytes: every mix of signs, extreme operands, and processors with other instructions."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -72,6 +73,19 @@ def test_few_rows_meet_columns_where_these_lie(lhs: str) -> None:
         text = _text((lhs, "s8"), m, 48, 528, along_k=True)
         code = check(text, target=TARGETS["avx2"], change=change).text
         assert ("pmadd.ub" in code) == (lhs == "u8" and m > 16)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_columns_along_k_are_moved_by_whole_vectors(target: str) -> None:
+    """All elements of a vector of units are one load where they lie within k."""
+    nbytes = TARGETS[target].vector_bytes
+    for k in (nbytes, 5 * nbytes, 5 * nbytes + 3):
+        code = check(_text(("u8", "s8"), 21, 37, k, along_k=True), target=TARGETS[target]).text
+        start = re.search(r"define [^@]*@pack_\d+_columns", code)
+        assert start is not None
+        packing = code[start.start() : code.index("\n}", start.start())]
+        assert k % nbytes or f"load <{nbytes} x i8>" in packing
+        assert k % nbytes or f"load <{nbytes // 4} x i8>" not in packing
 
 
 def test_bytes_with_signs_are_turned_as_vectors() -> None:

@@ -46,7 +46,8 @@ class Packer:
 
     `lanes` are the units of a vector in which blocks of k are counted; elements are computed
     `width` at a time. `wide` does the same with several vectors side by side, where each is a long
-    chain of instructions.
+    chain of instructions, and `whole` with all elements of a vector of units, where they are moved
+    as they lie.
     """
 
     fn: Function
@@ -60,6 +61,7 @@ class Packer:
     count: int
     lanes: int
     wide: Packer | None = None
+    whole: Packer | None = None
 
     @property
     def width(self) -> int:
@@ -163,6 +165,8 @@ def packer(
     found, abreast = of_width(lanes), side.vectors_abreast(target)
     while most and abreast * lanes > most and abreast > 1:
         abreast //= 2
+    if how.group > 1 and how.element.is_integer and side.is_plain(how):
+        return replace(found, whole=of_width(how.group * lanes))
     if abreast == 1 or how.group > 1 or how.planes > 1:
         return found
     wide = of_width(abreast * lanes)
@@ -201,6 +205,9 @@ def pack_rows(pack: Packer, row_step: int) -> Function:
 def _store_along(pack: Packer, row: Integer, vector: Integer, count: int, to: str) -> None:
     """Store the units of a row or column from a vector of units of k on, of so many."""
     how, variable = pack.how, pack.elements.indices.variable
+    if pack.whole is not None and count * how.group * pack.lanes <= pack.k:
+        _move_along(pack.whole, row, vector, count, to)
+        return
     free = LanePosition(variable(row, pack.count))
     abreast = pack.width // pack.lanes
     chunk = variable(vector, max(1, count - abreast + 1))
@@ -210,6 +217,15 @@ def _store_along(pack: Packer, row: Integer, vector: Integer, count: int, to: st
         value = pack.value(free, inner, pack.below(inner.index, pack.k))
         size = memory.element_bytes(how.element) * how.planes
         memory.store(pack.fn, pack.target, value, pack.fn.gep(to, part * pack.lanes * size))
+
+
+def _move_along(pack: Packer, row: Integer, vector: Integer, count: int, to: str) -> None:
+    """Move a vector of units of a row or column, one of `count` that lie within k."""
+    variable = pack.elements.indices.variable
+    with pack.elements.scopes.inside():
+        free = LanePosition(variable(row, pack.count))
+        inner = LanePosition(variable(vector, count) * pack.width, pack.lane(), is_aligned=True)
+        memory.store(pack.fn, pack.target, pack.value(free, inner, None), to)
 
 
 # -- [k][column] --------------------------------------------------------------------------
