@@ -87,6 +87,18 @@ def test_columns_along_k_are_moved_by_whole_vectors(target: str) -> None:
         assert k % nbytes or ("load <16 x i8>" in packing and "load <4 x i32>" not in packing)
 
 
+def test_one_row_asks_for_columns_that_no_second_cache_has() -> None:
+    """Columns that are widened are read by fours, whose lines are asked for from 512 KiB on."""
+    for n, k in ((1024, 256), (1501, 391), (1536, 384)):
+        text = _text(("u8", "s8"), 1, n, k, along_k=True)
+        code = check(text, target=TARGETS["avx2"]).text
+        start = re.search(r"define [^@]*@tile_of_1x4", code)
+        assert start is not None
+        assert "@tile_of_1x8" not in code
+        tile = code[start.start() : code.index("\n}", start.start())]
+        assert ("llvm.prefetch" in tile) == (n * k >= 1 << 19)
+
+
 def test_bytes_with_signs_are_turned_as_vectors() -> None:
     """A load spreads four bytes for nothing: turned before that, they would have to be spread."""
     for target in TARGETS.values():
