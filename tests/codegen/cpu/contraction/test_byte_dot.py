@@ -1,6 +1,7 @@
 """Dots of bytes: every mix of signs, extreme operands, and processors with other instructions."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -72,6 +73,30 @@ def test_few_rows_meet_columns_where_these_lie(lhs: str) -> None:
         text = _text((lhs, "s8"), m, 48, 528, along_k=True)
         code = check(text, target=TARGETS["avx2"], change=change).text
         assert ("pmadd.ub" in code) == (lhs == "u8" and m > 16)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_columns_along_k_are_moved_by_whole_vectors(target: str) -> None:
+    """They are loaded as they are transposed, 16 bytes at a time, where k has a whole vector."""
+    nbytes = TARGETS[target].vector_bytes
+    for k in (nbytes, 5 * nbytes, 5 * nbytes + 3):
+        code = check(_text(("u8", "s8"), 21, 37, k, along_k=True), target=TARGETS[target]).text
+        start = re.search(r"define [^@]*@pack_\d+_columns", code)
+        assert start is not None
+        packing = code[start.start() : code.index("\n}", start.start())]
+        assert k % nbytes or ("load <16 x i8>" in packing and "load <4 x i32>" not in packing)
+
+
+def test_one_row_asks_for_columns_that_no_second_cache_has() -> None:
+    """Columns that are widened are read by fours, whose lines are asked for from 512 KiB on."""
+    for n, k in ((1024, 256), (1501, 391), (1536, 384)):
+        text = _text(("u8", "s8"), 1, n, k, along_k=True)
+        code = check(text, target=TARGETS["avx2"]).text
+        start = re.search(r"define [^@]*@tile_of_1x4", code)
+        assert start is not None
+        assert "@tile_of_1x8" not in code
+        tile = code[start.start() : code.index("\n}", start.start())]
+        assert ("llvm.prefetch" in tile) == (n * k >= 1 << 19)
 
 
 def test_bytes_with_signs_are_turned_as_vectors() -> None:

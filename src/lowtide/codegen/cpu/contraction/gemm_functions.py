@@ -11,10 +11,10 @@ from lowtide.codegen.cpu.contraction.packing import (
     pack_panel,
     pack_rows,
     pack_rows_across,
-    pack_tiles,
     pack_transposed,
 )
 from lowtide.codegen.cpu.contraction.scheme import ColumnUnits, RowUnits
+from lowtide.codegen.cpu.contraction.tile_packing import pack_tiles
 from lowtide.codegen.cpu.contraction.vector_tile import tile_function
 from lowtide.llvm.function import Function, Integer
 

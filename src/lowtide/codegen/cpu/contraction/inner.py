@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from lowtide.codegen.cpu.contraction.arithmetic import MultiplyMethod
 from lowtide.codegen.cpu.contraction.finishing import Sums
 from lowtide.codegen.cpu.contraction.inner_scheme import InnerScheme
 from lowtide.codegen.cpu.contraction.micro import TileOperands, Vectors, accumulate, zeros
@@ -28,6 +29,9 @@ from lowtide.llvm.function import Function, Integer
 
 AHEAD_BYTES: Final = 1 << 20
 """Bytes of columns for which memory is asked for ahead: they come from beyond a second cache."""
+
+WIDENED_AHEAD_BYTES: Final = 1 << 19
+"""The same of columns that are widened: processors that do so have second caches of no more."""
 
 _Part: TypeAlias = tuple[Integer, Integer, Callable[[Integer], None] | None]
 """The first vector along k, the end, and what is called with each."""
@@ -190,7 +194,9 @@ class Inner(ContractionProduct[InnerScheme]):
             ]
         side = self.columns
         ahead = columns_ahead(elements, side)
-        if ahead is None or scheme.geometry.n * full * lanes * ahead.size < AHEAD_BYTES:
+        is_widened = scheme.how.method is MultiplyMethod.S16_PAIRS
+        least = WIDENED_AHEAD_BYTES if is_widened else AHEAD_BYTES
+        if ahead is None or scheme.geometry.n * full * lanes * ahead.size < least:
             return [(0, full, None)]
         parts = ahead.parts("%column", width, full * lanes)
 

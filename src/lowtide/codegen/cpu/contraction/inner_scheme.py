@@ -29,6 +29,10 @@ STEPS_PER_ROW: Final = 8
 MOST_STREAMS: Final = 8
 """Columns that are read side by side: more fall out of a first cache where they lie far apart."""
 
+WIDENED_STREAMS: Final = 4
+"""The same of columns that are widened: their products come no faster from more, and lines of four
+are asked for in time."""
+
 ROWS_BYTES: Final = 256 << 10
 """Bytes of packed rows."""
 
@@ -171,7 +175,8 @@ def _tile(shape: Geometry, how: Arithmetic, lanes: int, target: Target) -> tuple
     That is the one with the fewest loads for each product, the wider one of equal ones.
     """
     if shape.m == 1:
-        return 1, min(shape.n, MOST_STREAMS, lanes)
+        is_widened = how.method is MultiplyMethod.S16_PAIRS
+        return 1, min(shape.n, WIDENED_STREAMS if is_widened else MOST_STREAMS, lanes)
     best = (float("inf"), 0, 1, 1)
     for width in range(1, min(shape.n, TILE_COLUMNS) + 1):
         heights = [x for x in range(1, shape.m + 1) if how.fits(x, width, target)]

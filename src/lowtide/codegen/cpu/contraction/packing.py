@@ -6,20 +6,14 @@ Every function here packs the units of one block of k, from the vector of units 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic
 from lowtide.codegen.cpu.contraction.operands import LanePosition, OperandReader, OperandSide
-from lowtide.codegen.cpu.contraction.prefetching import (
-    ahead_of,
-    lines_ahead,
-    rows_ahead,
-    tiles_ahead,
-)
-from lowtide.codegen.cpu.contraction.tiles import EvenParts
-from lowtide.codegen.cpu.contraction.transposing import transposed
+from lowtide.codegen.cpu.contraction.prefetching import ahead_of, lines_ahead, rows_ahead
+from lowtide.codegen.cpu.contraction.transposing import BLOCK, transposed
 from lowtide.codegen.cpu.vector_elements import vector_elements
 from lowtide.codegen.elements.elements import Elements
 from lowtide.codegen.elements.lanes import tail_mask
@@ -46,7 +40,7 @@ class Packer:
 
     `lanes` are the units of a vector in which blocks of k are counted; elements are computed
     `width` at a time. `wide` does the same with several vectors side by side, where each is a long
-    chain of instructions.
+    chain of instructions, and `whole` with those of 16 bytes, where they are moved as they lie.
     """
 
     fn: Function
@@ -60,6 +54,7 @@ class Packer:
     count: int
     lanes: int
     wide: Packer | None = None
+    whole: Packer | None = None
 
     @property
     def width(self) -> int:
@@ -163,6 +158,8 @@ def packer(
     found, abreast = of_width(lanes), side.vectors_abreast(target)
     while most and abreast * lanes > most and abreast > 1:
         abreast //= 2
+    if how.group > 1 and how.element.is_integer and side.is_plain(how):
+        return replace(found, whole=of_width(BLOCK // memory.element_bytes(how.element)))
     if abreast == 1 or how.group > 1 or how.planes > 1:
         return found
     wide = of_width(abreast * lanes)
@@ -201,6 +198,9 @@ def pack_rows(pack: Packer, row_step: int) -> Function:
 def _store_along(pack: Packer, row: Integer, vector: Integer, count: int, to: str) -> None:
     """Store the units of a row or column from a vector of units of k on, of so many."""
     how, variable = pack.how, pack.elements.indices.variable
+    if pack.whole is not None and count * how.group * pack.lanes <= pack.k:
+        _move_along(pack.whole, row, vector, count, to)
+        return
     free = LanePosition(variable(row, pack.count))
     abreast = pack.width // pack.lanes
     chunk = variable(vector, max(1, count - abreast + 1))
@@ -210,6 +210,23 @@ def _store_along(pack: Packer, row: Integer, vector: Integer, count: int, to: st
         value = pack.value(free, inner, pack.below(inner.index, pack.k))
         size = memory.element_bytes(how.element) * how.planes
         memory.store(pack.fn, pack.target, value, pack.fn.gep(to, part * pack.lanes * size))
+
+
+def _move_along(pack: Packer, row: Integer, vector: Integer, count: int, to: str) -> None:
+    """Move a vector of units of a row or column, one of `count` that lie within k."""
+    with pack.elements.scopes.inside():
+        for place in range(0, pack.lanes * pack.how.group, pack.width):
+            value = _moved(pack, row, vector, count, place)
+            there = pack.fn.gep(to, place * memory.element_bytes(pack.how.element))
+            memory.store(pack.fn, pack.target, value, there)
+
+
+def _moved(pack: Packer, row: Integer, vector: Integer, count: int, place: int) -> Value:
+    """16 bytes of a row or column: those from a place on of one of `count` vectors of units."""
+    variable = pack.elements.indices.variable
+    start = variable(vector, count) * (pack.lanes * pack.how.group) + place
+    inner = LanePosition(start, pack.lane(), is_aligned=True)
+    return pack.value(LanePosition(variable(row, pack.count)), inner, None)
 
 
 # -- [k][column] --------------------------------------------------------------------------
@@ -236,7 +253,7 @@ def pack_panel(pack: Packer, columns: int, step: int) -> Function:
             start = some.elements.indices.variable("%start", pack.count)
             free = LanePosition(start + j, some.lane(), is_aligned=some is pack)
             mask = tail_mask(some.width, columns - j)
-            _store_units(some, free, _step(some, number), mask, there, j)
+            _store_units(some, free, first_of_unit(some, number), mask, there, j)
     return fn
 
 
@@ -251,7 +268,7 @@ def _parts_of_panel(pack: Packer, columns: int) -> Iterator[tuple[Packer, int]]:
             first += some.width
 
 
-def _step(pack: Packer, number: Integer) -> Affine:
+def first_of_unit(pack: Packer, number: Integer) -> Affine:
     """Return the first element along k of a unit, by its number in the block."""
     group, count = pack.how.group, max(1, -(-pack.k // pack.how.group))
     if pack.how.is_tiled:
@@ -320,8 +337,8 @@ def or_zero(elements: Elements, value: Value, mask: Mask) -> Value:
 def pack_transposed(pack: Packer, columns: int, step: int) -> Function:
     """Write the packing of `columns` columns that lie along k; steps lie `step` units apart.
 
-    A square of units is read column by column into a buffer on the stack, and transposed in
-    registers. Columns beyond the last one repeat it.
+    A square of units is read column by column into a buffer on the stack, unless it is moved as it
+    lies, and transposed in registers. Columns beyond the last one repeat it.
     """
     fn, pack = pack.fn, pack.along(pack.side.roles.inner)
     lanes, size = pack.lanes, pack.how.unit_bytes
@@ -333,17 +350,56 @@ def pack_transposed(pack: Packer, columns: int, step: int) -> Function:
         at = fn.mul(fn.mul(fn.sub(vector, "%first"), lanes), step)
         with some.elements.scopes.loop(0, columns, lanes) as across:
             start = fn.add("%start", across.index)
+            there = unit_address(pack, "%to", fn.add(at, across.index))
+            if some.whole is not None and count * pack.how.group * lanes <= pack.k:
+                _move_square(some.whole, start, vector, count, ask, there, step)
+                continue
             with some.elements.scopes.loop(0, lanes) as inside:
                 column = fn.min(fn.add(start, inside.index), pack.count - 1)
                 ask(column, fn.mul(vector, pack.how.group * lanes))
                 row = fn.gep(square, fn.mul(inside.index, some.width * size))
                 _store_along(some, column, vector, count, row)
-            there = unit_address(pack, "%to", fn.add(at, across.index))
             for first in range(0, some.width, lanes):
                 part = fn.gep(square, first * size)
                 to = unit_address(pack, there, first * step)
                 _store_square(pack, part, to, step, some.width)
     return fn
+
+
+def _move_square(
+    pack: Packer,
+    start: Integer,
+    vector: Integer,
+    count: int,
+    ask: Callable[[Integer, Integer], None],
+    to: str,
+    step: int,
+) -> None:
+    """Move a vector of units, of `count` that lie within k, of some columns: transposed.
+
+    `ask` asks for what comes later.
+    """
+    fn, how, lanes = pack.fn, pack.how, pack.lanes
+    side = BLOCK // how.unit_bytes
+    columns = [fn.min(fn.add(start, i), pack.count - 1) for i in range(lanes)]
+    with pack.elements.scopes.inside():
+        for column in columns:
+            ask(column, fn.mul(vector, how.group * lanes))
+        for first in range(0, lanes, side):
+            found = [_moved(pack, x, vector, count, first * how.group) for x in columns]
+            pieces = [_as_units(pack, x) for x in found]
+            for i, row in enumerate(transposed(fn, how.unit, how.unit_bytes, pieces), first):
+                there = unit_address(pack, to, i * step)
+                fn.store(f"<{lanes} x {how.unit}>", row, there, how.unit_bytes)
+
+
+def _as_units(pack: Packer, value: Value) -> str:
+    """The units that elements make."""
+    fn, how = pack.fn, pack.how
+    type_, bits = memory_type(value.type), as_bits(fn, pack.target, value)
+    return fn.op(
+        f"bitcast <{pack.width} x {type_}> {bits} to <{pack.width // how.group} x {how.unit}>"
+    )
 
 
 def pack_rows_across(pack: Packer, row_step: int) -> Function:
@@ -373,79 +429,6 @@ def pack_rows_across(pack: Packer, row_step: int) -> Function:
     return fn
 
 
-def pack_tiles(pack: Packer, row_step: int, tiles: EvenParts) -> Function:
-    """Write the packing of rows that do not lie along k, tile by tile; a unit is an element.
-
-    The rows of a tile lie side by side for each step. A tile begins `row_step` units behind the one
-    before for each row of that. Where several tiles fill a vector, it is read once for all of them.
-    """
-    fn, pack = pack.fn, pack.along(pack.side.roles.free)
-    end = fn.add("%start", "%count")
-    edge = tiles.longer * tiles.longest
-    ask = tiles_ahead(pack.elements, pack.side, fn.mul("%first", pack.lanes))
-    parts = [(fn.max("%start", edge) if edge else "%start", end, tiles.short)]
-    if edge:
-        parts.insert(0, ("%start", fn.min(end, edge), tiles.longest))
-    with pack.inside(0, "%steps") as number:
-        for first, last, height in parts:
-            for part, count, start, stop in _runs_of_tiles(pack, first, last, height):
-                with part.elements.scopes.loop(start, stop, count * height) as down:
-                    ask(number, down.index, count * height)
-                    _store_tiles(part, down.index, number, row_step, (count, height))
-    return fn
-
-
-def _runs_of_tiles(
-    pack: Packer, first: Integer, last: Integer, height: int
-) -> Iterator[tuple[Packer, int, Integer, Integer]]:
-    """Yield what packs how many tiles at a time, from which row on, to which: ever fewer tiles."""
-    fn = pack.fn
-    ways = [] if pack.wide is None else [(pack.wide, pack.wide.width // height)]
-    if pack.lanes % height == 0:
-        ways.append((pack, pack.lanes // height))
-    for part, count in ways:
-        if count > 1:
-            rows = fn.max(0, fn.sub(last, first))
-            stop = fn.add(first, fn.mul(fn.div(rows, count * height), count * height))
-            yield part, count, first, stop
-            first = stop
-    yield pack, 1, first, last
-
-
-def _store_tiles(
-    pack: Packer, first: Integer, number: Integer, row_step: int, size: tuple[int, int]
-) -> None:
-    """Store a step of some tiles of a height, whose rows are computed at once.
-
-    The last vector of a tile reaches into the next step, which is written later, or behind it.
-    """
-    fn, (count, height) = pack.fn, size
-    inner = LanePosition(_step(pack, number))
-    for j in range(0, count * height, pack.width):
-        row = pack.elements.indices.variable(first, pack.count) + j
-        mask = tail_mask(pack.width, count * height - j)
-        value = pack.value(LanePosition(row, pack.lane()), inner, mask)
-        for start in range(0, count * height, height):
-            there = _tile_place(pack, fn.add(first, start), number, row_step, height)
-            part = value if count == 1 else _lanes_from(pack, value, start, height)
-            stored(pack, part, there, j)
-
-
-def _lanes_from(pack: Packer, value: Value, start: int, count: int) -> Value:
-    """Return `count` lanes of a value from one on, filled up to whole vectors with any others."""
-    size = count if pack.lanes % count == 0 else -(-count // pack.lanes) * pack.lanes
-    taken = [x if x < value.lanes else -1 for x in range(start, start + size)]
-    names = [pack.fn.shuffle(value.llvm_type, x, "poison", taken) for x in value.names]
-    return Value(tuple(names), value.type, size)
-
-
-def _tile_place(pack: Packer, first: Integer, number: Integer, row_step: int, height: int) -> str:
-    """The address of a step of the tile that begins with a row."""
-    fn = pack.fn
-    tile = fn.mul(fn.sub(first, "%start"), row_step)
-    return unit_address(pack, "%to", fn.add(tile, fn.mul(number, height)))
-
-
 def _store_square(pack: Packer, square: str, to: str, step: int, between: int) -> None:
     """Store a square of units transposed, whose rows have `between` units between them."""
     fn, how, lanes = pack.fn, pack.how, pack.lanes
@@ -453,7 +436,7 @@ def _store_square(pack: Packer, square: str, to: str, step: int, between: int) -
     if how.planes == 2:
         _store_pairs(pack, square, to, step)
         return
-    side = 16 // size
+    side = BLOCK // size
     element = f"i{8 * size}"
     with fn.loop(0, lanes, side) as loop:
         start = fn.gep(square, fn.mul(loop.index, size))

@@ -111,13 +111,14 @@ class Rests:
         many, all_ = _MANY
         first = self._list(fn, panel, 0)
         start = fn.gep(panel, fn.mul(row, self.vectors * self._vector_bytes))
-        weight: Integer = fn.load("i64", first, _COUNT_BYTES)
+        weight: Integer = 0
         for vector in range(vectors):
             there = fn.gep(start, vector * self._vector_bytes)
             units = fn.load(f"<{self._vector_bytes} x i8>", there, self.how.unit_bytes)
             is_large = self._is_large(fn, units)
             weight = fn.add(weight, fn.select(is_large, "i64", all_ - many, -many))
-        fn.store("i64", weight, first, _COUNT_BYTES)
+        before = fn.load("i64", first, _COUNT_BYTES)
+        fn.store("i64", fn.add(before, weight), first, _COUNT_BYTES)
 
     def _halve(
         self, fn: Function, panel: str, row: Integer, vectors: int, places: Sequence[Integer]

@@ -5,9 +5,11 @@ Within blocks of 16 bytes neighbouring vectors are interleaved; then whole block
 
 from __future__ import annotations
 
+from typing import Final
+
 from lowtide.llvm.function import Function
 
-_BLOCK = 16
+BLOCK: Final = 16
 """Bytes within which and of which shuffles take one instruction."""
 
 
@@ -17,7 +19,7 @@ def transposed(fn: Function, element: str, nbytes: int, pieces: list[str]) -> li
     `element` is the type of the elements, of `nbytes`. Rows whose numbers differ by multiples of
     the elements in 16 bytes share a vector, within which these squares are transposed.
     """
-    side = _BLOCK // nbytes
+    side = BLOCK // nbytes
     count = len(pieces) // side
     vectors = [
         _joined(fn, element, side, [pieces[i + side * q] for q in range(count)])
@@ -69,7 +71,7 @@ def totals(fn: Function, type_: str, nbytes: int, add: str, vectors: list[str]) 
 
 def _round(size: int, nbytes: int, distance: int) -> tuple[list[int], list[int]]:
     """The lanes of two vectors of `size` elements that two shuffles take, for rows so far apart."""
-    block = min(size, _BLOCK // nbytes)
+    block = min(size, BLOCK // nbytes)
     if distance >= block:
         numbers = range(2 * size // block)
         return _elements(numbers[::2], block), _elements(numbers[1::2], block)
