@@ -105,6 +105,41 @@ def test_kernels_equal_but_for_numbers_become_one(
     assert values([*left, *shared], names) == values(texts, names)
 
 
+def unrolled(f: Function, number: int) -> None:
+    """Steps of a loop that are written out: distances behind one address, twice each."""
+    value = lengthened(f, "%salt")
+    with f.loop(0, 2) as step:
+        place = f.op(f"getelementptr i64, ptr %to, i64 {step.index}")
+        for row in range(6):
+            for part in (0, 16):
+                further = 8 * (row * number + 1) + part
+                add_at(f, f.op(f"getelementptr i8, ptr {place}, i64 {further}"), value)
+
+
+@pytest.mark.parametrize("numbers", [(2, 3), (2, 3, 7), (7, 4, 2, 5)])
+def test_distances_as_far_apart_everywhere_take_one_register(numbers: tuple[int, ...]) -> None:
+    texts, names = zip(*[written(unrolled, x) for x in numbers], strict=True)
+    (calls,), (shared,) = with_shared_functions(texts)
+    assert shared.count(".base = getelementptr i8, ptr %to, ") == 5
+    assert values([calls, shared], names) == values(texts, names)
+
+
+def several_loops(f: Function, number: int) -> None:
+    """As many loops, each with numbers of its own, as many as a loop may have."""
+    for first in range(0, 20, MOST_IN_LOOPS // 2):
+        with f.loop(0, 2) as step:
+            value = lengthened(f, step.index)
+            for x in range(first, first + MOST_IN_LOOPS // 2):
+                value = f.op(f"mul nsw i64 {value}, {1 + 2 * x + x * number + number**2}")
+            add_at(f, f.gep("%to", step.index, "i64"), value)
+
+
+def test_each_loop_has_registers_of_its_own() -> None:
+    texts, names = zip(*[written(several_loops, x) for x in (2, 5)], strict=True)
+    (calls,), (shared,) = with_shared_functions(texts)
+    assert values([calls, shared], names) == values(texts, names)
+
+
 def test_multiples_of_a_number_are_made_of_it() -> None:
     texts = [written(steps, x)[0] for x in (2, 3, 7)]
     (calls,), (shared,) = with_shared_functions(texts)

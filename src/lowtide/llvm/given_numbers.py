@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from lowtide.records import dataclass
 
@@ -18,7 +18,7 @@ HOLE: Final = "\0"
 """What stands for a number in the text that functions have in common."""
 
 MOST_IN_LOOPS: Final = 8
-"""How many numbers the innermost loops are given at most: they have registers for no more."""
+"""How many numbers an innermost loop is given at most: it has registers for no more."""
 
 MOST_GIVEN: Final = 24
 """How many numbers a function is given at most: each of its calls hands all of them over."""
@@ -53,13 +53,25 @@ _FREE, _COUNTED, _FIXED, _MOVED = range(4)
 of an address ahead of the loop, where it counts as well."""
 
 
+_Column: TypeAlias = "tuple[int, ...]"
+"""What a number is in each of several functions."""
+
+
 @dataclass(frozen=True, slots=True)
 class Given:
     """The function that some become: its body, parameters, and the number of each for each."""
 
     body: str
     parameters: tuple[str, ...]
-    numbers: tuple[tuple[str, ...], ...]
+    numbers: tuple[_Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """What may become of a number, and the innermost loop that it stands in, -1 for none."""
+
+    role: int
+    loop: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,60 +84,73 @@ class _Loops:
     """The lines that call functions."""
 
 
-def without_numbers(body: str) -> tuple[str, tuple[str, ...]]:
+def without_numbers(body: str) -> tuple[str, tuple[int, ...]]:
     """Return a function with holes in place of numbers that may be given, and these."""
-    numbers: list[str] = []
+    numbers: list[int] = []
 
     def argument(found: re.Match[str]) -> str:
-        numbers.append(found[0])
+        numbers.append(int(found[0]))
         return HOLE
 
     def taken(found: re.Match[str]) -> str:
         if found["call"] is not None:
             return _ARGUMENT.sub(argument, found[0])
-        numbers.append(found["number"])
+        numbers.append(int(found["number"]))
         return found["before"] + HOLE
 
     return _SITE.sub(taken, body), tuple(numbers)
 
 
 def given_groups(
-    body: str, functions: Sequence[tuple[str, ...]]
+    body: str, functions: Sequence[tuple[int, ...]]
 ) -> Iterator[tuple[list[int], Given]]:
     """Yield the places of functions that become one each, two of them or more, and that one.
 
     `body` has holes for numbers, of which each function has its own.
     """
     lines = body.split("\n")
-    roles = _roles(lines)
-    for group in _groups(roles, functions):
-        yield group, _given(lines, roles, [functions[x] for x in group])
+    sites = _sites(lines)
+    for group in _groups(sites, functions):
+        yield group, _given(lines, sites, [functions[x] for x in group])
 
 
-def _groups(roles: Sequence[int], functions: Sequence[tuple[str, ...]]) -> Iterator[list[int]]:
+def _groups(sites: Sequence[_Site], functions: Sequence[tuple[int, ...]]) -> Iterator[list[int]]:
     """Functions in groups whose numbers differ where they may, and in no more than may."""
-    fixed = [x for x, role in enumerate(roles) if role == _FIXED]
-    within = [x for x, role in enumerate(roles) if role != _FREE]
+    fixed = [x for x, site in enumerate(sites) if site.role == _FIXED]
+    within = [x for x, site in enumerate(sites) if site.loop >= 0]
     for group in _apart(range(len(functions)), functions, fixed):
-        in_loops = len(_columns([[functions[x][y] for y in within] for x in group]))
-        parts = [group] if in_loops <= MOST_IN_LOOPS else _apart(group, functions, within)
+        registers = _registers(sites, [functions[x] for x in group])
+        parts = [group] if registers <= MOST_IN_LOOPS else _apart(group, functions, within)
         for part in parts:
-            differing = len(_columns([functions[x] for x in part]))
-            every = range(len(roles))
-            yield from [part] if differing <= MOST_GIVEN else _apart(part, functions, every)
+            handed = len(_derived(_columns([functions[x] for x in part]))[0])
+            every = range(len(sites))
+            yield from [part] if handed <= MOST_GIVEN else _apart(part, functions, every)
 
 
 def _apart(
-    group: Sequence[int], functions: Sequence[tuple[str, ...]], sites: Sequence[int]
+    group: Sequence[int], functions: Sequence[tuple[int, ...]], sites: Sequence[int]
 ) -> list[list[int]]:
     """Those of a group that have the same numbers at some sites, where there are two or more."""
-    same: dict[tuple[str, ...], list[int]] = {}
+    same: dict[_Column, list[int]] = {}
     for x in group:
         same.setdefault(tuple([functions[x][y] for y in sites]), []).append(x)
     return [x for x in same.values() if len(x) > 1]
 
 
-def _columns(functions: Sequence[Sequence[str]]) -> dict[tuple[str, ...], str]:
+def _registers(sites: Sequence[_Site], functions: Sequence[tuple[int, ...]]) -> int:
+    """How many numbers that differ one innermost loop has at most: each takes a register.
+
+    Distances ahead of the loop that lie as far apart in all functions take one together.
+    """
+    found: dict[int, set[tuple[int, _Column]]] = {}
+    for site, column in zip(sites, zip(*functions, strict=True), strict=True):
+        if site.loop >= 0 and len(set(column)) > 1:
+            what = _differences(column) if site.role == _MOVED else column
+            found.setdefault(site.loop, set()).add((site.role, what))
+    return max([len(x) for x in found.values()], default=0)
+
+
+def _columns(functions: Sequence[Sequence[int]]) -> dict[_Column, str]:
     """The numbers that differ, each as what it is in all functions, and its parameter."""
     columns = dict.fromkeys(zip(*functions, strict=True))
     differing = [x for x in columns if len(set(x)) > 1]
@@ -133,66 +158,93 @@ def _columns(functions: Sequence[Sequence[str]]) -> dict[tuple[str, ...], str]:
 
 
 def _given(
-    lines: Sequence[str], roles: Sequence[int], functions: Sequence[tuple[str, ...]]
+    lines: Sequence[str], sites: Sequence[_Site], functions: Sequence[tuple[int, ...]]
 ) -> Given:
     """The function that takes the place of several, whose numbers differ in some sites."""
     columns = _columns(functions)
-    values = [columns.get(x, x[0]) for x in zip(*functions, strict=True)]
     handed, derived = _derived(columns)
-    moved: dict[str, str] = {}
+    moved = _Moved(columns)
     written: list[str] = []
-    places: dict[str, re.Match[str]] = {}
-    sites = iter(zip(roles, values, strict=True))
+    found = iter(zip(sites, zip(*functions, strict=True), strict=True))
     first = _first_block(lines)
     for line in lines:
-        if (place := _PLACE.fullmatch(line)) is not None:
-            places[place["name"]] = place
+        moved.see(line)
         start, *parts = line.split(HOLE)
         for part in parts:
-            role, value = next(sites)
-            if role == _MOVED and value.startswith("%"):
-                start = _with_distance_ahead(start, value, places, moved)
+            site, column = next(found)
+            if site.role == _MOVED and column in columns:
+                start = moved.line(start, column)
             else:
-                start += value + part
+                start += columns.get(column, str(column[0])) + part
         written.append(start)
-    ahead = [f"  {name} = {value}" for value, name in moved.items()]
-    body = [written[0], *derived, *written[1 : first - 1], *ahead, *written[first - 1 :]]
+    body = [written[0], *derived, *written[1 : first - 1], *moved.ahead, *written[first - 1 :]]
     return Given("\n".join(body), tuple(handed.values()), tuple(handed))
 
 
-def _with_distance_ahead(
-    line: str, distance: str, places: dict[str, re.Match[str]], moved: dict[str, str]
-) -> str:
-    """The line of an address in a loop, whose distance is given to its base ahead of the loop."""
-    name, place = line.split(" = ")[0].lstrip(), places[line.split(", ")[1].removeprefix("ptr ")]
-    value = f"getelementptr i8, ptr {place['base']}, i64 {distance}"
-    base = moved.setdefault(value, f"{name}.base")
-    return f"  {name} = getelementptr {place['type']}, ptr {base}, {place['index']}"
+class _Moved:
+    """Addresses in loops whose distances are given to their bases, `ahead` of all loops."""
+
+    def __init__(self, columns: dict[_Column, str]) -> None:
+        self._columns = columns
+        self._places: dict[str, re.Match[str]] = {}
+        self._bases: dict[tuple[str, _Column], tuple[str, int]] = {}
+        self.ahead: list[str] = []
+
+    def see(self, line: str) -> None:
+        """Note the address that a line makes."""
+        if (place := _PLACE.fullmatch(line)) is not None:
+            self._places[place["name"]] = place
+
+    def line(self, start: str, distance: _Column) -> str:
+        """Return what makes an address whose line begins so, and that far behind another one."""
+        name, _, value = start.lstrip().partition(" = ")
+        place = self._places[value.split(", ")[1].removeprefix("ptr ")]
+        key = place["base"], _differences(distance)
+        if key not in self._bases:
+            self._bases[key] = f"{name}.base", distance[0]
+            value = f"getelementptr i8, ptr {place['base']}, i64 {self._columns[distance]}"
+            self.ahead.append(f"  {name}.base = {value}")
+        base, known = self._bases[key]
+        address = f"getelementptr {place['type']}, ptr {base}, {place['index']}"
+        if distance[0] == known:
+            return f"  {name} = {address}"
+        further = f"getelementptr i8, ptr {name}.place, i64 {distance[0] - known}"
+        return f"  {name}.place = {address}\n  {name} = {further}"
 
 
-def _derived(columns: dict[tuple[str, ...], str]) -> tuple[dict[tuple[str, ...], str], list[str]]:
+def _derived(columns: dict[_Column, str]) -> tuple[dict[_Column, str], list[str]]:
     """The numbers that are handed over, with their parameters, and lines that make the others.
 
-    A number that is a multiple of another one, in all functions alike, is made of it.
+    A number that is a multiple of another one, or as far from it, in all functions is made of it.
     """
-    handed: dict[tuple[str, ...], str] = {}
-    lines = []
+    handed: dict[_Column, str] = {}
+    lines: list[str] = []
+    apart: dict[_Column, tuple[str, int]] = {}
     for column, name in columns.items():
+        step = _differences(column)
         for known, its_name in handed.items():
             if (factor := _factor(column, known)) is not None:
                 lines.append(f"  {name} = mul nsw i64 {its_name}, {factor}")
                 break
         else:
-            handed[column] = name
+            if step in apart:
+                its_name, first = apart[step]
+                lines.append(f"  {name} = add nsw i64 {its_name}, {column[0] - first}")
+            else:
+                handed[column] = name
+        apart.setdefault(step, (name, column[0]))
     return handed, lines
 
 
-def _factor(column: Sequence[str], known: Sequence[str]) -> int | None:
+def _differences(column: _Column) -> _Column:
+    """By how much a number is larger in each function than in the first one."""
+    return tuple([x - column[0] for x in column])
+
+
+def _factor(column: _Column, known: _Column) -> int | None:
     """How many times as large numbers are as others, None where that is no whole number."""
-    numbers = [(int(x), int(y)) for x, y in zip(column, known, strict=True)]
-    first, its = numbers[0]
-    factor = first // its if its else 0
-    return factor if all(x == factor * y for x, y in numbers) else None
+    factor = column[0] // known[0] if known[0] else 0
+    return factor if all(x == factor * y for x, y in zip(column, known, strict=True)) else None
 
 
 def _first_block(lines: Sequence[str]) -> int:
@@ -230,32 +282,33 @@ def _may_divide(line: int, loops: _Loops) -> bool:
     return not around or _between(loops.calls, *around[-1])
 
 
-def _roles(lines: Sequence[str]) -> list[int]:
+def _sites(lines: Sequence[str]) -> list[_Site]:
     """What may become of each number of a function with holes."""
-    roles: list[int] = []
+    sites: list[_Site] = []
     loops = _loops(lines)
-    inner = iter([*loops.innermost, (len(lines), len(lines))])
-    start, end = next(inner)
+    inner = enumerate([*loops.innermost, (len(lines), len(lines))])
+    loop, (start, end) = next(inner)
     defined: dict[str, int] = {}
-    places: dict[str, str] = {}
+    bases: dict[str, str] = {}
     first = _first_block(lines)
     for number, line in enumerate(lines):
         if number > end:
-            start, end = next(inner)
+            loop, (start, end) = next(inner)
         name = line.partition(" = ")[0].lstrip()
         defined[name] = number
         if (place := _PLACE.fullmatch(line)) is not None:
-            places[name] = place["base"]
+            bases[name] = place["base"]
         if HOLE not in line:
             continue
-        role = _FREE if number < start else _COUNTED
+        site = _Site(_FREE) if number < start else _Site(_COUNTED, loop)
         if " = udiv " in line or " = urem " in line:
-            role = _FREE if _may_divide(number, loops) else _FIXED
-        elif role == _COUNTED and (found := _DISTANT.match(line)) is not None:
+            site = _Site(_FREE if _may_divide(number, loops) else _FIXED, site.loop)
+        elif site.loop >= 0 and (found := _DISTANT.match(line)) is not None:
             known = found["place"]
             if defined.get(known, 0) >= start:
-                base = defined.get(places.get(known, known), 0)
+                base = defined.get(bases.get(known, known), 0)
                 is_outside = found["type"] == "i8" and base < start
                 role = _FIXED if not is_outside else _MOVED if base < first else _COUNTED
-        roles += [role] * line.count(HOLE)
-    return roles
+                site = _Site(role, loop)
+        sites += [site] * line.count(HOLE)
+    return sites

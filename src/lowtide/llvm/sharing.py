@@ -15,6 +15,7 @@ from dataclasses import field, replace
 from typing import Final
 
 from lowtide.llvm.given_numbers import Given, given_groups, without_numbers
+from lowtide.llvm.machine import CALLS
 from lowtide.llvm.merging import merged
 from lowtide.llvm.objects import COMMON
 from lowtide.records import dataclass
@@ -44,9 +45,8 @@ _COMMON_CONSTANT: Final = re.compile(
     rf"^(?P<name>@{re.escape(COMMON)}[\w.]+) = [^\n]*\n", re.MULTILINE
 )
 
-_LEAST_LINES: Final = {"internal": 40, "": 20}
-"""Lines of a function from which on one module more costs LLVM less than the function does; of a
-kernel, whose call is in a module with others."""
+_LEAST_LINES: Final = 20
+"""Lines of a function from which on one module more costs LLVM less than the function does."""
 
 _ROUNDS: Final = 3
 """How often functions are looked for: what is taken out may leave callers that are alike."""
@@ -64,7 +64,7 @@ class _Inner:
     text: str
     given: str
     body: str
-    numbers: tuple[str, ...]
+    numbers: tuple[int, ...]
     left: str
 
 
@@ -98,7 +98,7 @@ def with_shared_functions(texts: Sequence[str]) -> tuple[list[str], list[str]]:
             left[number] = _changed(left[number], change)
     calls = [x for x, is_only_call in zip(left, is_call, strict=True) if is_only_call]
     left = [x for x, is_only_call in zip(left, is_call, strict=True) if not is_only_call]
-    return [*left, *([merged("", calls)] if calls else [])], [*made]
+    return [*left, *([CALLS + merged("", calls)] if calls else [])], [*made]
 
 
 def without_common(text: str) -> tuple[str, list[str]]:
@@ -150,7 +150,7 @@ def _candidates(module: int, text: str) -> Iterator[tuple[str, _Inner]]:
         end = text.index("\n}\n", line) + 1
         opening = _OPENING.fullmatch(text, start, line)
         body = text[line + 1 : end]
-        if opening is None or body.count("\n") < _LEAST_LINES[opening["inner"]]:
+        if opening is None or body.count("\n") < _LEAST_LINES:
             continue
         if ending[1] in body or f"@{COMMON}" in body:
             continue
