@@ -39,6 +39,8 @@ _LABEL: Final = re.compile(r"[\w.]+:")
 
 _TARGET: Final = re.compile(r"label %([\w.]+)")
 
+_ADDRESS: Final = " = getelementptr "
+
 _PLACE: Final = re.compile(
     r"  (?P<name>%[\w.]+) = getelementptr (?P<type>\w+), ptr (?P<base>%[\w.]+), (?P<index>i64 %.*)"
 )
@@ -192,7 +194,7 @@ class _Moved:
 
     def see(self, line: str) -> None:
         """Note the address that a line makes."""
-        if (place := _PLACE.fullmatch(line)) is not None:
+        if _ADDRESS in line and (place := _PLACE.fullmatch(line)) is not None:
             self._places[place["name"]] = place
 
     def line(self, start: str, distance: _Column) -> str:
@@ -296,7 +298,7 @@ def _sites(lines: Sequence[str]) -> list[_Site]:
             loop, (start, end) = next(inner)
         name = line.partition(" = ")[0].lstrip()
         defined[name] = number
-        if (place := _PLACE.fullmatch(line)) is not None:
+        if _ADDRESS in line and (place := _PLACE.fullmatch(line)) is not None:
             bases[name] = place["base"]
         if HOLE not in line:
             continue

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Final
 
@@ -85,9 +85,10 @@ def with_shared_functions(texts: Sequence[str]) -> tuple[list[str], list[str]]:
     calls are left are one.
     """
     left, made, is_call = [*texts], dict[str, None](), [False] * len(texts)
+    seen: Iterable[int] = range(len(texts))
     for _ in range(_ROUNDS):
         changes: dict[int, _Changes] = {}
-        for (name, _, body), found in _alike(left).items():
+        for (name, _, body), found in _alike({x: left[x] for x in seen}).items():
             for places, function in given_groups(body, [x.numbers for x in found]):
                 group = [found[x] for x in places]
                 made[_shared(name, function, group, left, changes)] = None
@@ -96,6 +97,7 @@ def with_shared_functions(texts: Sequence[str]) -> tuple[list[str], list[str]]:
         for number, change in changes.items():
             is_call[number] = f"\n{left[number]}".count("\ndefine ") == len(change.texts)
             left[number] = _changed(left[number], change)
+        seen = sorted(changes)
     calls = [x for x, is_only_call in zip(left, is_call, strict=True) if is_only_call]
     left = [x for x, is_only_call in zip(left, is_call, strict=True) if not is_only_call]
     return [*left, *([CALLS + merged("", calls)] if calls else [])], [*made]
@@ -126,10 +128,10 @@ def _declaration(function: re.Match[str]) -> str:
     return f"declare {function['returns']} @{function['name']}({types}) {function['attributes']}"
 
 
-def _alike(texts: Sequence[str]) -> dict[tuple[str, str, str], list[_Inner]]:
+def _alike(texts: Mapping[int, str]) -> dict[tuple[str, str, str], list[_Inner]]:
     """The functions that may be taken out, by what those like each have in common."""
     same: dict[tuple[str, str, int], list[_Inner]] = {}
-    for module, text in enumerate(texts):
+    for module, text in texts.items():
         for name, inner in _candidates(module, text):
             same.setdefault((name, inner.given, inner.body.count("\n")), []).append(inner)
     alike: dict[tuple[str, str, str], list[_Inner]] = {}
@@ -173,7 +175,7 @@ def _shared(
     more = "".join([f", i64 {x}" for x in function.parameters])
     rest = f"({group[0].given}{more})"
     text = texts[group[0].module]
-    needed = [x[0] for x in _DECLARED.finditer(text) if x[1] in written]
+    needed = [x for x in _declarations(text) if x[x.index("@") : x.index("(") + 1] in written]
     needed += [x[0] for x in _MARK.finditer(text) if f"{x[1]}\n" in written]
     symbol = f"@{name}.{_digest([rest, *needed, written])}"
     types = ", ".join([x.rpartition(" ")[0] for x in rest[1:-1].split(", ")])
@@ -186,6 +188,12 @@ def _shared(
             change.calls[inner.symbol] = symbol, given
         change.declared[f"declare void {symbol}({types})"] = None
     return "\n".join([*needed, f"define void {symbol}{rest} nounwind {{", f"{written}}}", ""])
+
+
+def _declarations(text: str) -> list[str]:
+    """The lines of a module that declare functions."""
+    parts = f"\n{text}".split("\ndeclare ")
+    return ["declare " + x.partition("\n")[0] for x in parts[1:]]
 
 
 def _digest(parts: Sequence[str]) -> str:
