@@ -128,7 +128,7 @@ def several_loops(f: Function, number: int) -> None:
     """As many loops, each with numbers of its own, as many as a loop may have."""
     for first in range(0, 20, MOST_IN_LOOPS // 2):
         with f.loop(0, 2) as step:
-            value = lengthened(f, step.index)
+            value = lengthened(f, str(step.index))
             for x in range(first, first + MOST_IN_LOOPS // 2):
                 value = f.op(f"mul nsw i64 {value}, {1 + 2 * x + x * number + number**2}")
             add_at(f, f.gep("%to", step.index, "i64"), value)
