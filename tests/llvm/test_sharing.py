@@ -14,7 +14,7 @@ from lowtide.llvm.callee import Callee, parameters
 from lowtide.llvm.direct_addresses import buffer_loads, buffer_pointer
 from lowtide.llvm.function import Function, module_text
 from lowtide.llvm.library import Library
-from lowtide.llvm.machine import KernelCompiler
+from lowtide.llvm.machine import CALLS, KernelCompiler
 from lowtide.llvm.objects import COMMON, with_unique_names
 from lowtide.llvm.sharing import with_shared_functions, without_common
 from lowtide.llvm.target import host_target
@@ -131,11 +131,11 @@ def test_more_numbers_than_registers_keep_functions_apart() -> None:
         f = Function("inner", parameters(to="ptr"), linkage="internal")
         value = f.load("i64", "%to", 8)
         for number in range(2 * SUMS):
-            value = f.op(f"mul nsw i64 {value}, {start + number}")
+            value = f.op(f"mul nsw i64 {value}, {1 + 2 * number + start * number + start**2}")
         f.store("i64", value, "%to", 8)
         return module(f)[0]
 
-    texts = [many(3), many(5)]
+    texts = [many(2), many(5)]
     assert with_shared_functions(texts) == (texts, [])
     left, shared = with_shared_functions([*texts, texts[0] + "\n"])
     assert left[1] == texts[1]
@@ -249,3 +249,23 @@ def test_a_kernel_that_others_are_not_like_stays() -> None:
     assert left[0] == texts[2]
     assert len(left) == 2
     assert len(shared) == 1
+
+
+def test_modules_of_calls_say_so_and_are_the_same_code() -> None:
+    (calls,), _ = with_shared_functions([kernel(2, x)[0] for x in (56, 64)])
+    assert calls.startswith(CALLS)
+    compiler = KernelCompiler(host_target())
+    assert compiler.object_code(calls) == compiler.object_code(calls.removeprefix(CALLS))
+
+
+def test_modules_of_calls_take_no_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not host_target().triple.startswith("x86_64"):
+        pytest.skip("only there the code is known to be the same")
+    (calls,), _ = with_shared_functions([kernel(2, x)[0] for x in (56, 64)])
+    compiler = KernelCompiler(host_target())
+    ran: list[object] = []
+    monkeypatch.setattr(compiler, "_run", lambda *what: ran.append(what))
+    compiler.object_code(calls)
+    assert not ran
+    compiler.object_code(calls.removeprefix(CALLS))
+    assert ran

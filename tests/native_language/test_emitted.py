@@ -7,7 +7,8 @@ from tests.native_language.emitted import builds_functions, emitted_lines
 COMPILERS = {
     *[f"native/{x}.py" for x in ("arithmetic", "lowering", "module", "primitives", "values")],
     "native/writer.py",
-    *[f"llvm/{x}.py" for x in ("callee", "function", "sharing", "short_vectors", "strength")],
+    *[f"llvm/{x}.py" for x in ("callee", "function", "given_numbers", "sharing")],
+    *[f"llvm/{x}.py" for x in ("short_vectors", "strength")],
 }
 """What writes the text of native functions, and what writes and changes that of kernels."""
 

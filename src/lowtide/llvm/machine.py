@@ -41,6 +41,10 @@ CODE_LEVEL: Final = 1
 COUNTERS: Final = "open"
 """How counters of loops are seen, on x86-64 (`loops.py`); it is part of the keys of objects."""
 
+CALLS: Final = "; calls\n"
+"""What a module begins with whose functions only call others with numbers of their own. The code
+is the same at level 0, which takes LLVM a third of the time."""
+
 RUNTIME_LEVEL: Final = 0
 """The same for code of lowtide's own, which each process needs first: level 1 takes LLVM six times
 as long, and calls are not measurably faster for it. At level 0 no passes run before either: code is
@@ -56,7 +60,9 @@ class KernelCompiler:
 
     def __init__(self, target: Target, code_level: int = CODE_LEVEL) -> None:
         self._raw = ready_llvm()
+        self._target = target
         self._machine = _target_machine(target, code_level)
+        self._quick: LlvmThing | None = None
         self._layout = ""
         if target.has_narrow_addresses:  # Where nothing is said LLVM takes them to have 64 bits.
             self._layout = f'target datalayout = "{_data_layout(self._machine)}"\n'
@@ -74,6 +80,10 @@ class KernelCompiler:
         """
         if whole:
             return self._compiled(text, is_object=1, optimize=self._simplify)
+        if text.startswith(CALLS) and self._opens_counters:
+            if self._quick is None:
+                self._quick = _target_machine(self._target, 0)
+            return self._compiled(text, is_object=1, optimize=_unchanged, machine=self._quick)
         if self._opens_counters:
             from lowtide.llvm.loops import with_open_counters  # Not for code that is kept.
 
@@ -93,9 +103,13 @@ class KernelCompiler:
         return self._compiled(text, is_object=0, optimize=optimize).decode()
 
     def _compiled(
-        self, text: str, is_object: int, optimize: Callable[[Any], None] | None = None
+        self,
+        text: str,
+        is_object: int,
+        optimize: Callable[[Any], None] | None = None,
+        machine: LlvmThing | None = None,
     ) -> bytes:
-        """The code of a module, optimized as a whole where that is given."""
+        """The code of a module, optimized as a whole where that is given, made by a machine."""
         raw = self._raw
         context = raw.LLVMPY_ContextCreate()
         error = ctypes.c_char_p()
@@ -109,7 +123,7 @@ class KernelCompiler:
                     self._run(self._passes, module, self._builder)
                 else:
                     optimize(module)
-                return self._emitted(module, is_object)
+                return self._emitted(machine or self._machine, module, is_object)
             finally:
                 raw.LLVMPY_DisposeModule(module)
         finally:
@@ -149,11 +163,11 @@ class KernelCompiler:
         made = raw.LLVMPY_CreatePassBuilder(self._machine.address, options.address)
         return LlvmThing(made, raw.LLVMPY_DisposePassBuilder, self._machine, options)
 
-    def _emitted(self, module: Any, is_object: int) -> bytes:
+    def _emitted(self, machine: LlvmThing, module: Any, is_object: int) -> bytes:
         raw = self._raw
         error = ctypes.c_char_p()
         buffer = raw.LLVMPY_TargetMachineEmitToMemory(
-            self._machine.address, module, is_object, ctypes.byref(error)
+            machine.address, module, is_object, ctypes.byref(error)
         )
         if not buffer:
             raise CodeError((error.value or b"no message").decode())
@@ -162,6 +176,10 @@ class KernelCompiler:
             return ctypes.string_at(start, size)
         finally:
             raw.LLVMPY_DisposeMemoryBuffer(buffer)
+
+
+def _unchanged(module: Any) -> None:
+    """Leave a module as it is written."""
 
 
 def _target_machine(target: Target, code_level: int) -> LlvmThing:

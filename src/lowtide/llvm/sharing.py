@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Final
 
+from lowtide.llvm.given_numbers import Given, given_groups, without_numbers
+from lowtide.llvm.machine import CALLS
 from lowtide.llvm.merging import merged
 from lowtide.llvm.objects import COMMON
 from lowtide.records import dataclass
@@ -26,41 +28,6 @@ _OPENING: Final = re.compile(
     r"nounwind \{"
 )
 """The first line of a function that may be taken out."""
-
-_LABEL: Final = re.compile(r"^(?!entry:)[\w.]+:$", re.MULTILINE)
-"""Where the second block of a function begins: what stands before runs once."""
-
-_VALUE: Final = re.compile(r"^  (%[\w.]+) = ", re.MULTILINE)
-
-_AHEAD: Final = re.compile(
-    r"^(?P<before>  %[\w.]+ = (?:(?:add|sub|mul) nsw i64 %[\w.]+, |icmp slt i64 %[\w.]+, "
-    r"|call i64 @llvm\.smin\.i64\(i64 %[\w.]+, i64 "
-    r"|getelementptr (?:inbounds )?\w+, ptr %[\w.]+, i64 ))(?P<number>\d+)(?=\)?$)",
-    re.MULTILINE,
-)
-"""Where a number may be given that is used once."""
-
-_WITHIN: Final = re.compile(
-    r"^(?P<before>  %[\w.]+ = (?:mul nsw i64 %[\w.]+, |icmp slt i64 %[\w.]+, "
-    r"|getelementptr inbounds ptr, ptr %buffers, i64 "
-    r"|getelementptr i8, ptr (?P<place>%[\w.]+), i64 ))(?P<number>\d+)$",
-    re.MULTILINE,
-)
-"""Where it may be given elsewhere: it is the fixed part of an address only behind some `place`."""
-
-_PLACE: Final = re.compile(
-    r"^  (?P<name>%[\w.]+) = getelementptr (?P<type>[^, ]+), ptr (?P<base>%[\w.]+), "
-    r"(?P<index>i64 %[\w.]+)$",
-    re.MULTILINE,
-)
-"""An address in a loop; a distance behind it may as well be one behind its base."""
-
-_DISTANT: Final = re.compile(
-    r"^  (%[\w.]+) = getelementptr i8, ptr (%[\w.]+), i64 (%given\.\d+)$", re.MULTILINE
-)
-
-_HOLE: Final = "\0"
-"""What stands for a number in the text that functions have in common."""
 
 _DECLARED: Final = re.compile(r"^declare .*?(@[\w.]+\().*$", re.MULTILINE)
 
@@ -78,12 +45,11 @@ _COMMON_CONSTANT: Final = re.compile(
     rf"^(?P<name>@{re.escape(COMMON)}[\w.]+) = [^\n]*\n", re.MULTILINE
 )
 
-_LEAST_LINES: Final = {"internal": 40, "": 20}
-"""Lines of a function from which on one module more costs LLVM less than the function does; of a
-kernel, whose call is in a module with others."""
+_LEAST_LINES: Final = 20
+"""Lines of a function from which on one module more costs LLVM less than the function does."""
 
-_MOST_GIVEN: Final = 8
-"""How many numbers a function is given at most: its loops have registers for no more."""
+_ROUNDS: Final = 3
+"""How often functions are looked for: what is taken out may leave callers that are alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +64,7 @@ class _Inner:
     text: str
     given: str
     body: str
-    numbers: tuple[str, ...]
+    numbers: tuple[int, ...]
     left: str
 
 
@@ -115,22 +81,26 @@ def with_shared_functions(texts: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return modules without the functions that they have in common, and the modules of these.
 
     Names are unique, as `with_unique_names` makes them. Functions that call others of their module,
-    or read its constants, stay where they are. Modules of which only calls are left are one.
+    which no module has in common, or read its constants, stay where they are. Modules of which only
+    calls are left are one.
     """
-    changes: dict[int, _Changes] = {}
-    made: dict[str, None] = {}
-    for (name, _, body), found in _alike(texts).items():
-        for group in _groups(found):
-            made[_shared(name, body, group, texts, changes)] = None
-    left: list[str] = []
-    calls: list[str] = []
-    for number, text in enumerate(texts):
-        change = changes.get(number)
-        is_call = change is not None and f"\n{text}".count("\ndefine ") == len(change.texts)
-        (calls if is_call else left).append(text if change is None else _changed(text, change))
-    if calls:
-        left.append(merged("", calls))
-    return left, list(made)
+    left, made, is_call = [*texts], dict[str, None](), [False] * len(texts)
+    seen: Iterable[int] = range(len(texts))
+    for _ in range(_ROUNDS):
+        changes: dict[int, _Changes] = {}
+        for (name, _, body), found in _alike({x: left[x] for x in seen}).items():
+            for places, function in given_groups(body, [x.numbers for x in found]):
+                group = [found[x] for x in places]
+                made[_shared(name, function, group, left, changes)] = None
+        if not changes:
+            break
+        for number, change in changes.items():
+            is_call[number] = f"\n{left[number]}".count("\ndefine ") == len(change.texts)
+            left[number] = _changed(left[number], change)
+        seen = sorted(changes)
+    calls = [x for x, is_only_call in zip(left, is_call, strict=True) if is_only_call]
+    left = [x for x, is_only_call in zip(left, is_call, strict=True) if not is_only_call]
+    return [*left, *([CALLS + merged("", calls)] if calls else [])], [*made]
 
 
 def without_common(text: str) -> tuple[str, list[str]]:
@@ -158,16 +128,16 @@ def _declaration(function: re.Match[str]) -> str:
     return f"declare {function['returns']} @{function['name']}({types}) {function['attributes']}"
 
 
-def _alike(texts: Sequence[str]) -> dict[tuple[str, str, str], list[_Inner]]:
+def _alike(texts: Mapping[int, str]) -> dict[tuple[str, str, str], list[_Inner]]:
     """The functions that may be taken out, by what those like each have in common."""
     same: dict[tuple[str, str, int], list[_Inner]] = {}
-    for module, text in enumerate(texts):
+    for module, text in texts.items():
         for name, inner in _candidates(module, text):
             same.setdefault((name, inner.given, inner.body.count("\n")), []).append(inner)
     alike: dict[tuple[str, str, str], list[_Inner]] = {}
     for (name, given, _), functions in same.items():
         for inner in functions if len(functions) > 1 else ():
-            body, numbers = _without_numbers(inner.body)
+            body, numbers = without_numbers(inner.body)
             found = replace(inner, numbers=numbers)
             alike.setdefault((name, given, body), []).append(found)
     return alike
@@ -182,7 +152,7 @@ def _candidates(module: int, text: str) -> Iterator[tuple[str, _Inner]]:
         end = text.index("\n}\n", line) + 1
         opening = _OPENING.fullmatch(text, start, line)
         body = text[line + 1 : end]
-        if opening is None or body.count("\n") < _LEAST_LINES[opening["inner"]]:
+        if opening is None or body.count("\n") < _LEAST_LINES:
             continue
         if ending[1] in body or f"@{COMMON}" in body:
             continue
@@ -193,94 +163,37 @@ def _candidates(module: int, text: str) -> Iterator[tuple[str, _Inner]]:
             yield opening["name"], _Inner(module, symbol, whole, given, body, (), left)
 
 
-def _blocks(body: str) -> tuple[str, str]:
-    """The first block of a function, and the others."""
-    second = _LABEL.search(body)
-    end = len(body) if second is None else second.start()
-    return body[:end], body[end:]
-
-
-def _without_numbers(body: str) -> tuple[str, tuple[str, ...]]:
-    """A function with holes in place of numbers that may be given, and these."""
-    first, others = _blocks(body)
-    bases = {*_VALUE.findall(first)}
-    places = {None, *[x["name"] for x in _PLACE.finditer(others) if x["base"] in bases]}
-    numbers: list[str] = []
-
-    def taken(found: re.Match[str]) -> str:
-        if found.groupdict().get("place") not in places:
-            return found[0]
-        numbers.append(found["number"])
-        return found["before"] + _HOLE
-
-    return _AHEAD.sub(taken, first) + _WITHIN.sub(taken, others), tuple(numbers)
-
-
-def _with_distances_ahead(body: str) -> str:
-    """A function whose addresses in loops have no distances that are given, but bases that do."""
-    first, others = _blocks(body)
-    places = {x["name"]: x for x in _PLACE.finditer(others)}
-    ahead: dict[str, str] = {}
-
-    def placed(found: re.Match[str]) -> str:
-        place = places[found[2]]
-        value = f"getelementptr i8, ptr {place['base']}, i64 {found[3]}"
-        base = ahead.setdefault(value, f"{found[1]}.base")
-        return f"  {found[1]} = getelementptr {place['type']}, ptr {base}, {place['index']}"
-
-    others = _DISTANT.sub(placed, others)
-    end = first.rindex("\n", 0, -1) + 1
-    lines = "".join([f"  {name} = {value}\n" for value, name in ahead.items()])
-    return "".join([first[:end], lines, first[end:], others])
-
-
-def _groups(found: Sequence[_Inner]) -> list[Sequence[_Inner]]:
-    """Functions alike in groups that become one each: all, or those with the same numbers."""
-    if len(found) > 1 and len(_columns(found)) <= _MOST_GIVEN:
-        return [found]
-    same: dict[tuple[str, ...], list[_Inner]] = {}
-    for inner in found:
-        same.setdefault(inner.numbers, []).append(inner)
-    return [x for x in same.values() if len(x) > 1]
-
-
-def _columns(group: Sequence[_Inner]) -> dict[tuple[str, ...], str]:
-    """The numbers that differ, each as what it is in all functions, and its parameter."""
-    columns = dict.fromkeys(zip(*[x.numbers for x in group], strict=True))
-    differing = [x for x in columns if len(set(x)) > 1]
-    return {x: f"%given.{number}" for number, x in enumerate(differing)}
-
-
 def _shared(
     name: str,
-    body: str,
+    function: Given,
     group: Sequence[_Inner],
     texts: Sequence[str],
     changes: dict[int, _Changes],
 ) -> str:
     """The module of the function that a group becomes; what changes elsewhere is noted."""
-    columns = _columns(group)
-    numbers = zip(*[x.numbers for x in group], strict=True)
-    values = [columns.get(x, x[0]) for x in numbers]
-    start, *parts = body.split(_HOLE)
-    written = start + "".join([x + y for x, y in zip(values, parts, strict=True)])
-    written = _with_distances_ahead(written)
-    more = "".join([f", i64 {x}" for x in columns.values()])
+    written, numbers = function.body, function.numbers
+    more = "".join([f", i64 {x}" for x in function.parameters])
     rest = f"({group[0].given}{more})"
     text = texts[group[0].module]
-    needed = [x[0] for x in _DECLARED.finditer(text) if x[1] in written]
+    needed = [x for x in _declarations(text) if x[x.index("@") : x.index("(") + 1] in written]
     needed += [x[0] for x in _MARK.finditer(text) if f"{x[1]}\n" in written]
     symbol = f"@{name}.{_digest([rest, *needed, written])}"
     types = ", ".join([x.rpartition(" ")[0] for x in rest[1:-1].split(", ")])
     for place, inner in enumerate(group):
         change = changes.setdefault(inner.module, _Changes())
-        given = "".join([f", i64 {x[place]}" for x in columns])
+        given = "".join([f", i64 {x[place]}" for x in numbers])
         call = f"{inner.left}\n  tail call void {symbol}({inner.given}{given})\n  ret void\n}}\n"
         change.texts[inner.text] = call if inner.left else ""
         if not inner.left:
             change.calls[inner.symbol] = symbol, given
         change.declared[f"declare void {symbol}({types})"] = None
     return "\n".join([*needed, f"define void {symbol}{rest} nounwind {{", f"{written}}}", ""])
+
+
+def _declarations(text: str) -> list[str]:
+    """The lines of a module that declare functions."""
+    parts = f"\n{text}".split("\ndeclare ")
+    return ["declare " + x.partition("\n")[0] for x in parts[1:]]
 
 
 def _digest(parts: Sequence[str]) -> str:
