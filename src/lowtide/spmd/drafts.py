@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from typing import Final
@@ -109,32 +110,40 @@ def _has_halos(task: Task) -> bool:
 
 
 def _cheapest(task: Task, *, halos: bool) -> Draft:
-    best = _best_with(task, {}, halos=halos)
+    best, first = _best_with(task, {}, halos=halos)
     if task.source.instruction_count > _MOST_INSTRUCTIONS:
         return best
     for number, tiling in _other_tilings(task, best):
-        found = _best_with(task, {number: tiling}, halos=halos)
+        found, _ = _best_with(task, {number: tiling}, halos=halos, most=first)
         if found.cost < best.cost:
             best = found
     return best
 
 
-def _best_with(task: Task, moved: Mapping[int, Tiling], *, halos: bool) -> Draft:
-    """Return the cheapest draft where some parameters are used in another tiling than they have."""
+def _best_with(
+    task: Task, moved: Mapping[int, Tiling], *, halos: bool, most: float = math.inf
+) -> tuple[Draft, float]:
+    """Return the cheapest draft where some parameters are used in another tiling than they have.
+
+    With it is what the first draft costs. That is the only one where it costs more than `most`:
+    what is dearer before anything is known of readers stays so.
+    """
     cells = _cells(task, moved, halos=halos)
-    best: Draft | None = None
+    best = first = _draft(task, cells, DraftFindings(), _POLICIES[0])
+    if first.cost > most:
+        return first, first.cost
     allowed = max(1, _EFFORT // task.source.instruction_count // len(_POLICIES))
     for policy in _POLICIES:
         findings = DraftFindings()
-        for _ in range(min(allowed, policy.passes)):
-            draft = _draft(task, cells, findings, policy)
-            if best is None or draft.cost < best.cost:
+        for number in range(min(allowed, policy.passes)):
+            is_known = number == 0 and policy is _POLICIES[0]
+            draft = first if is_known else _draft(task, cells, findings, policy)
+            if draft.cost < best.cost:
                 best = draft
             if draft.findings == findings:
                 break
             findings = draft.findings
-    assert best is not None, "there is a first policy"
-    return best
+    return best, first.cost
 
 
 def _cells(task: Task, moved: Mapping[int, Tiling], *, halos: bool) -> ArrayCells:
