@@ -1,4 +1,4 @@
-"""What became of each instruction of a program that was split, and why, in words."""
+"""Reasons in words: for each instruction that was split, how, and why so."""
 
 from __future__ import annotations
 

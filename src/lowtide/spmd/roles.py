@@ -1,4 +1,4 @@
-"""What an instruction is to the partitioner: an operation to split, a loop, a mark, .."""
+"""Roles of instructions in the partitioner: an operation to split, a loop, a mark of users."""
 
 from __future__ import annotations
 
