@@ -14,7 +14,7 @@ from lowtide.ir.attributes import Parameter
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling, replicated
 from lowtide.spmd.emitter import DeviceProgram, Emitter
-from lowtide.spmd.placed import PlacedArray
+from lowtide.spmd.written import WrittenArray
 from lowtide.verifier import verify
 
 SIZES = (24, 48)
@@ -67,7 +67,7 @@ def test_each_device_has_its_tile_after_any_moves(sizes: tuple[int, ...], seed: 
         x = given
         for step in range(3):
             target = drawn_tiling(rng, grid, with_terms=step == 1)
-            x = PlacedArray.of(emitter, SHAPE, form, x).to(target)
+            x = WrittenArray.of(emitter, SHAPE, form, x).to(target)
             form = target
         made.append(x)
         wanted.append(form)

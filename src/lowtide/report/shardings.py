@@ -7,11 +7,14 @@ from dataclasses import field
 from typing import Final
 
 from lowtide.records import dataclass
-from lowtide.report.drawing import Paint, elide, visible
+from lowtide.report.drawing import Paint, elide, elide_start, visible
 from lowtide.report.schema import Json, TextReport
 from lowtide.report.units import Unit, unit_for
 
 SCHEMA: Final = "lowtide.shardings/1"
+
+_LEAST_NAME: Final = 8
+"""So much of a name is shown, however narrow the screen."""
 
 DimensionNames = tuple[tuple[str, ...], ...]
 """Of one array, the names of the axes that split each dimension, major first."""
@@ -226,7 +229,9 @@ def _table(choices: Sequence[ShardingChoice], unit: Unit, width: int, paint: Pai
     ]
     widths = [max([len(row[i]) for row in (header, *rows)]) for i in range(5)]
     lines = []
-    for row, what in zip((header, *rows), ("splits", *map(_splits, choices)), strict=True):
+    room = width - sum([each + 2 for each in widths])
+    texts = ("splits", *[_splits(x, room) for x in choices])
+    for row, what in zip((header, *rows), texts, strict=True):
         cells = [f"{cell:>{widths[i]}}" for i, cell in enumerate(row[:4])]
         cells.append(f"{row[4]:<{widths[4]}}")
         lines.append(elide("  ".join([*cells, what]), width).rstrip())
@@ -234,9 +239,13 @@ def _table(choices: Sequence[ShardingChoice], unit: Unit, width: int, paint: Pai
     return lines
 
 
-def _splits(choice: ShardingChoice) -> str:
-    """Which dimension of how many arrays each axis splits, by the first of them."""
+def _splits(choice: ShardingChoice, width: int) -> str:
+    """Which dimension of how many arrays each axis splits, by the last of them, in a width.
+
+    Of names that are too long the ends are left, in which they differ.
+    """
     parts = []
+    share = (width - 2 * (len(choice.mesh) - 1)) // max(1, len(choice.mesh))
     for axis in choice.mesh:
         places = [
             f"{name}:{dimension}"
@@ -245,5 +254,7 @@ def _splits(choice: ShardingChoice) -> str:
             if axis in axes
         ]
         more = f" and {len(places) - 1:,} more" if len(places) > 1 else ""
-        parts.append(f"{axis}: {places[-1]}{more}" if places else f"{axis}: nothing")
+        place = places[-1] if places else "nothing"
+        room = max(_LEAST_NAME, share - len(f"{axis}: {more}"))
+        parts.append(f"{axis}: {elide_start(place, room)}{more}")
     return "; ".join(parts)

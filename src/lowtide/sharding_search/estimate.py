@@ -28,6 +28,7 @@ from lowtide.spmd.flattening import flattened
 from lowtide.spmd.memo import OperationMemo, SplitMemo
 from lowtide.spmd.partitioner import remove_dead
 from lowtide.spmd.wire import KINDS, sent_bytes
+from lowtide.spmd.writing import written
 
 _PRODUCTS: Final = frozenset({Opcode.CONVOLUTION, Opcode.DOT, Opcode.RAGGED_DOT})
 _FREE: Final = frozenset(
@@ -78,8 +79,8 @@ class Estimator:
         return self.known[division]
 
     def _of(self, division: Division) -> DivisionEstimate:
-        draft = first_draft(Task(self._source, self._shardings(division), self._memo))
-        made = draft.module
+        task = Task(self._source, self._shardings(division), self._memo)
+        made = written(task, first_draft(task))
         remove_dead(made)
         combine_collectives(made)
         made.input_output_aliases = self.program.module.input_output_aliases

@@ -93,6 +93,10 @@ class ArrayCells:
         """Return the cheapest split of an operation."""
         return self.memo.split(question, halos=self.halos)
 
+    def own_bytes(self, x: Instruction, split: OperationSplit) -> tuple[float, ...]:
+        """Return the bytes that a device sends in each collective of an operation itself."""
+        return self.memo.own_bytes(x, self.rule(x), split, self.grid)
+
     def kind(self, x: Instruction, numbers: Sequence[int]) -> int:
         """Return the kind of the relation of an instruction between cells."""
 

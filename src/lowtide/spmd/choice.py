@@ -16,7 +16,6 @@ from lowtide.ops.contraction import contracted_size
 from lowtide.ops.factors.record import OpFactors
 from lowtide.ops.resizing import attributes_at
 from lowtide.records import dataclass
-from lowtide.spmd.emitter import array_of
 from lowtide.spmd.factor_axes import (
     FactorAxes,
     axes_of,
@@ -26,7 +25,7 @@ from lowtide.spmd.factor_axes import (
     tiling_of,
 )
 from lowtide.spmd.placed import PlacedArray
-from lowtide.spmd.resharding import WholeArray, bytes_between, local_bytes
+from lowtide.spmd.resharding import WholeArray, array_of, bytes_between, local_bytes
 
 _BYTES_PER_PRODUCT: Final = 1 / 500
 """Bytes that a link carries while a device multiplies two numbers."""

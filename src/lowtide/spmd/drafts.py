@@ -1,26 +1,25 @@
-"""Drafts: ways to write the program of one device, of which the cheapest is kept."""
+"""Drafts: what may be decided of the program of one device; the cheapest one is written."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from typing import Final
 
-from lowtide.ir import Module, Opcode
-from lowtide.ir.attributes import Parameter
+from lowtide.ir import Instruction, Module
 from lowtide.ir.tilings.tiling import Tiling, dividing
 from lowtide.ir.traversal import computation_post_order
-from lowtide.ops.factors.record import factors_of
+from lowtide.ops.factors.record import arrays_of, factors_of
 from lowtide.records import dataclass
 from lowtide.spmd.annotations import ModuleShardings
 from lowtide.spmd.cells import ArrayCells, cells_of
-from lowtide.spmd.emitter import DeviceProgram, Emitter
-from lowtide.spmd.leaves import in_order, local_tree, off_order, placed_leaves, tree
+from lowtide.spmd.choice import OperationSplit
 from lowtide.spmd.memo import OperationMemo
-from lowtide.spmd.placed import PlacedArray
 from lowtide.spmd.propagation import propagate
-from lowtide.spmd.walk import DraftFindings, Follows, Inspected, Policy, ProgramWalk, SplitNote
-from lowtide.spmd.wire import wire_traffic
+from lowtide.spmd.reasons import SplitReason, split_reason
+from lowtide.spmd.roles import Role
+from lowtide.spmd.walk import DecidingWalk, DraftFindings, Follows, Inspected, Policy
 
 _POLICIES: Final = (
     Policy(replicates_unknown=True),
@@ -41,19 +40,36 @@ _MOST_MOVED: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """One way to write the program: how leaves of parameters and result lie, and what it costs.
+    """What is decided: how leaves of parameters and result lie, and how instructions are split.
 
-    `cost` is in bytes that a device sends, with the time to compute as bytes sent meanwhile.
+    `sent_bytes` are those of a device in one run, `work` what it computes as bytes sent meanwhile.
     """
 
-    module: Module
+    cells: ArrayCells
+    splits: Mapping[Instruction, OperationSplit]
     parameters: tuple[Tiling, ...]
     results: tuple[Tiling, ...]
-    notes: tuple[SplitNote, ...]
     inspections: tuple[Inspected, ...]
-    cost: float
+    sent_bytes: int
+    work: float
     findings: DraftFindings
     moved: Mapping[int, float]
+
+    @property
+    def cost(self) -> float:
+        """What drafts are compared by, in bytes that a device sends."""
+        return self.sent_bytes + self.work
+
+    def reasons(self) -> tuple[SplitReason, ...]:
+        """Return what becomes of each operation, in the order in which they are decided."""
+        cells = self.cells
+        found = []
+        for x, split in self.splits.items():
+            if cells.memo.role(x) in (Role.DRAWN, Role.OPERATION):
+                own = cells.of(x)
+                why = own[0].why if own else ""
+                found.append(split_reason(x, split, why, cells.rule(x).why, cells.grid))
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,32 +110,40 @@ def _has_halos(task: Task) -> bool:
 
 
 def _cheapest(task: Task, *, halos: bool) -> Draft:
-    best = _best_with(task, {}, halos=halos)
+    best, first = _best_with(task, {}, halos=halos)
     if task.source.instruction_count > _MOST_INSTRUCTIONS:
         return best
     for number, tiling in _other_tilings(task, best):
-        found = _best_with(task, {number: tiling}, halos=halos)
+        found, _ = _best_with(task, {number: tiling}, halos=halos, most=first)
         if found.cost < best.cost:
             best = found
     return best
 
 
-def _best_with(task: Task, moved: Mapping[int, Tiling], *, halos: bool) -> Draft:
-    """Return the cheapest draft where some parameters are used in another tiling than they have."""
+def _best_with(
+    task: Task, moved: Mapping[int, Tiling], *, halos: bool, most: float = math.inf
+) -> tuple[Draft, float]:
+    """Return the cheapest draft where some parameters are used in another tiling than they have.
+
+    With it is what the first draft costs. That is the only one where it costs more than `most`:
+    what is dearer before anything is known of readers stays so.
+    """
     cells = _cells(task, moved, halos=halos)
-    best: Draft | None = None
+    best = first = _draft(task, cells, DraftFindings(), _POLICIES[0])
+    if first.cost > most:
+        return first, first.cost
     allowed = max(1, _EFFORT // task.source.instruction_count // len(_POLICIES))
     for policy in _POLICIES:
         findings = DraftFindings()
-        for _ in range(min(allowed, policy.passes)):
-            draft = _draft(task, cells, findings, policy)
-            if best is None or draft.cost < best.cost:
+        for number in range(min(allowed, policy.passes)):
+            is_known = number == 0 and policy is _POLICIES[0]
+            draft = first if is_known else _draft(task, cells, findings, policy)
+            if draft.cost < best.cost:
                 best = draft
             if draft.findings == findings:
                 break
             findings = draft.findings
-    assert best is not None, "there is a first policy"
-    return best
+    return best, first.cost
 
 
 def _cells(task: Task, moved: Mapping[int, Tiling], *, halos: bool) -> ArrayCells:
@@ -160,40 +184,37 @@ def _other_tilings(task: Task, draft: Draft) -> Iterator[tuple[int, Tiling]]:
 
 def _draft(task: Task, cells: ArrayCells, findings: DraftFindings, policy: Policy) -> Draft:
     source, shardings = task.source, task.shardings
-    made = Module(source.name)
-    made.num_partitions = source.num_partitions
-    made.replica_count = source.replica_count
-    made.stack_frames = source.stack_frames
-    target = DeviceProgram(made, shardings.grid)
-    walk = ProgramWalk(target, shardings, cells, findings, policy)
-    entry = made.add_computation(source.entry.name)
-    made.entry = entry
-    emitter = Emitter(target, entry)
+    walk = DecidingWalk(shardings, cells, findings, policy)
     tilings = _parameter_tilings(task, cells)
-    given = _parameters(emitter, task, tilings)
-    for parameter, leaves in zip(source.entry.parameters, given, strict=True):
+    given = []
+    for parameter, own, wishes in zip(
+        source.entry.parameters, tilings, shardings.parameters, strict=True
+    ):
+        leaves = walk.placed(arrays_of(parameter.shape), own)
+        for leaf, tiling, wish in zip(leaves, own, wishes, strict=True):
+            walk.exchanged(leaf.shape, wish, tiling)
         walk.keep(cells.numbers[parameter], leaves)
-    found = walk.run(emitter, source.entry, given)
-    root = source.entry.root
+        given.append(leaves)
+    found = walk.run(source.entry, given)
     wanted = []
-    for number, leaf, wish in zip(cells.numbers[root], found, shardings.results, strict=True):
+    for number, leaf, wish in zip(
+        cells.numbers[source.entry.root], found, shardings.results, strict=True
+    ):
         tiling = cells.cells[number].wanted or leaf.tiling.whole()
         if wish is not None and leaf.shape.is_array:
             tiling = dividing(shardings.grid, wish.tiling, leaf.shape.dimensions)
         wanted.append(shardings.outward(wish, tiling))
-    parts = [
-        in_order(emitter, leaf.to(tiling), wish, tiling)
-        for leaf, tiling, wish in zip(found, wanted, shardings.results, strict=True)
-    ]
-    entry.root = tree(emitter, root.shape, parts)
+        leaf.take(wanted[-1])
+        walk.exchanged(leaf.shape, wish, wanted[-1])
     flat = [tiling for own in tilings for tiling in own]
     return Draft(
-        made,
+        cells,
+        walk.splits,
         tuple(flat),
         tuple(wanted),
-        tuple(walk.notes),
         tuple(walk.inspections),
-        wire_traffic(made).wire_bytes + walk.work,
+        walk.sent.nbytes,
+        walk.work,
         walk.findings(),
         {number: walk.moved_bytes(number) for number in range(len(flat))},
     )
@@ -212,25 +233,4 @@ def _parameter_tilings(task: Task, cells: ArrayCells) -> list[list[Tiling]]:
             sizes = cell.shape.dimensions if cell.shape.is_array else ()
             own.append(task.shardings.outward(wish, dividing(grid, asked, sizes)))
         found.append(own)
-    return found
-
-
-def _parameters(
-    emitter: Emitter, task: Task, given: Sequence[Sequence[Tiling]]
-) -> list[list[PlacedArray]]:
-    found = []
-    for parameter, tilings, wishes in zip(
-        task.source.entry.parameters, given, task.shardings.parameters, strict=True
-    ):
-        shape = local_tree(parameter.shape, tilings, emitter.grid)
-        attributes = Parameter(parameter.attributes_as(Parameter).number)
-        made = emitter.computation.add(Opcode.PARAMETER, shape, (), attributes, (), parameter.name)
-        made.set_metadata(parameter.raw_metadata)
-        leaves = placed_leaves(emitter, made, parameter.shape, tilings)
-        found.append(
-            [
-                PlacedArray.of(emitter, x.shape, t, off_order(emitter, x.forms[t], wish, t))
-                for x, t, wish in zip(leaves, tilings, wishes, strict=True)
-            ]
-        )
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
-from functools import lru_cache
 from typing import Any, Final, final
 
 import numpy as np
@@ -374,14 +373,3 @@ def _resized(shape: Shape, dimension: int, times: int, by: int) -> Shape:
     sizes = list(shape.dimensions)
     sizes[dimension] = sizes[dimension] * times // by
     return array_shape(shape.element_type, tuple(sizes))
-
-
-@lru_cache(maxsize=65536)
-def local_shape(shape: Shape, tiling: Tiling, grid: DeviceGrid) -> Shape:
-    """Return the shape of one tile of an array."""
-    return array_shape(shape.element_type, tiling.local(grid, shape.dimensions))
-
-
-def array_of(shape: Shape) -> WholeArray:
-    """Return what moves when an array of this shape does."""
-    return WholeArray(shape.dimensions, shape.element_type.bits / 8)

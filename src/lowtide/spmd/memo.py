@@ -17,12 +17,17 @@ from lowtide.ir.tilings.tiling import Tiling
 from lowtide.ops.factors.record import OpFactors
 from lowtide.spmd.choice import OperationSplit, Question, choose, product_count
 from lowtide.spmd.factor_axes import device_factors
+from lowtide.spmd.inside import bytes_inside, sends
+from lowtide.spmd.roles import Role, role_of
 
 _MOST_SPLITS: Final = 100_000
 """So many splits are kept; then all are forgotten."""
 
 _Kind = tuple[OpFactors, tuple[Shape, ...], Shape, float, tuple[bool, ...]]
 """What an operation is to a split: factors, arrays, products, which operands it alone reads."""
+
+_Axes = tuple[tuple[int, tuple[int, ...]], ...]
+"""The axes of each factor of a split."""
 
 _Seen = tuple[int, DeviceGrid, bool, tuple[object, ...], tuple[Tiling | None, ...]]
 
@@ -89,7 +94,28 @@ class OperationMemo:
         self._rules: dict[tuple[Instruction, bool], OpFactors] = {}
         self._kinds: dict[tuple[Instruction, bool], int] = {}
         self._relations: dict[tuple[Instruction, bool], int] = {}
+        self._roles: dict[Instruction, Role] = {}
+        self._own_bytes: dict[tuple[Instruction, _Axes], tuple[float, ...]] = {}
         self.splits = splits or SplitMemo()
+
+    def role(self, x: Instruction) -> Role:
+        """Return what `role_of` does."""
+        found = self._roles.get(x)
+        if found is None:
+            found = self._roles[x] = role_of(x)
+        return found
+
+    def own_bytes(
+        self, x: Instruction, rule: OpFactors, split: OperationSplit, grid: DeviceGrid
+    ) -> tuple[float, ...]:
+        """Return the bytes that a device sends in each collective of an operation itself."""
+        if not sends(rule, split):
+            return ()
+        key = x, tuple(sorted(split.axes.items()))
+        found = self._own_bytes.get(key)
+        if found is None:
+            found = self._own_bytes[key] = bytes_inside(x, rule, split, grid)
+        return found
 
     def rule(self, x: Instruction, *, halos: bool) -> OpFactors:
         """Return what `device_factors` does."""

@@ -20,7 +20,8 @@ from lowtide.spmd.combining import combine_collectives
 from lowtide.spmd.drafts import Task, cheapest
 from lowtide.spmd.flattening import flattened
 from lowtide.spmd.memo import OperationMemo, SplitMemo
-from lowtide.spmd.walk import SplitReason
+from lowtide.spmd.reasons import SplitReason
+from lowtide.spmd.writing import written
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +52,9 @@ class Partitioned:
 def partition(module: Module, splits: SplitMemo | None = None) -> Partitioned:
     """Return the program of one device of a module for several partitions.
 
-    Several ways are written out in full, and the one of the least cost is taken. `splits` are those
-    of other modules like this one. Raises InputError
-    for shardings that contradict each other or the devices, and UnsupportedOpError for what cannot
-    be partitioned.
+    Several ways are decided on in full, and the one of the least cost is written. `splits` are
+    those of other modules like this one. Raises InputError for shardings that contradict each other
+    or the devices, and UnsupportedOpError for what cannot be partitioned.
     """
     if module.replica_count > 1 and module.num_partitions > 1:
         raise InputError(
@@ -65,16 +65,18 @@ def partition(module: Module, splits: SplitMemo | None = None) -> Partitioned:
     source = flattened(module)
     shardings = read_annotations(source)
     grid = shardings.grid
-    best = cheapest(Task(source, shardings, OperationMemo(splits)))
-    remove_dead(best.module)
-    combined = combine_collectives(best.module)
-    _finish(module, best.module)
+    task = Task(source, shardings, OperationMemo(splits))
+    best = cheapest(task)
+    made = written(task, best)
+    remove_dead(made)
+    combined = combine_collectives(made)
+    _finish(module, made)
     return Partitioned(
-        best.module,
+        made,
         grid,
         _shardings([w for own in shardings.parameters for w in own], best.parameters, grid),
         _shardings(shardings.results, best.results, grid),
-        tuple([note.reason(grid) for note in best.notes]),
+        best.reasons(),
         combined,
         tuple([Inspection(x.config, sharding_of(x.tiling, grid)) for x in best.inspections]),
     )

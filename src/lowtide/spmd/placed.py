@@ -1,14 +1,37 @@
-"""A value on the devices: the forms in which the program of one device has it."""
+"""A value on the devices: the tilings in which the program of one device is to have it."""
 
 from __future__ import annotations
 
 from dataclasses import field
 
-from lowtide.ir import Instruction, Shape
+from lowtide.ir import Shape
+from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling
 from lowtide.records import dataclass
-from lowtide.spmd.emitter import Emitter, array_of
-from lowtide.spmd.resharding import WholeArray, bytes_between, resharding_steps
+from lowtide.spmd.resharding import (
+    WholeArray,
+    array_of,
+    bytes_between,
+    nearest,
+    resharding_steps,
+    step_bytes,
+)
+
+
+@dataclass(slots=True)
+class SentBytes:
+    """The bytes that one device sends in what is decided so far, as `wire_traffic` counts them.
+
+    `times` says how often runs what is decided now.
+    """
+
+    grid: DeviceGrid
+    nbytes: int = 0
+    times: int = 1
+
+    def add(self, nbytes: float) -> None:
+        """Count one collective, in which a device sends so many bytes each time."""
+        self.nbytes += round(self.times * nbytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,22 +46,22 @@ class TilingRequest:
 class PlacedArray:
     """One array of the whole program: `shape` is that of the whole, `tiling` the first form.
 
-    `forms` has the tile of the device in each tiling that was asked for so far, so that what is
-    gathered once is not gathered again. `requests` are those so far, `foreseen` those of the last
-    draft: what another reader asks for anyway costs nothing more.
+    `forms` has the tilings that were asked for so far, in this order, and those on the way there:
+    what is gathered once is not gathered again. `requests` are those so far, `foreseen` those of
+    the last draft: what another reader asks for anyway costs nothing more.
     """
 
-    emitter: Emitter
+    sent: SentBytes
     shape: Shape
     tiling: Tiling
-    forms: dict[Tiling, Instruction] = field(default_factory=dict)
+    forms: dict[Tiling, None] = field(default_factory=dict)
     requests: list[TilingRequest] = field(default_factory=list)
     foreseen: tuple[TilingRequest, ...] = ()
 
     @classmethod
-    def of(cls, emitter: Emitter, shape: Shape, tiling: Tiling, made: Instruction) -> PlacedArray:
-        """Return the value that an instruction makes."""
-        return cls(emitter, shape, tiling, {tiling: made})
+    def of(cls, sent: SentBytes, shape: Shape, tiling: Tiling) -> PlacedArray:
+        """Return a value that is made in a tiling."""
+        return cls(sent, shape, tiling, {tiling: None})
 
     @property
     def array(self) -> WholeArray:
@@ -56,7 +79,7 @@ class PlacedArray:
             return 0.0
         if any(r.tiling == tiling and r.reader != reader for r in self.foreseen):
             return 0.0
-        grid, array = self.emitter.grid, self.array
+        grid, array = self.sent.grid, self.array
         return min([bytes_between(grid, array, form, tiling) for form in self.forms])
 
     def seen_by(self, reader: str) -> tuple[tuple[Tiling, ...], tuple[Tiling, ...]]:
@@ -66,22 +89,17 @@ class PlacedArray:
 
     def bytes_from_first(self, tiling: Tiling) -> float:
         """Return the bytes that one device sends from the first form to a tiling."""
-        return bytes_between(self.emitter.grid, self.array, self.tiling, tiling)
+        return bytes_between(self.sent.grid, self.array, self.tiling, tiling)
 
-    def to(self, tiling: Tiling, reader: str = "") -> Instruction:
-        """Return the tile of the device in a tiling, moved from the nearest form."""
+    def take(self, tiling: Tiling, reader: str = "") -> None:
+        """Ask for the value in a tiling, to which it is moved from the nearest form."""
         self.requests.append(TilingRequest(reader, tiling))
-        found = self.forms.get(tiling)
-        if found is not None:
-            return found
-        grid, array = self.emitter.grid, self.array
-        source = min(self.forms, key=lambda form: bytes_between(grid, array, form, tiling))
-        made = self.forms[source]
+        if tiling in self.forms:
+            return
+        grid, array = self.sent.grid, self.array
+        source = nearest(grid, array, self.forms, tiling)
         for step in resharding_steps(grid, array, source, tiling):
-            if step.result in self.forms:
-                made = self.forms[step.result]
-            else:
-                made = self.emitter.reshard(made, array, source, step)
-                self.forms[step.result] = made
+            if step.result not in self.forms:
+                self.sent.add(step_bytes(grid, self.shape, source, step))
+                self.forms[step.result] = None
             source = step.result
-        return made

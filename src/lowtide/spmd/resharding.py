@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
 from lowtide.cost.devices import ring_bytes
+from lowtide.ir import Shape, array_shape
 from lowtide.ir.tilings.grid import DeviceGrid
 from lowtide.ir.tilings.tiling import Tiling
 from lowtide.records import dataclass
@@ -49,6 +50,17 @@ class WholeArray:
 
     sizes: tuple[int, ...]
     item: float
+
+
+def array_of(shape: Shape) -> WholeArray:
+    """Return what moves when an array of this shape does."""
+    return WholeArray(shape.dimensions, shape.element_type.bits / 8)
+
+
+@lru_cache(maxsize=65536)
+def local_shape(shape: Shape, tiling: Tiling, grid: DeviceGrid) -> Shape:
+    """Return the shape of one tile of an array."""
+    return array_shape(shape.element_type, tiling.local(grid, shape.dimensions))
 
 
 _EFFORT: Final = 256
@@ -97,6 +109,24 @@ def bytes_between(grid: DeviceGrid, array: WholeArray, source: Tiling, target: T
     if source == target:
         return 0.0
     return sum([step.nbytes for step in resharding_steps(grid, array, source, target)])
+
+
+def nearest(grid: DeviceGrid, array: WholeArray, forms: Iterable[Tiling], target: Tiling) -> Tiling:
+    """Return the form from which the fewest bytes lead to a tiling, the first one of equal ones."""
+    return min(forms, key=lambda form: bytes_between(grid, array, form, target))
+
+
+@lru_cache(maxsize=65536)
+def step_bytes(grid: DeviceGrid, shape: Shape, before: Tiling, step: ReshardingStep) -> float:
+    """Return the bytes that one device sends in the collective of a step, 0 where there is none.
+
+    They are those of whole bytes of tiles; `nbytes` of a step counts bits of elements.
+    """
+    if step.kind in (ReshardingKind.SLICE, ReshardingKind.MASK):
+        return 0.0
+    larger = step.result if step.kind is ReshardingKind.ALL_GATHER else before
+    nbytes = float(local_shape(shape, larger, grid).leaf_nbytes)
+    return ring_bytes(step.kind.value, nbytes, grid.extent(step.axes))
 
 
 def local_bytes(grid: DeviceGrid, array: WholeArray, tiling: Tiling) -> float:

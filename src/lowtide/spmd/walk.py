@@ -1,87 +1,36 @@
-"""The walk through a module that writes what one device does."""
+"""The walk through a module that decides what one device does: how values lie, what is sent."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from enum import StrEnum
-from functools import lru_cache
 from typing import Final, TypeAlias, final
 
 from lowtide.analysis.loop_trip_count import trip_count
 from lowtide.ir import Instruction, Opcode, Shape
-from lowtide.ir.attributes import (
-    Collective,
-    CollectivePermute,
-    CustomCall,
-    GetTupleElement,
-    Parameter,
-)
 from lowtide.ir.computation import Computation
 from lowtide.ir.errors import unsupported
-from lowtide.ir.tilings.grid import DeviceGrid
-from lowtide.ir.tilings.sharding_forms import sharding_of
 from lowtide.ir.tilings.tiling import Tiling, replicated
 from lowtide.ir.traversal import post_order
-from lowtide.ops.effects import has_side_effect
 from lowtide.ops.factors.record import arrays_of
 from lowtide.ops.reducers import sum_of
 from lowtide.ops.table import TABLE
 from lowtide.records import dataclass
-from lowtide.spmd.annotations import (
-    BARRIER_TARGETS,
-    CONSTRAINT_TARGETS,
-    GROUP_TARGET,
-    INSPECTION_TARGET,
-    ModuleShardings,
-)
+from lowtide.spmd.annotations import ModuleShardings, TilingWish
 from lowtide.spmd.cells import ArrayCells
-from lowtide.spmd.choice import LocalOp, Question
-from lowtide.spmd.effects import call_on, calling_device, has_tiles
-from lowtide.spmd.emitter import DeviceProgram, Emitter
-from lowtide.spmd.leaves import in_order, local_tree, off_order, placed_leaves, result_of, tree
-from lowtide.spmd.local_ops import write
+from lowtide.spmd.choice import OperationSplit, Question
+from lowtide.spmd.effects import calling_device, has_tiles
+from lowtide.spmd.leaves import element_of, exchange, first_alone
 from lowtide.spmd.loop_states import accumulated, unchanged
-from lowtide.spmd.manual import border_wishes, is_entrance, is_exit
-from lowtide.spmd.placed import PlacedArray, TilingRequest
+from lowtide.spmd.manual import border_wishes, is_entrance
+from lowtide.spmd.placed import PlacedArray, SentBytes, TilingRequest
+from lowtide.spmd.resharding import local_shape
+from lowtide.spmd.roles import Role
+from lowtide.spmd.wire import KINDS, sent_bytes
 
 Arrays: TypeAlias = list[PlacedArray]
 """Those of one value, in the order of its leaves."""
-
-_DRAWN: Final = (Opcode.RNG, Opcode.RNG_GET_AND_UPDATE_STATE)
-"""Operations that draw random numbers from a state of the device."""
-
-
-@dataclass(frozen=True, slots=True)
-class SplitReason:
-    """What became of one instruction: its sharding, the bytes that it moves, and why."""
-
-    instruction: str
-    opcode: str
-    sharding: str
-    nbytes: float
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class SplitNote:
-    """What is kept of one instruction for its reason, which is put in words where it is asked for.
-
-    `why` says where its tiling comes from, `whole` why dimensions of it are not split.
-    """
-
-    instruction: Instruction
-    tilings: Sequence[Tiling]
-    nbytes: float
-    why: str
-    whole: str
-
-    def reason(self, grid: DeviceGrid) -> SplitReason:
-        """Return the reason in words."""
-        x = self.instruction
-        text = ", ".join([_sharding_text(t.whole(), grid) for t in self.tilings])
-        why = f"{self.why}; {self.whole} is not split" if self.nbytes and self.whole else self.why
-        return SplitReason(x.name, x.opcode.value, text, self.nbytes, why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,23 +95,23 @@ def _keeps_elements(x: Instruction) -> bool:
 
 
 @final
-class ProgramWalk:
-    """Goes through computations in order and writes what one device does."""
+class DecidingWalk:
+    """Goes through computations in order and decides what one device does; nothing is written.
+
+    `splits` has what was decided of each instruction, in the order of the walk: in which tilings it
+    takes the leaves of its operands, and makes those of its results. `sent` has the bytes of the
+    collectives that this takes, `work` what is computed, in bytes that a link carries meanwhile.
+    """
 
     def __init__(
-        self,
-        target: DeviceProgram,
-        shardings: ModuleShardings,
-        cells: ArrayCells,
-        findings: DraftFindings,
-        policy: Policy,
+        self, shardings: ModuleShardings, cells: ArrayCells, findings: DraftFindings, policy: Policy
     ) -> None:
-        self.target = target
         self.shardings = shardings
         self.cells = cells
-        self.notes: list[SplitNote] = []
+        self.splits: dict[Instruction, OperationSplit] = {}
         self.inspections: list[Inspected] = []
         self.work = 0.0
+        self.sent = SentBytes(shardings.grid)
         self._asked = findings.asked
         self._requests = findings.requests
         self._policy = policy
@@ -170,7 +119,6 @@ class ProgramWalk:
         self._found: dict[int, Tiling] = {}
         self._carries = findings.terms
         self._terms: dict[int, Tiling] = {}
-        self._trips = 1
         self._last = leading_to_results(cells) if policy.follows is Follows.RESULTS else frozenset()
 
     def findings(self) -> DraftFindings:
@@ -250,83 +198,81 @@ class ProgramWalk:
         known = cell.wanted or asked
         return cell.tiling if known is None and self._policy.replicates_unknown else known
 
-    def run(
-        self, emitter: Emitter, computation: Computation, given: Sequence[Sequence[PlacedArray]]
-    ) -> Arrays:
-        """Write a computation for the leaves of its parameters; return those of its root."""
+    def run(self, computation: Computation, given: Sequence[Sequence[PlacedArray]]) -> Arrays:
+        """Decide on a computation for the leaves of its parameters; return those of its root."""
         values: dict[Instruction, Arrays] = {}
         for parameter, leaves in zip(computation.parameters, given, strict=True):
             values[parameter] = list(leaves)
         for x in post_order(computation):
-            if x.opcode is Opcode.PARAMETER:
-                continue
-            emitter.origin = x
-            handler = _STRUCTURE.get(x.opcode, ProgramWalk.operation)
-            values[x] = handler(self, emitter, x, [values[y] for y in x.operands])
-            emitter.origin = None
+            role = self.cells.memo.role(x)
+            if role is not Role.PARAMETER:
+                values[x] = _DECIDERS[role](self, x, [values[y] for y in x.operands])
         return values[computation.root]
+
+    def placed(self, shapes: Sequence[Shape], tilings: Sequence[Tiling]) -> Arrays:
+        """Return arrays that are made in tilings."""
+        pairs = zip(shapes, tilings, strict=True)
+        return [PlacedArray.of(self.sent, shape, tiling) for shape, tiling in pairs]
+
+    def exchanged(self, shape: Shape, wish: TilingWish | None, tiling: Tiling) -> None:
+        """Count the tiles of an array that are moved to devices in another order, or from them."""
+        if exchange(wish, tiling, shape) is not None:
+            self.sent.add(float(local_shape(shape, tiling, self.sent.grid).leaf_nbytes))
+
+    def _decided(
+        self, x: Instruction, leaves: Arrays, operands: Sequence[Tiling], results: Sequence[Tiling]
+    ) -> Arrays:
+        """Decide in which tilings an instruction takes and makes arrays; return those it makes."""
+        self.splits[x] = OperationSplit({}, tuple(operands), tuple(results), 0.0)
+        for leaf, tiling in zip(leaves, operands, strict=True):
+            leaf.take(tiling, x.name)
+        return self.placed(arrays_of(x.shape), results)
 
     # -- structure -----------------------------------------------------------------------------
 
-    def tuple(self, emitter: Emitter, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
-        """Return the leaves of all operands."""
+    def mark(self, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
+        """Return the leaves of all operands: what is asked of them they have already."""
         return [leaf for leaves in operands for leaf in leaves]
 
-    def element(self, emitter: Emitter, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
+    def group(self, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
+        """Return nothing: values of a group are related as their cells are."""
+        return []
+
+    def element(self, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
         """Return the leaves of one element of a tuple."""
-        index = x.attributes_as(GetTupleElement).index
-        before = x.operands[0].shape.tuple_shapes[:index]
-        first = sum([len(arrays_of(shape)) for shape in before])
-        return operands[0][first : first + len(arrays_of(x.shape))]
+        return element_of(x, operands[0])
 
-    def constant(self, emitter: Emitter, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
+    def constant(self, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
         """Return a constant, which all devices have."""
-        made = emitter.like(x, (), x.shape.with_default_layout())
-        tilings = [replicated(shape.rank) for shape in arrays_of(x.shape)]
-        return placed_leaves(emitter, made, x.shape, tilings)
+        return self._decided(x, [], (), [replicated(shape.rank) for shape in arrays_of(x.shape)])
 
-    def custom_call(self, emitter: Emitter, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
-        """Return the operand of a constraint, in the tiling asked for where that is inside."""
-        target = x.attributes_as(CustomCall).target
-        if target in CONSTRAINT_TARGETS or target in BARRIER_TARGETS:
-            return operands[0]
-        if target == GROUP_TARGET:
-            return []
-        if target == INSPECTION_TARGET:
-            ((leaf,),) = operands
-            tiling = self.shardings.outward(None, self._own_tiling(x.operands[0], leaf))
-            self.inspections.append(Inspected(x.annotations.backend_config, tiling))
-            return []
-        if is_entrance(x) or is_exit(x):
-            return self._border(emitter, x, [leaf for own in operands for leaf in own])
-        if has_side_effect(x):
-            return self._effect(emitter, x, operands)
-        return self.operation(emitter, x, operands)
+    def inspection(self, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
+        """Remember how the value lies that a call asks about."""
+        ((leaf,),) = operands
+        tiling = self.shardings.outward(None, self._own_tiling(x.operands[0], leaf))
+        self.inspections.append(Inspected(x.annotations.backend_config, tiling))
+        return []
 
-    def _effect(self, emitter: Emitter, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
+    def effect(self, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
         """Return the results of a call with effects, made by each device or by one of them.
 
         It is made with whole arrays, or with the tiles of each device where it asks for these.
         """
         is_tiled = has_tiles(x)
-        given = []
-        for y, own in zip(x.operands, operands, strict=True):
-            whole = [replicated(leaf.shape.rank) for leaf in own]
-            tilings = [self._own_tiling(y, leaf) for leaf in own] if is_tiled else whole
-            tiles = [leaf.to(t, x.name) for leaf, t in zip(own, tilings, strict=True)]
-            given.append(tree(emitter, y.shape, tiles))
-        results = arrays_of(x.shape)
-        device = None if is_tiled else calling_device(x, self.shardings.reader)
-        if device is None:
-            made = emitter.like(x, given, x.shape)
-        else:
-            made = call_on(emitter, x, given, device)
-        axes = () if device is None else tuple(range(len(emitter.grid.sizes)))
-        tilings = [
-            Tiling(whole.axes, axes, sum_of(s)) if axes and s.is_array else whole
-            for s, whole in zip(results, [replicated(s.rank) for s in results], strict=True)
+        taken = [
+            self._own_tiling(y, leaf) if is_tiled else replicated(leaf.shape.rank)
+            for y, own in zip(x.operands, operands, strict=True)
+            for leaf in own
         ]
-        found = placed_leaves(emitter, made, x.shape, tilings)
+        results = arrays_of(x.shape)
+        whole = [replicated(s.rank) for s in results]
+        if not is_tiled and calling_device(x, self.shardings.reader) is not None:
+            axes = tuple(range(len(self.sent.grid.sizes)))
+            whole = [
+                Tiling(t.axes, axes, sum_of(s)) if axes and s.is_array else t
+                for s, t in zip(results, whole, strict=True)
+            ]
+        found = self._decided(x, [leaf for own in operands for leaf in own], taken, whole)
         self.keep(self.cells.numbers[x], found)
         return found
 
@@ -338,157 +284,126 @@ class ProgramWalk:
         wanted = self.cells.of(x)[0].wanted if x.shape.is_array else None
         return wanted or self.shardings.outward(None, leaf.tiling.whole())
 
-    def _border(self, emitter: Emitter, x: Instruction, given: Sequence[PlacedArray]) -> Arrays:
+    def border(self, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
         """Return the leaves on the other side of a border: inside, each tile is a whole array."""
-        found = []
-        wishes = border_wishes(x, self.shardings)
-        for leaf, wish, shape in zip(given, wishes, arrays_of(x.shape), strict=True):
-            inside, outside = replicated(shape.rank), wish.tiling
-            if is_entrance(x):
-                made = in_order(emitter, leaf.to(outside, x.name), wish, outside)
-                found.append(PlacedArray.of(emitter, shape, inside, made))
-            else:
-                made = off_order(emitter, leaf.to(inside, x.name), wish, outside)
-                found.append(PlacedArray.of(emitter, shape, outside, made))
+        leaves = [leaf for own in operands for leaf in own]
+        wishes, shapes = border_wishes(x, self.shardings), arrays_of(x.shape)
+        outside = [wish.tiling for wish in wishes]
+        inside = [replicated(len(tiling.axes)) for tiling in outside]
+        enters = is_entrance(x)
+        taken, made = (outside, inside) if enters else (inside, outside)
+        found = self._decided(x, leaves, taken, made)
+        whole = [leaf.shape for leaf in leaves] if enters else shapes
+        for shape, wish in zip(whole, wishes, strict=True):
+            self.exchanged(shape, wish, wish.tiling)
         self.keep(self.cells.numbers[x], found)
         return found
 
-    def collective(self, emitter: Emitter, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
-        """Return a collective of a manual region as it is written, on a channel of its own."""
-        tiles = [leaf.to(replicated(leaf.shape.rank), x.name) for own in operands for leaf in own]
-        attributes = x.attributes
-        if isinstance(attributes, Collective | CollectivePermute):
-            attributes = replace(attributes, channel_id=self.target.channel())
-        whole = [replicated(shape.rank) for shape in arrays_of(x.shape)]
-        shape = local_tree(x.shape, whole, emitter.grid)
-        made = emitter.like(x, tiles, shape, attributes)
-        return placed_leaves(emitter, made, x.shape, whole)
+    def collective(self, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
+        """Return what a collective of a manual region makes, which is written as it is."""
+        leaves = [leaf for own in operands for leaf in own]
+        if x.opcode in KINDS:
+            self.sent.add(sent_bytes(x, self.sent.grid.count))
+        taken = [replicated(leaf.shape.rank) for leaf in leaves]
+        return self._decided(x, leaves, taken, [replicated(s.rank) for s in arrays_of(x.shape)])
 
-    def loop(self, emitter: Emitter, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
+    def loop(self, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
         """Return the state after a loop, which has one tiling per leaf all the time."""
         tilings = self._carried(x, operands[0])
-        start = result_of(emitter, x.shape, operands[0], tilings)
-        trips = trip_count(x)
-        self._trips *= trips.count if trips else 1
-        condition, body = [
-            self._callee(x, c, x.shape, tilings, kind)
-            for c, kind in zip(x.called_computations, (None, tilings), strict=True)
-        ]
-        self._trips //= max(trips.count if trips else 1, 1)
-        made = emitter.add(Opcode.WHILE, (start,), x.attributes, (condition, body), start.shape)
-        return placed_leaves(emitter, made, x.shape, tilings)
+        found = self._decided(x, operands[0], tilings, tilings)
+        trips, times = trip_count(x), self.sent.times
+        self.sent.times *= trips.count if trips else 1
+        condition, body = x.called_computations
+        whole = [replicated(s.rank) for s in arrays_of(condition.root.shape)]
+        self._callee(condition, x.shape, tilings, whole)
+        self._callee(body, x.shape, tilings, tilings, site=x)
+        self.sent.times = times
+        return found
 
     def _callee(
         self,
-        site: Instruction,
         computation: Computation,
         shape: Shape,
         tilings: Sequence[Tiling],
-        results: Sequence[Tiling] | None,
-    ) -> Computation:
-        """Write a computation of one parameter; results None: replicated."""
-        made = self.target.module.add_computation(computation.name)
-        emitter = Emitter(self.target, made)
-        local = local_tree(shape, tilings, emitter.grid)
-        source = computation.parameters[0]
-        parameter = made.add(Opcode.PARAMETER, local, (), Parameter(0), (), source.name)
-        given = placed_leaves(emitter, parameter, shape, tilings)
-        leaves = self.run(emitter, computation, [given])
-        wanted = results
-        if results is not None:
+        results: Sequence[Tiling],
+        site: Instruction | None = None,
+    ) -> None:
+        """Decide on a computation of one parameter; a site learns how its results are made."""
+        leaves = self.run(computation, [self.placed(arrays_of(shape), tilings)])
+        if site is not None:
             self._observe(site, leaves)
-        if wanted is None:
-            wanted = [replicated(s.rank) for s in arrays_of(computation.root.shape)]
-        made.root = result_of(emitter, computation.root.shape, leaves, wanted)
-        return made
+        for leaf, tiling in zip(leaves, results, strict=True):
+            leaf.take(tiling)
 
-    def conditional(self, emitter: Emitter, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
+    def branches(self, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
         """Return what the branches agree on; the choice is the same on all devices."""
-        chosen = operands[0][0]
         results = self._carried(x)
-        sources: list[Instruction] = [chosen.to(replicated(0))]
-        branches = []
-        for branch, leaves, operand in zip(
-            x.called_computations, operands[1:], x.operands[1:], strict=True
+        chosen, *given = operands
+        tilings = [[leaf.tiling.whole() for leaf in leaves] for leaves in given]
+        chosen[0].take(replicated(0))
+        for branch, leaves, own, operand in zip(
+            x.called_computations, given, tilings, x.operands[1:], strict=True
         ):
-            tilings = [leaf.tiling.whole() for leaf in leaves]
-            sources.append(result_of(emitter, operand.shape, leaves, tilings))
-            branches.append(self._callee(x, branch, operand.shape, tilings, results))
-        shape = local_tree(x.shape, results, emitter.grid)
-        made = emitter.add(Opcode.CONDITIONAL, tuple(sources), x.attributes, tuple(branches), shape)
-        return placed_leaves(emitter, made, x.shape, results)
+            for leaf, tiling in zip(leaves, own, strict=True):
+                leaf.take(tiling)
+            self._callee(branch, operand.shape, own, results, site=x)
+        taken = [replicated(0), *[tiling for own in tilings for tiling in own]]
+        self.splits[x] = OperationSplit({}, tuple(taken), tuple(results), 0.0)
+        return self.placed(arrays_of(x.shape), results)
 
     # -- operations ----------------------------------------------------------------------------
 
-    def operation(self, emitter: Emitter, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
+    def host(self, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
+        """Raise UnsupportedOpError."""
+        raise unsupported(
+            x,
+            "talks to the host or to other programs, which a program on several devices does by "
+            "custom calls only",
+        )
+
+    def operation(self, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
         """Return what an operation makes, split as costs the least."""
-        if has_side_effect(x) and x.opcode not in _DRAWN:
-            raise unsupported(
-                x,
-                "talks to the host or to other programs, which a program on several devices does "
-                "by custom calls only",
-            )
         leaves = [leaf for own in operands for leaf in own]
-        rule = self.cells.rule(x)
         numbers = self.cells.numbers[x]
         wanted = [self._wanted(number) for number in numbers]
         weighs = not all(self._follows(number) for number in numbers)
         alone = [
             len(y.users) == 1 for y, own in zip(x.operands, operands, strict=True) for _ in own
         ]
-        question = Question(emitter.grid, x, rule, leaves, wanted, alone, weighs_memory=weighs)
-        split = self.cells.split(question)
-        tiles = [
-            leaf.to(tiling, x.name) for leaf, tiling in zip(leaves, split.operands, strict=True)
-        ]
-        at, given = 0, []
-        for operand, own in zip(x.operands, operands, strict=True):
-            given.append(tree(emitter, operand.shape, tiles[at : at + len(own)]))
-            at += len(own)
-        shape = local_tree(x.shape, split.results, emitter.grid)
-        made = write(emitter, LocalOp(x, rule, split, given, shape))
-        self._note(x, split.results, split.nbytes, rule.why)
-        self.work += self._trips * split.work
-        found = placed_leaves(emitter, made, x.shape, split.results)
+        rule, grid = self.cells.rule(x), self.sent.grid
+        question = Question(grid, x, rule, leaves, wanted, alone, weighs_memory=weighs)
+        split = self.splits[x] = self.cells.split(question)
+        for leaf, tiling in zip(leaves, split.operands, strict=True):
+            leaf.take(tiling, x.name)
+        for nbytes in self.cells.own_bytes(x, split):
+            self.sent.add(nbytes)
+        self.work += self.sent.times * split.work
+        found = self.placed(arrays_of(x.shape), split.results)
         self.keep(numbers, found)
         return found
 
-    def drawn(self, emitter: Emitter, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
+    def drawn(self, x: Instruction, operands: Sequence[Arrays]) -> Arrays:
         """Return random numbers as the first device draws them: others would draw their own."""
-        (made,) = [leaf.to(leaf.tiling) for leaf in self.operation(emitter, x, operands)]
-        axes = tuple(range(len(emitter.grid.sizes)))
-        terms = Tiling(replicated(x.shape.rank).axes, axes)
-        masked = emitter.masked(made, axes, terms.reduction)
-        found = [PlacedArray.of(emitter, x.shape, terms, masked)]
+        self.operation(x, operands)
+        found = self.placed([x.shape], [first_alone(x.shape, self.sent.grid)])
         self.keep(self.cells.numbers[x], found)
         return found
 
-    def _note(self, x: Instruction, tilings: Sequence[Tiling], nbytes: float, why: str) -> None:
-        cells = self.cells.of(x)
-        self.notes.append(SplitNote(x, tilings, nbytes, cells[0].why if cells else "", why))
 
+_Decider = Callable[[DecidingWalk, Instruction, Sequence[Arrays]], Arrays]
 
-@lru_cache(maxsize=4096)
-def _sharding_text(tiling: Tiling, grid: DeviceGrid) -> str:
-    return str(sharding_of(tiling, grid))
-
-
-_Handler = Callable[[ProgramWalk, Emitter, Instruction, Sequence[Arrays]], Arrays]
-
-_STRUCTURE: Final[dict[Opcode, _Handler]] = {
-    Opcode.ALL_GATHER: ProgramWalk.collective,
-    Opcode.ALL_REDUCE: ProgramWalk.collective,
-    Opcode.ALL_TO_ALL: ProgramWalk.collective,
-    Opcode.COLLECTIVE_BROADCAST: ProgramWalk.collective,
-    Opcode.COLLECTIVE_PERMUTE: ProgramWalk.collective,
-    Opcode.REDUCE_SCATTER: ProgramWalk.collective,
-    Opcode.RAGGED_ALL_TO_ALL: ProgramWalk.collective,
-    **dict.fromkeys(_DRAWN, ProgramWalk.drawn),
-    Opcode.CONDITIONAL: ProgramWalk.conditional,
-    Opcode.CONSTANT: ProgramWalk.constant,
-    Opcode.CUSTOM_CALL: ProgramWalk.custom_call,
-    Opcode.GET_TUPLE_ELEMENT: ProgramWalk.element,
-    Opcode.OPTIMIZATION_BARRIER: ProgramWalk.tuple,
-    Opcode.TUPLE: ProgramWalk.tuple,
-    Opcode.WHILE: ProgramWalk.loop,
+_DECIDERS: Final[dict[Role, _Decider]] = {
+    Role.BORDER: DecidingWalk.border,
+    Role.BRANCHES: DecidingWalk.branches,
+    Role.COLLECTIVE: DecidingWalk.collective,
+    Role.CONSTANT: DecidingWalk.constant,
+    Role.DRAWN: DecidingWalk.drawn,
+    Role.EFFECT: DecidingWalk.effect,
+    Role.ELEMENT: DecidingWalk.element,
+    Role.GROUP: DecidingWalk.group,
+    Role.HOST: DecidingWalk.host,
+    Role.INSPECTION: DecidingWalk.inspection,
+    Role.LOOP: DecidingWalk.loop,
+    Role.MARK: DecidingWalk.mark,
+    Role.OPERATION: DecidingWalk.operation,
 }
