@@ -350,7 +350,7 @@ w = f32[N,8] dynamic-update-slice(b1, u, b0, zero)
 
 
 @pytest.mark.parametrize("count", [999, 1000])
-def test_what_steps_store_is_a_sixteenth_of_what_is_carried(count, monkeypatch):
+def test_what_steps_store_is_a_small_part_of_what_is_carried(count, monkeypatch):
     monkeypatch.setattr(while_independent_steps, "_GAIN", 0)
     rows = f"f32[{count},8]"
     step = STORED.replace("N", str(count))
@@ -358,7 +358,7 @@ def test_what_steps_store_is_a_sixteenth_of_what_is_carried(count, monkeypatch):
     module = _compare(text, exact=False)
     (loop,) = _loops(module)
     body = loop.called_computations[1]
-    most = max(4096, loop.shape.nbytes // 16)
+    most = max(1024, loop.shape.nbytes // 16)
     stored = [x.shape.nbytes for x in body.instructions.values() if x.opcode is Opcode.DOT]
     assert 0 < sum(stored) <= most
 

@@ -28,7 +28,7 @@ _GAIN: Final = 1.5
 _STEP_SECONDS: Final = 5e-9
 """The time from one step of a loop to the next, where kernels of a step run as one function."""
 
-_LEAST_BYTES: Final = 1 << 12
+_LEAST_BYTES: Final = 1 << 10
 _SHARE: Final = 16
 """What steps store for others of their values takes at most this part of what the loop carries."""
 
@@ -56,7 +56,7 @@ def run_steps_together(module: Module, *, share: int = _SHARE) -> int:
 
     Steps read and write slices of arrays that follow their number, and add up whole numbers. Where
     a step has a loop of its own over a few numbers, lanes of vectors go on until the last is done.
-    What is stored for so many steps takes at most a `share`-th of what the loop carries, or 4 KiB;
+    What is stored for so many steps takes at most a `share`-th of what the loop carries, or 1 KiB;
     a loop stays where the steps would take no less time together, as estimated.
     """
     left: list[Computation] = []
