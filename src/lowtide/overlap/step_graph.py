@@ -16,12 +16,11 @@ from lowtide.analysis.dataflow import Dataflow
 from lowtide.analysis.module_graphs import ComputationGraph, module_graphs
 from lowtide.cost.devices import DeviceRecord
 from lowtide.cost.module_times import Times, module_times
-from lowtide.ir import Computation, Instruction, Module, Opcode
-from lowtide.ir.attributes import Collective, CollectivePermute
+from lowtide.ir import Computation, Module, Opcode
 from lowtide.overlap.pairs import is_collective, started
 from lowtide.records import dataclass
 from lowtide.scheduling.module_places import forced_edges
-from lowtide.spmd.wire import sent_bytes
+from lowtide.spmd.wire import sending
 
 Links = tuple[int, ...]
 
@@ -119,10 +118,10 @@ class StepModel:
         for number, x in enumerate(nodes):
             wrapped = started(x)
             if wrapped is not None:
-                link[number], transfer[number] = self._sending(wrapped)
+                link[number], transfer[number] = sending(wrapped, self.module, self.device)
                 seconds[number], inside[number] = 0.0, (0.0, 0.0)
             elif is_collective(x):
-                own, took = self._sending(x)
+                own, took = sending(x, self.module, self.device)
                 seconds[number], holds[number], inside[number] = took, (own,), (took, took)
             elif x.opcode in _DONES and started(x.operands[0]) is not None:
                 start_of[number] = numbers[x.operands[0]]
@@ -140,11 +139,6 @@ class StepModel:
             tuple([x.slots for x in self.device.links]),
         )
 
-    def _sending(self, x: Instruction) -> tuple[int, float]:
-        number = self.device.link_between(_groups(x, self.module))
-        record = self.device.links[number]
-        return number, record.seconds(sent_bytes(x, self.module.num_partitions))
-
     def _before(self, graph: ComputationGraph) -> tuple[tuple[int, ...], ...]:
         found = [
             dict.fromkeys([*operands, *control])
@@ -155,14 +149,6 @@ class StepModel:
         for first, second in self._edges[graph.computation]:
             found[second][first] = None
         return tuple([tuple(x) for x in found])
-
-
-def _groups(x: Instruction, module: Module) -> tuple[tuple[int, ...], ...]:
-    if isinstance(x.attributes, CollectivePermute):
-        return x.attributes.source_target_pairs
-    groups = x.attributes_as(Collective).replica_groups.as_lists()
-    count = module.num_partitions * module.replica_count
-    return groups or (tuple(range(count)),)
 
 
 def _inside(

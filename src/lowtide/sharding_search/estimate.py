@@ -13,7 +13,6 @@ from lowtide.analysis.donation import aliases
 from lowtide.analysis.loop_trip_count import trip_count
 from lowtide.cost.devices import DeviceRecord
 from lowtide.ir import Instruction, Module, Opcode
-from lowtide.ir.attributes import Collective
 from lowtide.ir.garbage_collection import without_collection
 from lowtide.ops.cost import Memo, cost
 from lowtide.ops.table import TABLE
@@ -27,7 +26,7 @@ from lowtide.spmd.drafts import Task, first_draft
 from lowtide.spmd.flattening import flattened
 from lowtide.spmd.memo import OperationMemo, SplitMemo
 from lowtide.spmd.partitioner import remove_dead
-from lowtide.spmd.wire import KINDS, sent_bytes
+from lowtide.spmd.wire import KINDS, sending
 from lowtide.spmd.writing import written
 
 _PRODUCTS: Final = frozenset({Opcode.CONVOLUTION, Opcode.DOT, Opcode.RAGGED_DOT})
@@ -106,14 +105,14 @@ class Estimator:
 
 def _work(module: Module, device: DeviceRecord) -> tuple[float, float]:
     """Return the seconds that a device computes, and those that its links send."""
-    computing = sending = 0.0
+    computing = sent = 0.0
     memo: Memo = {}
     pending = [(module.entry, 1)]
     while pending:
         computation, times = pending.pop()
         for x in computation.instructions.values():
             if x.opcode in KINDS:
-                sending += times * _sending(x, module, device)
+                sent += times * sending(x, module, device)[1]
             elif x.opcode is Opcode.WHILE:
                 trips = trip_count(x)
                 count = times * (trips.count if trips else 1)
@@ -122,18 +121,7 @@ def _work(module: Module, device: DeviceRecord) -> tuple[float, float]:
                 pending += [(callee, times) for callee in x.called_computations]
             elif x.opcode not in _FREE and x.shape.is_array:
                 computing += times * _computing(x, device, memo)
-    return computing, sending
-
-
-def _sending(x: Instruction, module: Module, device: DeviceRecord) -> float:
-    groups: tuple[tuple[int, ...], ...] = ()
-    if isinstance(x.attributes, Collective):
-        listed = x.attributes.replica_groups.as_lists()
-        groups = tuple([tuple(own) for own in listed])
-    if not groups:
-        groups = (tuple(range(module.num_partitions)),)
-    link = device.links[device.link_between(groups)]
-    return link.seconds(sent_bytes(x, module.num_partitions))
+    return computing, sent
 
 
 def _computing(x: Instruction, device: DeviceRecord, memo: Memo) -> float:

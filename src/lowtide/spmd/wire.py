@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Final
 
 from lowtide.analysis.loop_trip_count import trip_count
-from lowtide.cost.devices import ring_bytes
+from lowtide.cost.devices import DeviceRecord, ring_bytes
 from lowtide.ir import Computation, Instruction, Module, Opcode, Shape
 from lowtide.ir.attributes import Collective, CollectivePermute
 from lowtide.ir.replica_groups import device_count
@@ -96,6 +96,20 @@ def sent_bytes(x: Instruction, partitions: int) -> float:
     received = float(_result(x).leaf_nbytes)
     kind = KINDS[x.opcode]
     return ring_bytes(kind, received if kind == "all-gather" else sent, group_size(x, partitions))
+
+
+def sending(x: Instruction, module: Module, device: DeviceRecord) -> tuple[int, float]:
+    """Return the number of the link that a collective needs, and the seconds that it sends."""
+    number = device.link_between(_groups(x, module))
+    return number, device.links[number].seconds(sent_bytes(x, module.num_partitions))
+
+
+def _groups(x: Instruction, module: Module) -> tuple[tuple[int, ...], ...]:
+    """The devices that send to one another: of a permute, the two of each pair."""
+    if isinstance(x.attributes, CollectivePermute):
+        return x.attributes.source_target_pairs
+    groups = x.attributes_as(Collective).replica_groups.as_lists()
+    return groups or (tuple(range(module.num_partitions * module.replica_count)),)
 
 
 def _result(x: Instruction) -> Shape:
