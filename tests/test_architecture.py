@@ -191,6 +191,7 @@ ROOMS: dict[str, list[str]] = {
         "frontend",
         "runtime",
         "spmd",
+        "transforms",
         "compiler",
         "budgeting",
         "fitting",

@@ -322,3 +322,14 @@ def test_one_program_runs_on_each_device_that_has_all_of_its_arrays(tmp_path: Pa
     assert over(lambda x: jax.lax.psum(x, "a"))(y).tolist() == [4, 8, 12, 16, 20, 24]
     """
     run(script, tmp_path, LOWTIDE_DEVICES="4")
+
+
+def test_products_with_truth_values_leave_out_what_these_exclude(tmp_path: Path) -> None:
+    script = """
+    x = jnp.array([jnp.inf, jnp.nan, -3.0, 2.0])
+    mask = jnp.array([False, False, False, True])
+    for found in (x * mask, mask * x, jax.jit(lambda x: x * (x == 2))(x)):
+        assert found.tolist() == [0, 0, 0, 2], found
+    assert jnp.isnan(x * jnp.float32(0)).tolist() == [True, True, False, False]
+    """
+    run(script, tmp_path)

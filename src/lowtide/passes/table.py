@@ -126,6 +126,9 @@ TABLE: Final[Mapping[str, ListedPass]] = {
     "lookup-tables": ListedPass("transforms.quantization.lookup_tables", _BYTES),
     "loop-residual-recompute": ListedPass("transforms.memory.loop_residuals.recompute", _LOOP),
     "loop-segments": ListedPass("transforms.memory.loop_segments.segments", _LOOP),
+    "masked-products": ListedPass(
+        "transforms.masked_products", needs([Opcode.MULTIPLY], [Opcode.CONVERT])
+    ),
     "multi-output-fusion": ListedPass("fusion.multi_output", takes=_MERGING),
     "needless-barriers": ListedPass("transforms.needless_barriers", _BARRIER),
     "normalize-indices": ListedPass(

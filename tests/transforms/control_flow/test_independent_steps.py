@@ -6,6 +6,7 @@ from tests.ways_to_run import run, run_emulated, run_native
 
 from lowtide.frontend.hlo_text import parse_hlo
 from lowtide.ir import Opcode
+from lowtide.ir.literal import DTYPES
 from lowtide.transforms.control_flow import while_independent_steps
 from lowtide.transforms.control_flow.while_independent_steps import run_steps_together
 from lowtide.verifier import verify
@@ -56,7 +57,8 @@ def _arrays(text):
             values = draw.standard_normal(x.shape.dimensions).astype(np.float32) * 3
             values.flat[:3] = [np.nan, np.inf, -np.inf][: values.size]
         else:
-            values = draw.integers(-40, 40, x.shape.dimensions).astype(np.int32)
+            values = draw.integers(-40, 40, x.shape.dimensions)
+            values = values.astype(DTYPES[x.shape.element_type])
         found.append(values)
     return found
 
@@ -267,6 +269,86 @@ def test_rows_of_a_step(number, count, monkeypatch):
     rows = f"f32[{count},8]"
     text = _text([rows, rows, "f32[8,8]"], step, "w, b2, b3", 0, count=count, outside=SUM)
     _compare(text, exact=exact)
+
+
+@pytest.mark.parametrize(
+    ("update", "window", "inserted", "is_slice"),
+    [
+        ("f32[4]", "0", "0", True),
+        ("f32[1,4]", "0,1", "", True),
+        ("f32[4]", "0", "1", False),  # four rows of the first column
+        ("f32[4,1]", "0,1", "", False),
+    ],
+)
+def test_a_scatter_writes_a_slice_where_its_window_is_one(
+    update, window, inserted, is_slice, monkeypatch
+):
+    monkeypatch.setattr(while_independent_steps, "_GAIN", 0)
+    step = f"""
+    s = f32[1,4] dynamic-slice(b2, b0, zero), dynamic_slice_sizes={{1,4}}
+    q = f32[1,4] multiply(s, s)
+    u = {update} reshape(q)
+    j = s32[1] reshape(b0)
+    w = f32[40,4] scatter(b1, j, u), update_window_dims={{{window}}}, inserted_window_dims={{{inserted}}}, scatter_dims_to_operand_dims={{0}}, index_vector_dim=0, to_apply=last
+    """  # noqa: E501
+    rows = ["f32[40,4]", "f32[40,4]"]
+    text = _text(rows, step, "w, b2", 0, count=36, outside=LAST)
+    _compare(text, changes=int(is_slice))
+
+
+@pytest.mark.parametrize("type_", ["s8", "u8", "s16", "u16", "u32", "s64", "u64"])
+@pytest.mark.parametrize("count", [17, 100])
+def test_numbers_of_all_types_count_backwards(type_, count, monkeypatch):
+    monkeypatch.setattr(while_independent_steps, "_GAIN", 0)
+    monkeypatch.setattr(while_independent_steps, "_LEAST_BYTES", 64)
+    step = f"""
+    i = {type_}[] convert(b0)
+    most = {type_}[] constant({count - 1})
+    two = {type_}[] constant(2)
+    far = {type_}[] constant({min(2 * count, 127)})
+    j = {type_}[] subtract(most, i)
+    s = f32[1] dynamic-slice(b2, j), dynamic_slice_sizes={{1}}
+    k = {type_}[] subtract(far, i)
+    f = f32[] convert(k)
+    v = f32[1] reshape(f)
+    y = f32[1] multiply(s, v)
+    {HEAVY.replace("f32[8]", "f32[1]")}
+    w = f32[{count}] dynamic-update-slice(b1, y4, j)
+    """
+    text = _text([f"f32[{count}]"] * 2, step, "w, b2", 0, count=count)
+    _compare(text)
+
+
+@pytest.mark.parametrize(
+    ("result", "lines"),
+    [
+        ("u8[40,4]", "c = u8[4] bitcast-convert(e)\nu = u8[1,4] reshape(c)"),
+        ("s32[40,1]", "c = s32[] bitcast-convert(e)\nu = s32[1,1] reshape(c)"),
+        ("f32[40,1]", "h = u16[2] bitcast-convert(e)\nd = u16[2] add(h, h)\n"
+         "c = f32[] bitcast-convert(d)\nu = f32[1,1] reshape(c)"),
+    ],
+)  # fmt: skip
+def test_bits_of_a_step_are_read_otherwise(result, lines):
+    step = f"""
+    a = f32[] convert(b0)
+    e0 = f32[] cosine(a)
+    e1 = f32[] multiply(e0, a)
+    e = f32[] cosine(e1)
+    {lines}
+    w = {result} dynamic-update-slice(b1, u, b0, zero)
+    """
+    assert not _loops(_compare(_text([result, "f32[40]"], step, "w, b2", 0, count=40)))
+
+
+def test_a_map_of_a_step_stays():
+    step = POLYNOMIAL.replace("N", "9") + "m = f32[1] map(u), dimensions={0}, to_apply=sin"
+    step = step.replace("dynamic-update-slice(b1, u,", "dynamic-update-slice(b1, m,")
+    *before, write, apply = step.strip().splitlines()
+    outside = "sin { a = f32[] parameter(0)\nROOT b = f32[] sine(a) }"
+    text = _text(
+        ["f32[9]"] * 2, "\n".join([*before, apply, write]), "w, b2", 0, count=9, outside=outside
+    )
+    _compare(text, changes=0)
 
 
 def test_what_nobody_knows_for_many_steps_stays():

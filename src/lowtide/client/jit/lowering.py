@@ -11,7 +11,7 @@ from lowtide.client.jit.host_rules import lowering_parameters
 from lowtide.frontend.hlo_proto import read_hlo_proto
 from lowtide.host_calls.functions import HostFunction, function_named
 from lowtide.host_calls.instructions import is_python_call
-from lowtide.ir import Instruction, Module, Opcode
+from lowtide.ir import ElementType, Instruction, Module, Opcode
 from lowtide.ir.attributes import CustomCall
 from lowtide.ir.errors import UnsupportedOpError, unsupported
 from lowtide.records import dataclass
@@ -62,6 +62,7 @@ def program_of(traced: Any, devices: int = 1) -> LoweredProgram:
     platforms = {"lowering_platforms": ("cpu",)} if is_told else {}
     lowered = traced.lower(**platforms, **lowering_parameters())
     module = read_hlo_proto(_hlo_of(lowered))
+    select_masked(module)
     module.lay_out_entry_by_default()
     module.num_partitions = devices
     if devices > 1:  # Whole arrays go in and come out, so that how they are cut is free.
@@ -146,6 +147,23 @@ def held_functions(module: Module) -> tuple[HostFunction, ...]:
         if is_python_call(x)
     ]
     return tuple(found)
+
+
+def select_masked(module: Module) -> None:
+    """Have products with truth values be the selections that they are on XLA:CPU.
+
+    The pass is loaded where there is such a product.
+    """
+    instructions = [x for c in module.computations.values() for x in c.instructions.values()]
+    if any(x.opcode is Opcode.MULTIPLY and any(map(_is_mask, x.operands)) for x in instructions):
+        from lowtide.transforms import masked_products
+
+        masked_products.select_masked(module)
+
+
+def _is_mask(x: Instruction) -> bool:
+    is_conversion = x.opcode is Opcode.CONVERT
+    return is_conversion and x.operands[0].shape.element_type is ElementType.PRED
 
 
 def refuse_callbacks(module: Module) -> None:

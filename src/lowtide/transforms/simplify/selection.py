@@ -164,6 +164,11 @@ def convert_selected_constants(convert: Instruction, at: Rewriter) -> Made:
 @exact_on_integers(Opcode.MULTIPLY, of=(Opcode.CONVERT,))
 def masked(multiply: Instruction, at: Rewriter) -> Made:
     """x * convert(p) => select(p, x, 0), where p is a truth value"""
+    return masked_product(multiply, at)
+
+
+def masked_product(multiply: Instruction, at: Rewriter) -> Made:
+    """Return the selection that is a product with a converted truth value, None for others."""
     left, right = multiply.operands
     for x, mask in ((left, right), (right, left)):
         if mask.opcode is Opcode.CONVERT and mask.operands[0].shape.element_type in PRED:

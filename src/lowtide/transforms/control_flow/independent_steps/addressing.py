@@ -63,19 +63,15 @@ def written_place(
     if not isinstance(kind, StepNumber) or len(how.scatter_dims_to_operand_dims) != 1:
         return None
     (dimension,) = how.scatter_dims_to_operand_dims
-    rest = whole[:dimension] + whole[dimension + 1 :]
     low, high = kind.ends(count)
     if abs(kind.by) != 1 or low < 0 or high >= whole[dimension] or how.input_batching_dims:
         return None
-    window = tuple([updates.dimensions[d] for d in how.update_window_dims])
-    is_slice = window == rest if how.inserted_window_dims else _with(rest, dimension) == window
-    if not is_slice or updates.element_count != math.prod(rest):
+    window = iter([updates.dimensions[d] for d in how.update_window_dims])
+    sizes = [1 if d in how.inserted_window_dims else next(window) for d in range(len(whole))]
+    one = [1 if d == dimension else size for d, size in enumerate(whole)]
+    if sizes != one or updates.element_count != math.prod(one):
         return None
     return SlicePlace(dimension, kind, 1)
-
-
-def _with(sizes: tuple[int, ...], dimension: int) -> tuple[int, ...]:
-    return (*sizes[:dimension], 1, *sizes[dimension:])
 
 
 def _is_overwriting(computation: Computation) -> bool:

@@ -38,6 +38,14 @@ class StepNumber:
         last = self.first + self.by * (count - 1)
         return min(self.first, last), max(self.first, last)
 
+    def within(self, element_type: ElementType) -> StepNumber:
+        """Return the number with bits of a type, whose arithmetic comes to the same numbers."""
+        if not element_type.is_integer:
+            return self
+        low, high = element_type.bounds
+        first, by = [(x - low) % (high - low + 1) + low for x in (self.first, self.by)]
+        return StepNumber(first, by)
+
     def fits(self, element_type: ElementType, count: int) -> bool:
         """Whether the numbers of `count` steps are all of an integer type."""
         (low, high), (least, greatest) = element_type.bounds, self.ends(count)

@@ -67,7 +67,12 @@ class StepLanes:
     def _counted(self, kind: StepNumber, element_type: ElementType) -> Op:
         if not kind.by:
             return self._filled(kind.first, element_type)
-        numbers = self.build.iota(array_shape(element_type, (self.count,)))
+        kind = kind.within(element_type)
+        is_narrow = element_type.bits < ElementType.S32.bits  # It may not have so many numbers.
+        counted = ElementType.S32 if is_narrow else element_type
+        numbers = self.build.iota(array_shape(counted, (self.count,)))
+        if is_narrow:
+            numbers = self.build.convert(numbers, element_type)
         if kind.by != 1:
             numbers = numbers * self._filled(kind.by, element_type)
         if self.base is None:
@@ -80,7 +85,7 @@ class StepLanes:
 
     def number(self, kind: StepNumber, element_type: ElementType) -> Op:
         """Return a counted number in the first of the steps."""
-        build = self.build
+        build, kind = self.build, kind.within(element_type)
         if self.base is None or not kind.by:
             return build.constant(kind.first, element_type)
         value = self.base

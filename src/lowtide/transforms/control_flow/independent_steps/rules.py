@@ -70,6 +70,11 @@ def _same_elements(x: Instruction, kinds: Kinds) -> bool:
     return all(y.shape.is_array and y.shape.dimensions in ((), dimensions) for y in x.operands)
 
 
+def _bitcast(lanes: StepLanes, x: Instruction) -> Op:
+    shape = array_shape(x.shape.element_type, (lanes.count, *x.shape.dimensions))
+    return lanes.build.emit(Opcode.BITCAST_CONVERT, [lanes.own(x.operands[0])], shape=shape)
+
+
 # -- moves -----------------------------------------------------------------------------------------
 
 
@@ -178,6 +183,7 @@ def _precision(lanes: StepLanes, x: Instruction) -> PrecisionConfig:
 
 
 _RULES: Final[Mapping[Opcode, StepRule]] = {
+    Opcode.BITCAST_CONVERT: StepRule(_always, _bitcast),
     Opcode.BROADCAST: StepRule(_always, _broadcast),
     Opcode.CONCATENATE: StepRule(_always, _concatenate),
     Opcode.DOT: StepRule(_keeps_order, _dot),
@@ -199,6 +205,7 @@ _ELEMENTWISE: Final = StepRule(_same_elements, _elementwise)
 
 def rule_of(x: Instruction) -> StepRule | None:
     """Return how an operation is done for many steps, None where nobody knows."""
-    if TABLE[x.opcode].elementwise:
-        return _ELEMENTWISE
-    return _RULES.get(x.opcode)
+    if x.opcode in _RULES:
+        return _RULES[x.opcode]
+    is_elementwise = TABLE[x.opcode].elementwise and not x.called_computations
+    return _ELEMENTWISE if is_elementwise else None
