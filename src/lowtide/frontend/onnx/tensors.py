@@ -111,6 +111,9 @@ def _numbers(tensor: TensorProto, raw: bytes | None) -> Array:
     type_ = ONNX[tensor.data_type]
     sizes = tuple(tensor.dims)
     if type_.bits >= _BYTE and not tensor.HasField("segment"):
+        expected = math.prod(sizes) * DTYPES[type_].itemsize
+        if raw is not None and len(raw) != expected:
+            raise ValueError(f"it has {len(raw):,} bytes, {expected:,} are expected of {type_}")
         found = _in_fields(tensor, type_) if raw is None else _of_little_end(raw, DTYPES[type_])
         return found.reshape(sizes)
     onnx = package_onnx()
