@@ -50,12 +50,12 @@ GREATEST_WIDTH: Final = 100
 
 
 _FORMS: Final = (
-    ("__index__", "a whole number", ("threads",)),
-    ("__float__", "a number", ("memory_priority", "deadline")),
-    ("__bool__", "True or False", ("cache", "huge_pages", "autotune", "isolate")),
-    ("casefold", "a name", ("stage", "effort", "target")),
+    ((int,), "a whole number", ("threads",)),
+    ((int, float), "a number", ("memory_priority", "deadline")),
+    ((int,), "True or False", ("cache", "huge_pages", "autotune", "isolate")),
+    ((str,), "a name", ("stage", "effort", "target")),
 )
-"""What values of options can do, by which they are known, what they are, and whose they are."""
+"""The types of values of options, what they are, and whose they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +110,12 @@ class Options:
 
     def __post_init__(self) -> None:
         """Raise ValueError for what cannot be, TypeError for what is of another kind."""
-        for method, meaning, names in _FORMS:
+        for types, meaning, names in _FORMS:
             for name in names:
-                value = getattr(self, name)
-                if not hasattr(value, method) and (name != "deadline" or value is not None):
+                value = _plain(getattr(self, name))
+                if not isinstance(value, types) and (name != "deadline" or value is not None):
                     raise TypeError(f"{name} is {meaning}; found {value!r}")
+                object.__setattr__(self, name, value)
         if not 0 <= self.threads <= MOST_THREADS:
             meaning = f"0 for one per core, or how many, at most {MOST_THREADS:,}"
             raise ValueError(f"threads is {meaning}; found {self.threads}")
@@ -171,6 +172,11 @@ def options_with(
 
             raise TypeError(f"no option {name!r}{nearest(name, known)}; there are {known}")
     return replace(options or Options(), **values)
+
+
+def _plain(value: Any) -> Any:
+    """A single number of NumPy as one of Python, which has a hash; all else as it is."""
+    return value.item() if getattr(value, "ndim", None) == 0 else value
 
 
 OPTIONS_VARIABLE: Final = "LOWTIDE_OPTIONS"

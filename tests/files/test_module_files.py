@@ -8,6 +8,7 @@ import py_compile
 import shutil
 import subprocess
 import sys
+import warnings
 from importlib.machinery import PathFinder, SourceFileLoader
 from pathlib import Path
 
@@ -215,7 +216,7 @@ def test_kept_code_is_of_the_source_as_it_is_now(package: Path, kept: Path) -> N
     assert _anew("found_quickly.one").NAME == "one"
     status = source.stat()
     source.write_text(source.read_text().replace("one", "two"))
-    os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert _anew("found_quickly.one").NAME == "two"
 
 
@@ -227,6 +228,61 @@ def test_a_folder_that_others_may_write_to_keeps_no_code(package: Path, kept: Pa
     assert not _files(kept)
 
 
+def test_a_user_without_a_home_keeps_no_code(
+    package: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    root = sys.modules["found_quickly"]
+    find_quickly("found_quickly", root.__spec__, root.__path__, nowhere)
+    assert _anew("found_quickly.one").NAME == "one" and not kept.exists()
+
+
+def test_warnings_that_are_errors_end_no_import(
+    package: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept.mkdir(parents=True)
+    kept.chmod(0o777)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert _anew("found_quickly.one").NAME == "one"
+
+
+def _tree(tmp_path: Path) -> tuple[Path, dict[str, str]]:
+    """A copy of the package without compiled files, and the environment of a process with it."""
+    tree = tmp_path / "tree"
+    shutil.copytree(lowtide.__path__[0], tree / "lowtide", ignore=shutil.ignore_patterns("*.pyc"))
+    given = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(tree)}
+    return tree, {**os.environ, **given, "XDG_CACHE_HOME": str(tmp_path / "user")}
+
+
+def _told(code: str, environment: dict[str, str]) -> str:
+    command = [sys.executable, "-c", code]
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_each_module_may_be_the_first_without_a_compiled_file(tmp_path: Path) -> None:
+    _, environment = _tree(tmp_path)
+    for code in (
+        *("from lowtide import Options", "import lowtide.options", "import lowtide.files.writing"),
+        *("import lowtide.files.object_cache", "import lowtide.files.kept_code"),
+        "import lowtide.ir.module",
+    ):
+        assert _told(f"{code}; import lowtide.api; print(1)", environment) == "1\n"
+
+
+def test_what_it_takes_to_keep_code_is_known(tmp_path: Path) -> None:
+    code = (
+        "import sys, lowtide; before = set(sys.modules); import lowtide.files.kept_code; "
+        "import lowtide.options; new = set(sys.modules) - before; "
+        "print(*sorted(x for x in new if x.startswith('lowtide')))"
+    )
+    assert set(_told(code, dict(os.environ)).split()) == module_files._TO_KEEP
+
+
 def test_a_process_that_may_write_no_code_compiles_the_package_once(tmp_path: Path) -> None:
     code = (
         "import sys; from importlib.machinery import SourceFileLoader as L; made = []; "
@@ -234,19 +290,7 @@ def test_a_process_that_may_write_no_code_compiles_the_package_once(tmp_path: Pa
         "L.source_to_code = lambda self, *x, **y: [made.append(self.name), old(self, *x, **y)][1]; "
         "import lowtide.ir.module; print(len([x for x in made if x.startswith('lowtide')]))"
     )
-    tree = tmp_path / "tree"
-    shutil.copytree(lowtide.__path__[0], tree / "lowtide", ignore=shutil.ignore_patterns("*.pyc"))
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(tree)}
-    environment["XDG_CACHE_HOME"] = str(tmp_path / "user")
-    counts = []
-    for _ in range(2):
-        told = subprocess.run(
-            [sys.executable, "-c", code],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        counts.append(int(told.stdout))
+    tree, environment = _tree(tmp_path)
+    counts = [int(_told(code, environment)) for _ in range(2)]
     assert counts[0] > 30 > 10 > counts[1]
     assert not list(tree.rglob("*.pyc"))

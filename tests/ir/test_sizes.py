@@ -133,6 +133,10 @@ def test_more_threads_than_any_machine_has_cores_are_refused(count):
         ("deadline", "soon", "deadline is a number; found 'soon'"),
         ("memory_priority", None, "memory_priority is a number; found None"),
         ("cache", "off", "cache is True or False; found 'off'"),
+        ("cache", None, "cache is True or False; found None"),
+        ("isolate", 2.5, "isolate is True or False; found 2.5"),
+        ("threads", np.array([1, 2]), "threads is a whole number; found array"),
+        ("deadline", np.array([1.0, 2.0]), "deadline is a number; found array"),
         ("huge_pages", "no", "huge_pages is True or False; found 'no'"),
         ("target", None, "target is a name; found None"),
         ("effort", 2, "effort is a name; found 2"),
@@ -146,3 +150,4 @@ def test_options_of_another_kind_are_refused(name, value, message):
 def test_options_may_be_numbers_of_numpy():
     found = Options(threads=np.int32(2), cache=np.bool_(False), deadline=np.float32(2))
     assert found.threads == 2 and not found.cache and found.deadline == 2
+    assert hash(found) == hash(Options(threads=np.array(2), cache=False, deadline=2.0))

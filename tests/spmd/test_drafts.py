@@ -125,8 +125,8 @@ def test_deciding_makes_no_instruction(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made
 
 
-@pytest.mark.parametrize("seed", [37, 103, 104])
-def test_what_starts_dearer_is_not_drafted_further(
+@pytest.mark.parametrize("seed", [103, 142])
+def test_what_starts_much_dearer_is_not_drafted_further(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of other tilings of a parameter the first draft decides whether there are more."""
@@ -147,7 +147,7 @@ def test_what_starts_dearer_is_not_drafted_further(
     dearer = 0
     for cells in others.values():
         own = [cost for x, cost in costs if x is cells]
-        if own[0] > first:
+        if own[0] > 1.5 * first:
             dearer += 1
             assert len(own) == 1
     assert dearer

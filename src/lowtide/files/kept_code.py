@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import marshal
-import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from types import CodeType
@@ -22,27 +22,30 @@ _MOST_BYTES: Final = 64 << 20
 
 
 class KeptCode:
-    """Code by the path, the time and the size of its source, and by the version of Python."""
+    """Code by the path and the text of its source, and by the version of Python."""
 
     def __init__(self, folder: Path) -> None:
         self._cache = ObjectCache(folder, _MOST_BYTES)
 
     def through(self, path: str, compiled: Callable[[], CodeType | None]) -> CodeType | None:
         """Return the code of a source, compiled and kept where there is none."""
-        key = _key(path)  # Of what is read next: who edits it meanwhile gives it a later time.
-        body = self._cache.get(key)
-        if body is not None:
-            kept = marshal.loads(body)
+        key = _key(path)
+        found = None
+        with suppress(RuntimeWarning):  # It is raised where warnings are to be errors.
+            found = self._cache.get(key)
+        if found is not None:
+            kept = marshal.loads(found)
             if isinstance(kept, CodeType):
                 return kept
         code = compiled()
         if code is not None:
-            self._cache.put(key, marshal.dumps(code))
+            with suppress(RuntimeWarning):
+                self._cache.put(key, marshal.dumps(code))
         return code
 
 
 def _key(path: str) -> str:
     """What code of a source depends on; its folder is in it, which tracebacks name."""
-    status = os.stat(path)
-    made_of = path, status.st_mtime_ns, status.st_size, sys.flags.optimize, MAGIC_NUMBER
-    return hashlib.blake2b(repr(made_of).encode(), digest_size=16).hexdigest()
+    with open(path, "rb", buffering=0) as file:
+        made_of = path, sys.flags.optimize, MAGIC_NUMBER, file.read()
+    return hashlib.blake2b(repr(made_of[:3]).encode() + made_of[3], digest_size=16).hexdigest()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import marshal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
@@ -45,7 +46,7 @@ class QuickLoader(SourceFileLoader):
         if found is not None:
             return found
         compiled = partial(super().get_code, fullname)
-        kept = self._keeper.kept_instead_of(self._compiled)
+        kept = self._keeper.instead_of(fullname, self._compiled)
         return compiled() if kept is None else kept.through(self.path, compiled)
 
     def _compiled_beside(self) -> CodeType | None:
@@ -63,27 +64,37 @@ class QuickLoader(SourceFileLoader):
         return code
 
 
+_TO_KEEP: Final = frozenset(
+    {
+        *("lowtide.files.kept_code", "lowtide.files.object_cache", "lowtide.files.writing"),
+        "lowtide.options",
+    }
+)
+"""The modules that it takes to keep code: they are compiled by each process."""
+
+
 class _Keeper:
     """What keeps code where Python may not, loaded when a compiled file is first missed."""
 
     def __init__(self, folder: Callable[[], Path]) -> None:
         self._folder = folder
         self._kept: KeptCode | None = None
-        self._is_loading = False
+        self._is_asked = False
 
-    def kept_instead_of(self, compiled: str) -> KeptCode | None:
-        """Return what keeps code; None where Python itself writes the compiled file.
+    def instead_of(self, name: str, compiled: str) -> KeptCode | None:
+        """Return what keeps the code of a module; None where Python writes the compiled file.
 
-        It is None, too, for the modules that it takes to keep code.
+        It is None, too, for the modules that it takes to keep code, and where the user has no home.
         """
         if not sys.dont_write_bytecode and access(dirname(dirname(compiled)), W_OK):
             return None
-        if self._kept is None and not self._is_loading:
-            self._is_loading = True
-            try:
-                self._kept = import_module("lowtide.files.kept_code").KeptCode(self._folder())
-            finally:
-                self._is_loading = False
+        if name in _TO_KEEP:
+            return None
+        if not self._is_asked:
+            kept = import_module("lowtide.files.kept_code")
+            with suppress(RuntimeError):
+                self._kept = kept.KeptCode(self._folder())
+            self._is_asked = True
         return self._kept
 
 
