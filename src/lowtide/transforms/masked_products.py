@@ -12,7 +12,7 @@ from lowtide.ir import ElementType, Instruction, Module, Opcode
 from lowtide.passes.interface import Pass, example
 from lowtide.passes.rewriting import Rewriter, RuleTable, rewrite
 from lowtide.transforms.simplify.selection import masked_product
-from lowtide.transforms.simplify.support import INEXACT, Made, elementwise
+from lowtide.transforms.simplify.support import INEXACT, Made, elementwise, splat
 
 _ON: Final = INEXACT - {ElementType.BF16}
 """XLA:CPU computes products of bf16 in f32, which it finds out before."""
@@ -24,7 +24,23 @@ def masked_as_in_xla(multiply: Instruction, at: Rewriter) -> Made:
     return masked_product(multiply, at)
 
 
-_TABLE: Final = RuleTable.of([masked_as_in_xla])
+@elementwise(Opcode.MULTIPLY, on=_ON, of=(Opcode.RESHAPE,), exact=False)
+def masked_reshaped(multiply: Instruction, at: Rewriter) -> Made:
+    """Return the same for reshape(x) * reshape(convert(p)), where x and p have one shape."""
+    left, right = multiply.operands
+    if left.opcode is not Opcode.RESHAPE or right.opcode is not Opcode.RESHAPE:
+        return None
+    for x, mask in ((left, right), (right, left)):
+        conversion = mask.operands[0]
+        if conversion.opcode is Opcode.CONVERT and conversion.shape is x.operands[0].shape:
+            p = conversion.operands[0]
+            if p.shape.element_type is ElementType.PRED:
+                chosen = at.build.reshape(at(p), multiply.shape.dimensions)
+                return at.build.select(chosen, at(x), splat(at, 0, multiply.shape))
+    return None
+
+
+_TABLE: Final = RuleTable.of([masked_as_in_xla, masked_reshaped])
 
 
 def select_masked(module: Module) -> int:

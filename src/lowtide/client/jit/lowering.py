@@ -152,18 +152,28 @@ def held_functions(module: Module) -> tuple[HostFunction, ...]:
 def select_masked(module: Module) -> None:
     """Have products with truth values be the selections that they are on XLA:CPU.
 
-    The pass is loaded where there is such a product.
+    Functions that make masks (`jax.nn.one_hot`) are written out before, as there; in programs of
+    several devices calls stay. The passes are loaded where there may be such a product.
     """
     instructions = [x for c in module.computations.values() for x in c.instructions.values()]
-    if any(x.opcode is Opcode.MULTIPLY and any(map(_is_mask, x.operands)) for x in instructions):
-        from lowtide.transforms import masked_products
+    opcodes = {x.opcode for x in instructions}
+    if Opcode.MULTIPLY not in opcodes or not any(map(_is_mask, instructions)):
+        return
+    if Opcode.CALL in opcodes and module.num_partitions == 1:
+        from lowtide.transforms.inline_calls import inline_calls
 
-        masked_products.select_masked(module)
+        inline_calls(module)
+    from lowtide.transforms import masked_products
+
+    masked_products.select_masked(module)
 
 
 def _is_mask(x: Instruction) -> bool:
-    is_conversion = x.opcode is Opcode.CONVERT
-    return is_conversion and x.operands[0].shape.element_type is ElementType.PRED
+    """Whether a truth value becomes a number of the types for which that counts."""
+    if x.opcode is not Opcode.CONVERT or x.operands[0].shape.element_type is not ElementType.PRED:
+        return False
+    type_ = x.shape.element_type
+    return type_.is_floating or type_.is_complex
 
 
 def refuse_callbacks(module: Module) -> None:
