@@ -153,20 +153,16 @@ def _keeps_order(x: Instruction, kinds: Kinds) -> bool:
 
 
 def _dot(lanes: StepLanes, x: Instruction) -> Op:
-    how = x.attributes_as(Dot)
-    sides = [
-        (x.operands[0], how.dimensions.lhs_contracting, how.dimensions.lhs_batch),
-        (x.operands[1], how.dimensions.rhs_contracting, how.dimensions.rhs_batch),
-    ]
+    sides = list(zip(x.operands, dot_roles(x), strict=True))
     if lanes.is_alike(x.operands[0]):
         sides.reverse()  # the steps are the rows of the product
     both = not any(lanes.is_alike(y) for y in x.operands)
     operands, contracting, batch = [], [], []
-    for y, contracted, along in sides:
+    for y, roles in sides:
         shift = 0 if lanes.is_alike(y) else 1
         operands.append(lanes.own(y) if shift else lanes.alike(y))
-        contracting.append(tuple([d + shift for d in contracted]))
-        batch.append(((0,) if both else ()) + tuple([d + shift for d in along]))
+        contracting.append(tuple([d + shift for d in roles.contracted]))
+        batch.append(((0,) if both else ()) + tuple([d + shift for d in roles.batch]))
     dimensions = DotDimensions(contracting[0], contracting[1], batch[0], batch[1])
     shape = array_shape(x.shape.element_type, (lanes.count, *x.shape.dimensions))
     return lanes.build.emit(
