@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowtide.client.jit.lowering import refuse_callbacks, select_masked
+from lowtide.client.jit.lowering import refuse_callbacks, with_masks_selected
 from lowtide.files.object_cache import ObjectCache
 from lowtide.frontend.hlo_proto import read_hlo_proto
 from lowtide.ir import Module
@@ -30,8 +30,7 @@ def module_of(
         kept_hlo_of(code, cached or ObjectCache(None)) if form == "mlir" else code
     )
     refuse_callbacks(module)
-    select_masked(module)
-    module = program_of_each(module, options)
+    module = program_of_each(with_masks_selected(module), options)
     if form == "mlir":
         apply_entry_attributes(module, entry_attributes(code))
     tie_donors(module)

@@ -23,6 +23,7 @@ from lowtide.client.jit.lowering import (
     program_of,
     refuse_several_devices,
     trace_state,
+    with_masks_selected,
 )
 from lowtide.client.jit.meshes import MeshFunction, MeshOptions
 from lowtide.client.jit.program import Call, JaxFallback, JitProgram, output_kind
@@ -279,7 +280,8 @@ class Jitted:
             return JaxFallback(traced.lower(), self._output)
 
     def _executable(self, module: Module, options: Options | None = None) -> ModuleExecutable:
-        return (self._compiler or native_compiler())(module, options or self._options)
+        compiler = self._compiler or native_compiler()
+        return compiler(with_masks_selected(module), options or self._options)
 
     def _say_once(self, error: UnsupportedOpError) -> None:
         if self._has_fallen_back:

@@ -13,6 +13,7 @@ from lowtide.host_calls.functions import HostFunction, function_named
 from lowtide.host_calls.instructions import is_python_call
 from lowtide.ir import ElementType, Instruction, Module, Opcode
 from lowtide.ir.attributes import CustomCall
+from lowtide.ir.clone import clone_module
 from lowtide.ir.errors import UnsupportedOpError, unsupported
 from lowtide.records import dataclass
 
@@ -62,7 +63,6 @@ def program_of(traced: Any, devices: int = 1) -> LoweredProgram:
     platforms = {"lowering_platforms": ("cpu",)} if is_told else {}
     lowered = traced.lower(**platforms, **lowering_parameters())
     module = read_hlo_proto(_hlo_of(lowered))
-    select_masked(module)
     module.lay_out_entry_by_default()
     module.num_partitions = devices
     if devices > 1:  # Whole arrays go in and come out, so that how they are cut is free.
@@ -149,16 +149,18 @@ def held_functions(module: Module) -> tuple[HostFunction, ...]:
     return tuple(found)
 
 
-def select_masked(module: Module) -> None:
-    """Have products with truth values be the selections that they are on XLA:CPU.
+def with_masks_selected(module: Module) -> Module:
+    """Return a program in which products with truth values are the selections of XLA:CPU.
 
-    Functions that make masks (`jax.nn.one_hot`) are written out before, as there; in programs of
-    several devices calls stay. The passes are loaded where there may be such a product.
+    It is a copy, or the module itself where it has no such product. Functions that make masks
+    (`jax.nn.one_hot`) are written out before, as there; in programs of several devices calls stay.
+    The passes are loaded where there may be such a product.
     """
     instructions = [x for c in module.computations.values() for x in c.instructions.values()]
     opcodes = {x.opcode for x in instructions}
     if Opcode.MULTIPLY not in opcodes or not any(map(_is_mask, instructions)):
-        return
+        return module
+    module = clone_module(module)
     if Opcode.CALL in opcodes and module.num_partitions == 1:
         from lowtide.transforms.inline_calls import inline_calls
 
@@ -166,6 +168,7 @@ def select_masked(module: Module) -> None:
     from lowtide.transforms import masked_products
 
     masked_products.select_masked(module)
+    return module
 
 
 def _is_mask(x: Instruction) -> bool:
