@@ -11,7 +11,7 @@ from typing import Final
 from lowtide.ir import ElementType, Instruction, Module, Opcode
 from lowtide.passes.interface import Pass, example
 from lowtide.passes.rewriting import Rewriter, RuleTable, rewrite
-from lowtide.transforms.simplify.selection import masked_product
+from lowtide.transforms.simplify.selection import masked_product, truth_value
 from lowtide.transforms.simplify.support import INEXACT, Made, elementwise, splat
 
 _ON: Final = INEXACT - {ElementType.BF16}
@@ -31,12 +31,10 @@ def masked_reshaped(multiply: Instruction, at: Rewriter) -> Made:
     if left.opcode is not Opcode.RESHAPE or right.opcode is not Opcode.RESHAPE:
         return None
     for x, mask in ((left, right), (right, left)):
-        conversion = mask.operands[0]
-        if conversion.opcode is Opcode.CONVERT and conversion.shape is x.operands[0].shape:
-            p = conversion.operands[0]
-            if p.shape.element_type is ElementType.PRED:
-                chosen = at.build.reshape(at(p), multiply.shape.dimensions)
-                return at.build.select(chosen, at(x), splat(at, 0, multiply.shape))
+        p = truth_value(mask.operands[0])
+        if p is not None and mask.operands[0].shape is x.operands[0].shape:
+            chosen = at.build.reshape(at(p), multiply.shape.dimensions)
+            return at.build.select(chosen, at(x), splat(at, 0, multiply.shape))
     return None
 
 

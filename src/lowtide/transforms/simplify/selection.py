@@ -171,9 +171,18 @@ def masked_product(multiply: Instruction, at: Rewriter) -> Made:
     """Return the selection that is a product with a converted truth value, None for others."""
     left, right = multiply.operands
     for x, mask in ((left, right), (right, left)):
-        if mask.opcode is Opcode.CONVERT and mask.operands[0].shape.element_type in PRED:
-            return at.build.select(at(mask.operands[0]), at(x), splat(at, 0, multiply.shape))
+        p = truth_value(mask)
+        if p is not None:
+            return at.build.select(at(p), at(x), splat(at, 0, multiply.shape))
     return None
+
+
+def truth_value(mask: Instruction) -> Instruction | None:
+    """Return the truth value that a number was converted from, None for other numbers."""
+    if mask.opcode is not Opcode.CONVERT:
+        return None
+    p = mask.operands[0]
+    return p if p.shape.element_type in PRED else None
 
 
 # -- maximum and minimum -----------------------------------------------------------------------
