@@ -68,5 +68,5 @@ def test_an_unknown_type_is_refused_with_its_node(kind):
 def test_more_bytes_than_can_be_addressed_are_refused_with_their_node():
     content = json.loads(json.dumps(compiled()))
     content["attrs"]["shape"][1][-1] = [1 << 39, 1 << 39]
-    with pytest.raises(InputError, match="node '.+': an output of .* bytes is too large"):
+    with pytest.raises(InputError, match=r"node '.+': an output of .* bytes is too large"):
         plan_both(read_nnvm(json.dumps(content)), NnvmSettings("relay"))
