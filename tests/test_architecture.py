@@ -81,7 +81,7 @@ ROOMS: dict[str, list[str]] = {
         "least_memory",
         "transforms",
     ],
-    "nnvm": ["search", "planning", "scheduling", "frontend"],
+    "nnvm": ["ir", "search", "planning", "scheduling", "frontend"],
     "micro": ["ir", "search", "planning", "scheduling", "frontend"],
     "tuning": ["files", "ir", "native", "llvm", "codegen", "runtime"],
     "autopsy": [

@@ -171,6 +171,8 @@ def options_with(
             from lowtide.suggestions import nearest
 
             raise TypeError(f"no option {name!r}{nearest(name, known)}; there are {known}")
+    if not isinstance(options, Options | None):
+        raise TypeError(f"expected Options, found {type(options).__name__}: give them by name")
     return replace(options or Options(), **values)
 
 

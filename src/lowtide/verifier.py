@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 
 from lowtide.ir.attributes import Parameter
 from lowtide.ir.computation import Computation
-from lowtide.ir.errors import InvalidModuleError, ShapeError
+from lowtide.ir.errors import InvalidModuleError, ShapeError, check_class
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.module import Module
 from lowtide.ir.opcode import CONTROL_FLOW, Opcode
@@ -38,8 +38,10 @@ def verify(module: Module) -> None:
     """Check a whole module; return None where it is valid.
 
     Raises InvalidModuleError on the first rule that is broken; its message names the instruction,
-    where it stands in the text, what was expected and what was found.
+    where it stands in the text, what was expected and what was found. Raises TypeError for
+    anything but a module.
     """
+    check_class(module, Module)
     _check_entry(module)
     for computation in module.computations.values():
         _check_interface(module, computation)

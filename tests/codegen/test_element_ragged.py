@@ -39,6 +39,9 @@ FORMS = [
     ),
 ]
 
+SIZES = [[2, 0, 4], [7, 0, 0], [1, 1, 1], [-3, 5, 1], [5, -4, 3], [-1, -2, 9], [9, -3, 8]]
+"""Sizes of groups, some of which end ahead of where they begin, or behind the last row."""
+
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("form", FORMS, ids=["free", "contracted", "batch"])
@@ -47,5 +50,5 @@ def test_ragged_products(form, target):
     text = RAGGED.format(*[",".join(map(str, x)) for x in shapes], attributes)
     random = np.random.default_rng(3)
     inputs = [random.integers(-4, 5, x).astype(np.float32) for x in shapes[:2]]
-    for sizes in ([2, 0, 4], [7, 0, 0], [1, 1, 1]):
+    for sizes in SIZES:
         check(text, [*inputs, np.array(sizes, np.int32)], target)

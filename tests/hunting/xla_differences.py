@@ -229,6 +229,12 @@ def _adds_bytes(x: Instruction) -> bool:
     return x.opcode in REDUCING and rounds(x) and any(y.bits <= 8 for y in _floats(x))
 
 
+def _sums_halves(x: Instruction) -> bool:
+    """Whether squares of f16 are summed as such: those of eight numbers above 91 are infinite."""
+    is_norm = x.opcode in (Opcode.BATCH_NORM_TRAINING, Opcode.BATCH_NORM_GRAD)
+    return is_norm and ElementType.F16 in _floats(x)
+
+
 def _floats(x: Instruction) -> list[ElementType]:
     types = [leaf.element_type for _, leaf in x.shape.leaves() if leaf.is_array]
     return [t for t in types if t.is_floating]
@@ -244,6 +250,7 @@ _DIFFERENCES: Final[tuple[tuple[Callable[[Instruction], bool], str], ...]] = (
     (_is_complex_logarithm, "gives a NaN for the imaginary part of a logarithm of 0"),
     (_is_folded_angle, "gives a NaN for the angle of two zeros"),
     (_adds_bytes, "rounds each partial sum of floats of 8 bits"),
+    (_sums_halves, "sums the squares of a batch of f16 in that type"),
     (_magnifies_bits, "takes subnormal numbers for 0"),
     (_divides_constants, "ends the process where it divides by a constant 0 ahead"),
     (_forgets_the_sign, "takes negative numbers that became unsigned for negative ones"),

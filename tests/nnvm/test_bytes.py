@@ -9,6 +9,7 @@ from tests.nnvm.documents import GRAPHS, compiled
 
 from lowtide.frontend.nnvm.document import read_nnvm
 from lowtide.frontend.nnvm.module import with_shapes
+from lowtide.ir import InputError
 from lowtide.nnvm.plans import NnvmSettings, plan_both
 
 
@@ -55,3 +56,17 @@ def test_elements_have_the_bytes_of_their_type(kind):
     found = read_nnvm(json.dumps(content))
     plan = plan_both(found, NnvmSettings("relay", in_place=False))
     assert plan.live_bytes == live_bytes(found)
+
+
+@pytest.mark.parametrize("kind", ["floaty32", "int3", "float32x"])
+def test_an_unknown_type_is_refused_with_its_node(kind):
+    found = read_nnvm(json.dumps(compiled()).replace("float32", kind))
+    with pytest.raises(InputError, match=f"node '.+': .*'{kind}'"):
+        plan_both(found, NnvmSettings("relay"))
+
+
+def test_more_bytes_than_can_be_addressed_are_refused_with_their_node():
+    content = json.loads(json.dumps(compiled()))
+    content["attrs"]["shape"][1][-1] = [1 << 39, 1 << 39]
+    with pytest.raises(InputError, match=r"node '.+': an output of .* bytes is too large"):
+        plan_both(read_nnvm(json.dumps(content)), NnvmSettings("relay"))

@@ -504,6 +504,10 @@ def test_a_hunt_counts_what_it_judges_and_keeps_what_it_finds(tmp_path, monkeypa
 
 
 INNER = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+NORM = (
+    "({0}[5,4], {0}[4], {0}[4]) batch-norm-training({0}[5,4] %a, {0}[4] %b, {0}[4] %b), "
+    "epsilon=0.25, feature_index=1"
+)
 SOLVE = "left_side=true, lower=true, transpose_a=NO_TRANSPOSE"
 
 
@@ -522,6 +526,8 @@ SOLVE = "left_side=true, lower=true, transpose_a=NO_TRANSPOSE"
         (f"f32[9,5,3] triangular-solve(f32[9,5,5] %a, f32[9,5,3] %b), {SOLVE}", True),
         (f"f32[8,5,3] triangular-solve(f32[8,5,5] %a, f32[8,5,3] %b), {SOLVE}", False),
         (f"f32[9,32,3] triangular-solve(f32[9,32,32] %a, f32[9,32,3] %b), {SOLVE}", False),
+        (NORM.format("f16"), True),
+        (NORM.format("bf16"), False),
     ],
 )
 def test_xla_is_no_judge_of_what_it_is_known_to_do_otherwise(line: str, is_known: bool) -> None:

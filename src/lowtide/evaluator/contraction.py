@@ -203,7 +203,8 @@ def ragged_dot(interpreter: Interpreter, instruction: Instruction, operands: Val
 
     A free ragged dimension takes for each group its own entry of the group dimension of rhs; a
     contracting one gives one product per group, in a new first dimension; a batch one changes
-    nothing. Rows beyond the last group are 0.
+    nothing. Rows beyond the last group are 0. A group whose size is negative ends ahead of where it
+    begins; a row is in the group of the number of those that end at it or ahead of it.
     """
     attributes = instruction.attributes_as(RaggedDot)
     lhs, rhs, sizes = [as_array(x) for x in operands]
@@ -213,11 +214,14 @@ def ragged_dot(interpreter: Interpreter, instruction: Instruction, operands: Val
         raise unsupported(instruction, "group sizes that differ over the batch are not evaluated")
     if ragged in dimensions.lhs_batch:
         return _ragged_product(instruction, lhs, rhs, dimensions)
-    ends = np.cumsum(sizes.astype(np.int64)).tolist()
-    groups = [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+    ends = np.maximum(np.cumsum(sizes.astype(np.int64)), 0)
     if ragged in dimensions.lhs_contracting:
-        return _contracted_groups(instruction, (lhs, rhs), groups)
-    return _free_groups(instruction, (lhs, rhs), groups)
+        return _contracted_groups(instruction, (lhs, rhs), _parts(ends))
+    return _free_groups(instruction, (lhs, rhs), _parts(np.sort(ends)))
+
+
+def _parts(ends: Array) -> list[slice]:
+    return [slice(*x) for x in zip([0, *ends.tolist()], ends.tolist(), strict=False)]
 
 
 def _ragged_product(

@@ -9,7 +9,7 @@ import numpy as np
 
 from lowtide.evaluator.interpreter import Interpreter
 from lowtide.evaluator.values import TOKEN, Token, Value, from_leaves, value_leaves
-from lowtide.ir.errors import InputError
+from lowtide.ir.errors import InputError, check_class
 from lowtide.ir.given_arrays import check_count, misfit, read_as, sizes_fit
 from lowtide.ir.literal import Array
 from lowtide.ir.module import Module
@@ -27,8 +27,10 @@ def evaluate(module: Module, arguments: Sequence[Any], *, seed: int = 0) -> Valu
     argument may be smaller than the bound. `seed` starts the random numbers of `rng`.
 
     Raises InputError where the arguments do not fit the parameters, and UnsupportedOpError at an
-    operation that cannot be evaluated, or for a module that is not for one device.
+    operation that cannot be evaluated, or for a module that is not for one device; TypeError for
+    anything but a module.
     """
+    check_class(module, Module)
     check_one_device(module)
     values = arguments_of(module, arguments)
     result = Interpreter(module, seed=seed).run(module.entry, values)

@@ -91,3 +91,10 @@ class ShapeError(LowtideError):
 
 class CannotInferError(LowtideError):
     """The result shape is a free choice of the program and has to be declared."""
+
+
+def check_class(given: object, wanted: type) -> None:
+    """Raise TypeError, which names both classes, unless something is of the wanted one."""
+    if not isinstance(given, wanted):
+        article = "an" if wanted.__name__[0] in "AEIOU" else "a"
+        raise TypeError(f"expected {article} {wanted.__name__}, found {type(given).__name__}")

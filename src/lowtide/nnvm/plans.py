@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any, Final
 
 import numpy as np
 
 from lowtide.frontend.graph_json import GraphFile, read_graph_document
 from lowtide.frontend.nnvm.document import NnvmDocument
+from lowtide.ir.errors import InputError
 from lowtide.planning import nnvm
 from lowtide.planning.assign import assign_offsets
 from lowtide.planning.nnvm.data_types import element_bytes
@@ -19,6 +21,9 @@ from lowtide.search.effort import Effort
 
 _LINE: Final = 8
 """Offsets of our arena are multiples of it: of the widest element."""
+
+_MOST_BYTES: Final = 1 << 48
+"""The most bytes of an output: so much can be addressed."""
 
 _ALIASES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("_plus", "_Plus", "_add", "_grad_add", "__add_symbol__"), "elemwise_add"),
@@ -96,8 +101,10 @@ def plan_both(
 ) -> NnvmComparison:
     """Return both plans of a graph whose shapes are known.
 
-    Raises ValueError, which names node and field, for options out of range.
+    Raises ValueError, which names node and field, for options out of range, and InputError for an
+    output of an unknown type, or too large for an address.
     """
+    sizes = _entry_bytes(document)
     fields, unknown = graph_fields(document, in_place=settings.in_place)
     graph = nnvm.read_graph(fields)
     planned = nnvm.plan(
@@ -111,7 +118,6 @@ def plan_both(
     if settings.variant != "relay" and not planned.not_allocated:
         storage = nnvm.decorate(graph, planned).storage_id
     own = _own_entries(document)
-    sizes = _entry_bytes(document)
     held: dict[int, int] = {}
     for entry in own:
         block = planned.storage_id[entry]
@@ -161,10 +167,19 @@ def _own_entries(document: NnvmDocument) -> list[int]:
 
 
 def _entry_bytes(document: NnvmDocument) -> list[int]:
-    return [
-        int(np.prod(x or (), dtype=np.int64)) * element_bytes(y or "float32")
-        for x, y in zip(document.shapes, document.types, strict=True)
-    ]
+    found = []
+    for node in document.nodes:
+        for entry in range(node.first, node.first + node.count):
+            shape, name = document.shapes[entry] or (), document.types[entry] or "float32"
+            try:
+                nbytes = prod(shape) * element_bytes(name)
+            except ValueError as error:
+                raise InputError(f"node {node.name!r}: {error}", file=document.file) from error
+            if nbytes > _MOST_BYTES:
+                message = f"node {node.name!r}: an output of {nbytes:,} bytes is too large"
+                raise InputError(message, file=document.file)
+            found.append(nbytes)
+    return found
 
 
 def _lives(document: NnvmDocument) -> dict[int, tuple[int, int]]:

@@ -27,9 +27,14 @@ from lowtide.ir.literal import Array
 
 WAYS: Final = (
     *("eager", "jit", "donate", "threads", "callback", "scan", "cond", "vmap", "grad"),
-    *("checkpoint", "aot"),
+    *("checkpoint", "aot", "map", "loop", "gradients", "thread"),
 )
 """How a step calls its functions."""
+
+_BY_ROWS: Final = frozenset({"vmap", "map", "loop", "gradients"})
+"""Ways that call the functions with what lies at each place of the first dimension."""
+
+_BY_GRADIENT: Final = frozenset({"grad", "gradients"})
 
 _SIZES: Final = (1, 2, 3, 5, 8)
 _FEW: Final = (1, 1, 2, 3)
@@ -37,6 +42,8 @@ _MANY_DIMENSIONS: Final = 9
 _WIDE: Final = (16, 33, 64, 100, 257, 1000)
 _MOST: Final = 600
 _MOST_WIDE: Final = 60_000
+_MOST_LARGE: Final = 300_000
+"""The most elements of an array of a draft: one in three is wide, one in twelve large."""
 
 
 @final
@@ -67,9 +74,9 @@ class PluginPrograms(LineFamily):
 
 def _fits(name: str, way: str) -> bool:
     found = FUNCTIONS[name]
-    if way == "grad":
-        return found.is_smooth
-    return way != "vmap" or (found.rank == 0 and name not in ("transpose", "reshape"))
+    if way in _BY_GRADIENT and not found.is_smooth:
+        return False
+    return way not in _BY_ROWS or (found.rank == 0 and name not in ("transpose", "reshape"))
 
 
 # -- drawing -------------------------------------------------------------------------------------
@@ -81,8 +88,9 @@ class _Draft:
 
     def __init__(self, random: Random) -> None:
         self.random = random
-        self.wide = random.randrange(3) == 0
-        self.most = _MOST_WIDE if self.wide else _MOST
+        size = random.randrange(12)
+        self.wide = size < 5
+        self.most = _MOST_LARGE if size == 4 else _MOST_WIDE if self.wide else _MOST
         self.lines: list[str] = []
         self.values: dict[str, Array] = {}
         self.cells: set[Cell] = set()
@@ -90,10 +98,11 @@ class _Draft:
     def step(self, name: str, way: str) -> None:
         """Add a step that begins with a function, if there is something that it can take."""
         first = FUNCTIONS[name]
-        types = FLOAT if way == "grad" else first.types
-        given = self._operands(types, first.rank + (way in ("vmap", "scan")), first.count)
+        types = FLOAT if way in _BY_GRADIENT else first.types
+        by_rows = way in _BY_ROWS
+        given = self._operands(types, first.rank + (by_rows or way == "scan"), first.count)
         arrays = [self.values[x] for x in given]
-        if way == "vmap":
+        if by_rows:
             arrays = [np.zeros(x.shape[1:], x.dtype) for x in arrays]
         made = _drawn(arrays, name)
         if made is None:
@@ -103,8 +112,7 @@ class _Draft:
             following = self.random.choice([*FUNCTIONS])
             found = FUNCTIONS[following]
             fits = found.count == 1 and made.dtype.name in found.types and made.ndim >= found.rank
-            smooth = way != "grad" or found.is_smooth
-            if fits and smooth and _fits(following, way) and made.size < self.most:
+            if fits and _fits(following, way) and made.size < self.most:
                 after = _drawn([made], following)
                 if after is not None:
                     names.append(following)
@@ -164,9 +172,9 @@ class _Draft:
 
 def _whole_result(way: str, made: Array, given: Sequence[Array]) -> Array:
     """An array like the result of a step, from one like that of its functions."""
-    if way == "grad":
+    if way in _BY_GRADIENT:
         return np.zeros_like(given[0])
-    if way == "vmap":
+    if way in _BY_ROWS:
         return np.zeros((len(given[0]), *made.shape), made.dtype)
     return np.zeros((3, *made.shape), made.dtype) if way == "scan" else made
 
@@ -302,6 +310,34 @@ def _chosen(jax: Any, function: Any, names: Any, given: Any) -> Any:
     return jax.jit(both)(*given)
 
 
+def _looped(jax: Any, function: Any, names: Any, given: Any) -> Any:
+    """Each step of a loop stores what it makes of its rows in an array that is carried."""
+    shape = jax.eval_shape(jax.vmap(function), *given)
+
+    def steps(*arrays: Any) -> Any:
+        def step(at: Any, made: Any) -> Any:
+            return made.at[at].set(function(*[x[at] for x in arrays]))
+
+        return jax.lax.fori_loop(0, len(given[0]), step, jax.numpy.zeros(shape.shape, shape.dtype))
+
+    return jax.jit(steps)(*given)
+
+
+def _gradients(jax: Any, function: Any, names: Any, given: Any) -> Any:
+    return jax.jit(jax.vmap(jax.grad(lambda *x: function(*x).sum())))(*given)
+
+
+def _on_one_thread(jax: Any, function: Any, names: Any, given: Any) -> Any:
+    """A call on one thread, which has to give the bits that all threads give."""
+    made = jax.jit(function)(*given)
+    (device,) = given[0].devices()
+    if device.platform == "lowtide":
+        alone = jax.jit(function, compiler_options={"threads": 1})(*given)
+        if np.asarray(alone).tobytes() != np.asarray(made).tobytes():
+            raise AssertionError("one thread gives other values than all of them")
+    return made
+
+
 def _gradient(jax: Any, function: Any, names: Any, given: Any) -> Any:
     return jax.jit(jax.grad(lambda *x: function(*x).sum()))(*given)
 
@@ -316,6 +352,10 @@ _CALLS: Final[dict[str, Call]] = {
     "cond": _chosen,
     "vmap": lambda jax, f, names, x: jax.jit(jax.vmap(f))(*x),
     "grad": _gradient,
+    "map": lambda jax, f, names, x: jax.jit(lambda *y: jax.lax.map(lambda z: f(*z), y))(*x),
+    "loop": _looped,
+    "gradients": _gradients,
+    "thread": _on_one_thread,
     "checkpoint": lambda jax, f, names, x: jax.checkpoint(f)(*x),
     "aot": lambda jax, f, names, x: jax.jit(f).lower(*x).compile()(*x),
 }

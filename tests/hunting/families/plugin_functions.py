@@ -111,6 +111,28 @@ def _convolved(xp: Any, x: Any) -> Any:
     return xp.convolve(row, row[:3], mode="same")
 
 
+def _masked_mean(xp: Any, x: Any) -> Any:
+    """The mean of squares of what lies above 0 in each row, as a loss has it: masked twice."""
+    mask = (x > 0).astype(x.dtype)
+    return (xp.where(x > 0, x * x, 0) * mask).sum(-1) / x.dtype.type(x.shape[-1] + 1)
+
+
+def _likelihoods(xp: Any, x: Any) -> Any:
+    """Logarithms of the shares of each row, each at a place of its own."""
+    moved = x - x.max(-1, keepdims=True)
+    shares = moved - xp.log(xp.exp(moved).sum(-1, keepdims=True))
+    rows = shares.reshape((-1, x.shape[-1]))
+    places = xp.arange(len(rows)) * 5 % x.shape[-1]
+    return xp.take_along_axis(rows, places[:, None], axis=-1)[:, 0]
+
+
+def _outer(xp: Any, x: Any) -> Any:
+    return xp.outer(x[..., 0].reshape(-1)[:_LONGEST], x[0].reshape(-1)[:_LONGEST])
+
+
+_LONGEST: Final = 600
+"""The most elements of a vector whose product with another one is made."""
+
 REAL: Final = ("float32", "float64", "int32", "int64", "uint8", "float16")
 FLOAT: Final = ("float32", "float64")
 INTEGER: Final = ("int32", "int64", "uint8")
@@ -196,6 +218,14 @@ FUNCTIONS: Final[dict[str, ArrayFunction]] = {
     "quotient": ArrayFunction(lambda xp, x, y: x // (abs(y) % 7 + 1), 2, INTEGER),
     "rest": ArrayFunction(lambda xp, x, y: x % (abs(y) % 7 + 1), 2, INTEGER),
     "moved": ArrayFunction(lambda xp, x: xp.moveaxis(x, 0, -1), types=ANY, rank=3),
-    "outer": ArrayFunction(lambda xp, x: xp.outer(x[..., 0], x[0]), rank=2, is_smooth=True),
+    "outer": ArrayFunction(_outer, rank=2, is_smooth=True),
+    "masked mean": ArrayFunction(_masked_mean, types=FLOAT, rank=1, is_smooth=True),
+    "likelihoods": ArrayFunction(_likelihoods, types=FLOAT, rank=1, is_smooth=True),
+    "bits": ArrayFunction(lambda xp, x: x.view("uint8"), types=("int32", "int64"), rank=1),
+    "halves": ArrayFunction(lambda xp, x: x.astype("float16"), types=("float32",)),
+    "bytes": ArrayFunction(lambda xp, x: x.astype("uint8"), types=("int32", "int64")),
+    "powers": ArrayFunction(lambda xp, x: xp.power(abs(x) + 1, 3), types=FLOAT),
+    "sign": ArrayFunction(lambda xp, x: xp.sign(x), types=("int32", "int64")),
+    "shifted": ArrayFunction(lambda xp, x: (x << 3) ^ (x >> 1), types=("int32", "int64")),
 }
 """By name. Whether elements are rounded does not change what any of them picks."""

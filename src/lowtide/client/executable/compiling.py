@@ -27,7 +27,7 @@ from lowtide.client.executable.stored import StoredProgram, open_program, opened
 from lowtide.files.signing import signing_key
 from lowtide.ir import Module
 from lowtide.ir.clone import clone_module
-from lowtide.ir.errors import InputError, LowtideError
+from lowtide.ir.errors import InputError, LowtideError, check_class
 from lowtide.ir.garbage_collection import count_as_lasting, without_collection
 from lowtide.ir.gpu_names import is_gpu_target
 from lowtide.options import BUDGET_SECONDS, Options, cache_folder
@@ -51,7 +51,8 @@ def deserialize_executable(
     memory is given in bytes: what a share is one of is not known any more.
     """
     start = perf_counter()
-    options = options or Options()
+    options = Options() if options is None else options
+    check_class(options, Options)
     if options.memory is not None and not isinstance(options.memory, int):
         raise InputError(
             f"a memory of {options.memory} is a share of the plan without a budget, which is not "

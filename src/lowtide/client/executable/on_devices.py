@@ -9,7 +9,7 @@ from typing import Any, final
 from lowtide.client.executable.device_parts import DeviceParts
 from lowtide.client.executable.executable import Executable
 from lowtide.evaluator.values import value_leaves
-from lowtide.ir.errors import InputError
+from lowtide.ir.errors import InputError, check_class
 from lowtide.runtime.cpu.program import NativeProgram, nested
 from lowtide.runtime.devices.rendezvous import (
     TIMEOUT_SECONDS,
@@ -31,6 +31,7 @@ def run_on_devices(
     Raises what the first device to fail raises, which ends all others, and RendezvousError where
     one waits for others longer than `timeout_seconds` (None: any time), or all for one another.
     """
+    check_class(executable, Executable)
     program = executable.program
     if executable.takes_whole_arrays:
         raise InputError(

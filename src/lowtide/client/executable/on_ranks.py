@@ -21,7 +21,7 @@ from lowtide.client.executable.rank_collectives import (
     place_in,
 )
 from lowtide.evaluator.values import value_leaves
-from lowtide.ir.errors import InputError
+from lowtide.ir.errors import InputError, check_class
 from lowtide.ir.module import Module
 from lowtide.options import Options
 from lowtide.runtime.cpu.program import nested
@@ -140,6 +140,9 @@ def compile_for_ranks(
     differ in what they compile, RendezvousError where this fails on another rank, and what
     `compile_module` and the partitioner raise.
     """
+    check_class(module, Module)
+    if options is not None:
+        check_class(options, Options)
     world = world_of(comm)
     chosen = options or Options()
     try:

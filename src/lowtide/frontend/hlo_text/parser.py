@@ -21,7 +21,7 @@ from lowtide.frontend.hlo_text.line_parser import LineParser
 from lowtide.frontend.hlo_text.metadata_parser import parse_stack_frames
 from lowtide.frontend.hlo_text.shape_parser import parse_shape
 from lowtide.ir.computation import Computation
-from lowtide.ir.errors import HloTextError
+from lowtide.ir.errors import HloTextError, check_class
 from lowtide.ir.instruction import Instruction
 from lowtide.ir.module import Module
 from lowtide.ir.names import sanitize
@@ -38,8 +38,9 @@ def parse_hlo(text: str, file: str = "", *, fast: bool = True) -> Module:
     The text holds a module, or computations without a header, or a single instruction, whose
     operands then become parameters. As XLA's parser it does not check what an instruction means:
     `lowtide.verify` does. `file` is named in errors. `fast=False` takes each line through the
-    general parser, which gives the same module. Raises HloTextError.
+    general parser, which gives the same module. Raises HloTextError, and TypeError for bytes.
     """
+    check_class(text, str)
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from lowtide.builder import Builder, Op
+from lowtide.builder import Builder, BuildError, Op
 from lowtide.frontend.graphs.context import OpKernelContext, flag, integer
 from lowtide.frontend.graphs.registry import op
 from lowtide.frontend.graphs.shared import contraction
@@ -18,6 +18,11 @@ from lowtide.frontend.onnx.node_list import DOMAIN
 from lowtide.ir.element_type import ElementType
 
 _WIDE: Final = ElementType.S32
+
+_MOST_FLOAT_BITS: Final = 8
+"""The widest float that a number is quantized to."""
+
+_NARROW: Final = "the zero point has the type of results: integers or floats of at most 8 bits"
 
 
 def spread(context: OpKernelContext, value: Op, x: Op) -> Op:
@@ -46,6 +51,8 @@ def quantize_linear(context: OpKernelContext) -> None:
     b, x, scale = context.builder, context.input(0), context.input(1)
     zero = context.optional(2)
     usual = ElementType.U8 if zero is None else zero.element_type
+    if usual.is_floating and usual.bits > _MOST_FLOAT_BITS:
+        raise context.error(f"{_NARROW}, found {usual.value}")
     target = context.attribute("output_dtype", integer, 0)
     kind = usual if not target else context.element_type("output_dtype")
     precision = context.attribute("precision", integer, 0)
@@ -83,11 +90,21 @@ def dequantize_linear(context: OpKernelContext) -> None:
     context.set_output(0, b.convert(b.convert(value, ElementType.F32) * factor, kind))
 
 
+def _require_integers(value: Op, what: str) -> None:
+    if not value.element_type.is_integer:
+        raise BuildError(f"{what} has to be of integers, found {value.element_type.value}")
+
+
 def centered(b: Builder, x: Op, zero: Op | None, axis: int) -> Op:
-    """Return x minus a zero point, for all or for each slice along `axis`, as 32-bit numbers."""
+    """Return x minus a zero point, for all or for each slice along `axis`, as 32-bit numbers.
+
+    Raises BuildError where one of them is no integer: as an integer it would lose its fraction.
+    """
+    _require_integers(x, "a quantized value")
     wide = b.convert(x, _WIDE)
     if zero is None:
         return wide
+    _require_integers(zero, "a zero point")
     zero = b.convert(zero, _WIDE)
     if zero.rank == 0 or zero.dimensions == (1,):
         return wide - b.broadcast(b.reshape(zero, []), x.dimensions, [])

@@ -25,7 +25,10 @@ def input_sizes(
     names = dict.fromkeys([x for y in inputs for x in y.sizes or () if isinstance(x, str)])
     for name in sizes:
         if name not in names:
-            raise GraphError(f"no dimension is called {name!r}{nearest(name, names)}")
+            listed = ", ".join(names) or "none"
+            raise GraphError(
+                f"no dimension is called {name!r}{nearest(name, names)}; there are: {listed}"
+            )
     by_name = {x.name: x for x in inputs}
     for name, shape in shapes.items():
         if name not in by_name:
