@@ -233,6 +233,36 @@ def test_small_results_begin_at_lines(tmp_path: Path) -> None:
     run(script, tmp_path)
 
 
+def test_small_results_outlive_one_another(tmp_path: Path) -> None:
+    """On both sides of the size that lies behind its record: deleted, donated, viewed, dropped."""
+    script = """
+    many = jax.jit(lambda x: (x + 1, x * 2, x.sum(), x - 1))
+    step = jax.jit(lambda x: x + 1, donate_argnums=0)
+    def used():
+        return jax.devices()[0].memory_stats()["bytes_in_use"]
+    for size in (1, 1023, 1024, 1025, 5000):
+        given = np.arange(size, dtype=np.float32)
+        x = jax.block_until_ready(jnp.asarray(given))
+        jax.block_until_ready(step(many(x)[0]))
+        before, views = used(), []
+        for number in range(60):
+            more, twice, total, less = many(x)
+            assert used() - before >= 4 * (3 * size + 1)
+            views.append(np.asarray(twice))
+            del twice
+            taken = step(more)
+            assert more.is_deleted() and all(y.is_ready() for y in (taken, total))
+            if number % 2:
+                less.delete()
+            assert taken.tolist() == (given + 2).tolist() and float(total) == given.sum()
+            del more, taken, total, less
+        assert all((view == given * 2).all() for view in views)
+        views.clear()
+        assert used() - before < 100, (size, used() - before)
+    """
+    run(script, tmp_path)
+
+
 def test_large_results_are_right_to_the_last_element(tmp_path: Path) -> None:
     """Their pages move out of an arena, and what is ahead of these and behind is copied."""
     script = """

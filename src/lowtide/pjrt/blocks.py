@@ -110,14 +110,15 @@ class HandleCell(NativeRecord):
 class BufferStorage(Counted):
     """The memory of an array, counted. `data` is where it begins, 0 until it is there.
 
-    `block` is to be freed with it, `parent` is a storage that has the memory, `queue` is the one of
-    the device where its bytes count. `is_odd` says that its elements are not in row-major order.
-    Pages of its own begin at `home`: `pages` bytes, of which the `inner_bytes` from `inner` on may
-    move.
+    `near` is room for a small one behind the record, or 0. `block` is to be freed with it, `parent`
+    is a storage that has the memory, `queue` is the one of the device where its bytes count.
+    `is_odd` says that its elements are not in row-major order. Pages of its own begin at `home`:
+    `pages` bytes, of which the `inner_bytes` from `inner` on may move.
     """
 
     data: Address
     nbytes: int
+    near: Address
     parent: BufferStorage | None
     block: Address
     queue: Queue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lowtide.native import (
+    RELAXED,
     Address,
     NativeItems,
     NativeRecord,
@@ -24,9 +25,9 @@ from lowtide.pjrt.blocks import (
     QueuedCall,
     ResultRecord,
 )
-from lowtide.pjrt.native_events import new_event, retain
-from lowtide.pjrt.native_jobs import ExecuteOptions, donate, drop_inputs, new_job
-from lowtide.pjrt.native_objects import new_cell, new_storage, release_block
+from lowtide.pjrt.native_events import new_event
+from lowtide.pjrt.native_jobs import ExecuteOptions, coming_storage, donate, drop_inputs, new_job
+from lowtide.pjrt.native_objects import new_cell, release_block
 
 KIND_AT: Final = offset(ResultRecord, "dimensions")
 """Where the record of a result has its type."""
@@ -55,14 +56,12 @@ def list_of(lists: NativeItems[NativeItems[HandleCell]], count: int) -> NativeIt
 
 @native
 def new_results(job: QueuedCall, to: NativeItems[HandleCell]) -> None:
-    """Make the buffers of results to come."""
-    event, launch = new_event(), job.launch
-    job.event = event
+    """Make the buffers of results to come: the job has one reference to a storage, they another."""
+    event, launch = job.event, job.launch
     for number in range(job.result_count):
         result = launch.results[number]
-        storage = new_storage(job.queue, 0, result.nbytes, 0)
-        retain(storage)
-        retain(event)
+        storage = coming_storage(job.queue, result.nbytes)
+        storage.refs.store(2, RELAXED)
         job.outputs[number] = storage
         kind = at(BufferKind, address_of(result) + KIND_AT)
         to[number] = new_cell(job.device, kind, result.nbytes, storage, event)
@@ -94,7 +93,11 @@ def discard(job: QueuedCall) -> None:
 @native
 def announce(a: ExecuteCall, job: QueuedCall) -> None:
     """Give out the results to come of a call on one device, and the event if it is wanted."""
-    new_results(job, list_of(a.output_lists, job.result_count))
+    event = new_event()
+    owners = 1 + job.result_count
     if a.complete_events is not None:
-        retain(job.event)
-        a.complete_events[0] = job.event
+        a.complete_events[0] = event
+        owners += 1
+    event.refs.store(owners, RELAXED)
+    job.event = event
+    new_results(job, list_of(a.output_lists, job.result_count))

@@ -98,6 +98,13 @@ def has_happened(event: PluginEvent) -> bool:
 
 
 @native
+def happen_unseen(event: PluginEvent) -> None:
+    """Have an event happen without an error that no other thread knows of yet."""
+    event.waiting.store(HAPPENED, RELAXED)
+    event.done.store(1, RELAXED)
+
+
+@native
 def complete(event: PluginEvent, error: PluginErrorBlock | None) -> None:
     """Have an event happen, with an error if there is one; all who wait are told."""
     event.error = error

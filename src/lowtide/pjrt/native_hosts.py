@@ -30,8 +30,8 @@ from lowtide.native import (
 )
 from lowtide.pjrt.blocks import BufferKind, HandleCell, PluginEvent, Queue
 from lowtide.pjrt.native_events import retain
-from lowtide.pjrt.native_jobs import room
-from lowtide.pjrt.native_objects import new_cell, new_storage, release_block
+from lowtide.pjrt.native_jobs import coming_storage, room
+from lowtide.pjrt.native_objects import new_cell, release_block
 from lowtide.pjrt.native_python import FROM_HOST, python_of, state
 
 SMALL: Final = 4096
@@ -152,7 +152,7 @@ def from_host(a: HostBufferCall) -> Address:
     """Serve Client_BufferFromHostBuffer."""
     form = form_of(a)
     if form is not None:
-        storage = new_storage(form.queue, 0, form.nbytes, 0)
+        storage = coming_storage(form.queue, form.nbytes)
         data = room(storage)
         if data:
             copy_bytes(data, a.data, form.nbytes)

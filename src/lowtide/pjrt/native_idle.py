@@ -259,12 +259,15 @@ def drop_code(queue: Queue) -> None:
 def account(queue: Queue, nbytes: int) -> None:
     """Note that so many bytes more are in use on a device."""
     now = queue.used.add(nbytes, SEQ_CST) + nbytes
-    peak = queue.peak.raise_to(now, RELAXED)
     if nbytes > 0:
-        make_room(queue, now, peak)
+        # What is raised to is compared first: most calls raise nothing, and to write is dear.
+        if now > queue.peak.load(RELAXED):
+            queue.peak.raise_to(now, RELAXED)
+        make_room(queue, now, queue.peak.load(RELAXED))
         forget_code(queue, nbytes)
         queue.count.add(1, SEQ_CST)
-        queue.largest.raise_to(nbytes, RELAXED)
+        if nbytes > queue.largest.load(RELAXED):
+            queue.largest.raise_to(nbytes, RELAXED)
 
 
 @native

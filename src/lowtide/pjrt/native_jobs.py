@@ -45,12 +45,24 @@ from lowtide.pjrt.blocks import (
 from lowtide.pjrt.native_events import EVERYBODY, complete, has_happened, release, retain, wake
 from lowtide.pjrt.native_homes import refill, settle_in, take_over
 from lowtide.pjrt.native_idle import account, forget_code
-from lowtide.pjrt.native_objects import ALIVE, DELETED, lock, release_block, storage_of, unlock
+from lowtide.pjrt.native_objects import (
+    ALIVE,
+    DELETED,
+    begin_storage,
+    lock,
+    new_storage,
+    release_block,
+    storage_of,
+    unlock,
+)
 from lowtide.runtime.cpu.entry import Fill
 from lowtide.runtime.cpu.signals import monotonic_time
 
 LINE: Final = 64
 """What the address of a result is a multiple of."""
+
+NEAR_BYTES: Final = 4096
+"""Bytes of arrays that lie behind the record of their storage."""
 
 
 class ExecuteOptions(NativeRecord):
@@ -192,15 +204,38 @@ def fits(job: QueuedCall) -> bool:
 
 
 @native
+def coming_storage(queue: Queue, nbytes: int) -> BufferStorage:
+    """Return a storage with one reference, whose memory comes by `room`.
+
+    That of small arrays lies behind it: one block is allocated and freed in place of two.
+    """
+    if nbytes > NEAR_BYTES:
+        return new_storage(queue, 0, nbytes, 0)
+    found = new(BufferStorage, nbytes + LINE)
+    begin_storage(found, queue, nbytes)
+    found.near = lined(behind(found))
+    return found
+
+
+@native
+def lined(block: Address) -> Address:
+    """Return the first address from one on where a line begins."""
+    return block + (-block & (LINE - 1))
+
+
+@native
 def room(storage: BufferStorage) -> Address:
     """Return memory for a storage, which it has from then on, or 0 where there is none."""
-    block = allocate(storage.nbytes + LINE)
-    if block:
+    data = storage.near
+    if not data:
+        block = allocate(storage.nbytes + LINE)
+        if not block:
+            return 0
         storage.block = block
-        storage.data = block + (-block & (LINE - 1))
-        account(storage.queue, storage.nbytes)
-        return storage.data
-    return 0
+        data = lined(block)
+    storage.data = data
+    account(storage.queue, storage.nbytes)
+    return data
 
 
 @native
@@ -239,12 +274,14 @@ def run_job(job: QueuedCall, frame: RunFrame) -> int:
             result = launch.results[number]
             if result.fill == MOVE:
                 refill(queue, result, source_of(result, bases))
-    account(queue, launch.arena_bytes)
+    if launch.arena_bytes:
+        account(queue, launch.arena_bytes)
     begin = monotonic_time() if launch.is_timed else 0
     launch.run(frame.table, bases, frame.control)
     if launch.is_timed:
         launch.expected.store(monotonic_time() - begin, RELAXED)
-    account(queue, -launch.arena_bytes)
+    if launch.arena_bytes:
+        account(queue, -launch.arena_bytes)
     for number in range(job.result_count):
         result, storage = launch.results[number], job.outputs[number]
         if result.fill == Fill.COPY:
@@ -294,7 +331,8 @@ def finish(job: QueuedCall, error: PluginErrorBlock | None) -> None:
     for number in range(job.result_count):
         release_block(job.outputs[number])
     is_queued, nbytes = job.is_queued, launch.nbytes
-    complete(event, error)
+    if not has_happened(event):
+        complete(event, error)
     release(event)
     release_block(launch)
     free(job)

@@ -71,13 +71,20 @@ class FlagCall(NativeRecord):
 def new_storage(queue: Queue, data: Address, nbytes: int, held: int) -> BufferStorage:
     """Return a storage with one reference."""
     found = new(BufferStorage)
-    found.refs.store(1, RELAXED)
-    found.held, found.is_odd = held, 0
-    found.data, found.nbytes, found.queue = data, nbytes, queue
-    found.next, found.parent, found.block, found.home = 0, None, 0, 0
+    begin_storage(found, queue, nbytes)
+    found.held, found.data = held, data
     if data:
         account(queue, nbytes)
     return found
+
+
+@native
+def begin_storage(found: BufferStorage, queue: Queue, nbytes: int) -> None:
+    """Have a record be a storage with one reference and no memory."""
+    found.refs.store(1, RELAXED)
+    found.held, found.is_odd = 0, 0
+    found.data, found.nbytes, found.queue, found.near = 0, nbytes, queue, 0
+    found.next, found.parent, found.block, found.home = 0, None, 0, 0
 
 
 @native

@@ -28,7 +28,7 @@ from lowtide.native import (
 from lowtide.pjrt.blocks import Launch, PluginErrorBlock, Queue, QueuedCall, RunFrame
 from lowtide.pjrt.native_answers import release_python, take_python
 from lowtide.pjrt.native_calls import ExecuteCall, announce, claim
-from lowtide.pjrt.native_events import sleep_at, wait_for
+from lowtide.pjrt.native_events import happen_unseen, sleep_at, wait_for
 from lowtide.pjrt.native_idle import settle, signal, use_extent
 from lowtide.pjrt.native_jobs import finish, fits, give_frame, run_job, take_frame
 from lowtide.pjrt.native_python import EXECUTE, python_of, run_nested, state
@@ -220,6 +220,8 @@ def arena_run(queue: Queue, job: QueuedCall) -> int:
 def close(job: QueuedCall, status: int) -> None:
     """End a run: where there was no memory for the results Python says so, on the worker."""
     if not status:
+        if not job.is_queued:  # The caller has no result yet: nobody else knows of the event.
+            happen_unseen(job.event)
         finish(job, None)
         return
     job.is_full = 1
