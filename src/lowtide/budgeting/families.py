@@ -11,7 +11,7 @@ from lowtide.budgeting.fits import NEXT_ROOMS, PlannedPoint, less_room
 from lowtide.budgeting.graphs import BudgetGraphs, budget_graphs
 from lowtide.budgeting.points import Progress, SequenceChoice, choices
 from lowtide.budgeting.rewriting import with_sequences
-from lowtide.budgeting.targets import LATE, TargetSearch, offload_choices
+from lowtide.budgeting.targets import TargetSearch, offload_choices
 from lowtide.compiler import PlanOptions
 from lowtide.compiler import plan as plan_module
 from lowtide.cost.machine import HostLink
@@ -31,6 +31,9 @@ _LATE_ROOM: Final = 0.96
 _TRIES_IN_TIME: Final = 3  # With less time than for these, what is likely to fit is asked for.
 _TARGET_TIME: Final = 0.4
 """The part of the time left in which a sequence for one budget is searched."""
+
+_PLANNING: Final = 0.2
+"""A first plan of a choice is expected to take this part of what the plain plan has taken."""
 
 _LINK_SHARES: Final = tuple([k / 10 for k in range(9, 0, -1)])
 """For which parts of the plain arena values are stored in the host's memory without a budget."""
@@ -54,12 +57,18 @@ class Family:
         self._progress = progress
         self._planned: OrderedDict[int, PlannedPoint] = OrderedDict()
         self._arenas: dict[int, int] = {}
-        self._planning = Stopwatch(self._deadline)
-        self._first_tries = Stopwatch(self._deadline)
+        expected = _PLANNING * self._deadline.elapsed if self._deadline.is_timed else 0.0
+        self._planning = Stopwatch(self._deadline, expected)
+        self._first_tries = Stopwatch(self._deadline, expected)
         """What a plan takes, and a try of a first plan: a sequence made at once, and its plan."""
+        self._began_late = self._deadline.is_timed and self._deadline.passed
+        self._first_budget: int | None = None
+        """Where the plain plan has taken all the time, this budget has a plan all the same."""
         self._filled = 1.0  # The part of the latest plan's arena that its graphs say it needs.
         self._at_hand: set[int] = set()
         """Budgets for which a first plan was made: more are made for them only in time."""
+        self.late_for: set[int] = set()
+        """Budgets for which something was not begun, as it would come behind the deadline."""
         self._asked = 0
         self._rooms: dict[int, float] = {}
         self._too_large: dict[int, float] = {}
@@ -86,32 +95,38 @@ class Family:
 
     def _search_end(self, budget: int) -> Deadline:
         """The end of a search: where a plan is at hand, in time to make one of its outcome."""
-        less = self._planning.seconds if budget in self._at_hand else 0.0
+        less = 0.0 if self._is_urgent(budget) else self._planning.reserve
         return self._deadline.part(less=less)
 
     def _is_too_late(self, budget: int) -> bool:
         """Whether another plan for a budget would come too late.
 
-        Where none is at hand it may be somewhat late, and where there is none for any budget it is
-        made whatever the deadline.
+        Where none is at hand and only Ctrl-C ends the search, one is made.
         """
-        if budget in self._at_hand:
-            return not self._planning.is_in_time()
-        is_first = not (self._deadline.is_timed and self._at_hand)
-        return not (is_first or self._may_begin(self._planning))
+        if self._is_urgent(budget) or not (self._deadline.is_timed or budget in self._at_hand):
+            return False
+        return not self._planning.is_in_time() and self._is_left_out(budget)
 
-    def _may_begin(self, watch: Stopwatch) -> bool:
-        """Whether what there has to be is begun: once that has taken some time, if it ends soon."""
-        return not watch.has_run or watch.is_in_time(LATE)
+    def _is_left_out(self, budget: int) -> bool:
+        """True, once it is noted that the deadline came first for a budget."""
+        self._deadline.leave_out()
+        self.late_for.add(budget)
+        return True
+
+    def _is_urgent(self, budget: int) -> bool:
+        """Whether a plan is made whatever the deadline: it is the first, no time was left for."""
+        return self._began_late and not self._at_hand and budget == self._first_budget
 
     def quick(self, budget: int) -> PlannedPoint | None:
         """Return a plan that fits a budget, the first that is found; None where a few tries fail.
 
-        Arenas may be larger than graphs say, so the next tries are for less. Until there is a plan
-        for some budget they are made whatever the deadline, then where they end in time by what
-        tries have taken.
+        Arenas may be larger than graphs say, so the next tries are for less. They are made where
+        they end in time by what tries have taken; those for the first budget also where the plain
+        plan left no time.
         """
         found = None
+        if self._first_budget is None:
+            self._first_budget = budget
         with self._deadline.until_interrupted():
             found = next(self._quick_plans(budget), None)
         if found is not None:
@@ -122,17 +137,25 @@ class Family:
         """Yield plans within a budget, each tried for as much less as the last one was above it."""
         has_time = self._deadline.leaves(_TRIES_IN_TIME * self._first_tries.seconds)
         room = budget * (1.0 if has_time else self._filled)
-        for _ in range(_QUICK_TRIES):
-            if self._at_hand and not self._may_begin(self._first_tries):
+        is_urgent = self._is_urgent(budget)
+        for number in range(_QUICK_TRIES):
+            is_first = not (self._first_tries.has_run or self._deadline.passed)
+            if not (is_urgent or is_first or self._first_tries.is_in_time()):
+                self._is_left_out(budget)
                 return
             with self._first_tries.running():
-                choice = self._targets.quick(int(room))
+                reserve = None if is_urgent else self._planning.reserve
+                choice = self._targets.quick(int(room), reserve)
                 found = None if choice is None else self._plan_of(choice)
             if choice is None or found is None:
                 return
             if found.arena_bytes <= budget:
+                if budget in self._too_large:
+                    self._rooms[budget] = room
                 yield found
-            room = less_room(room, choice.nbytes, found.arena_bytes, budget)
+            else:
+                self._too_large[budget] = room
+            room = less_room(room, choice.nbytes, found.arena_bytes, budget, number + 1)
             if self._deadline.passed:
                 room = min(room, _LATE_ROOM * budget)
 
@@ -149,8 +172,8 @@ class Family:
         """Yield plans within a budget, each tried for as much less as the last one was above it."""
         has_time = self._deadline.leaves(_TRIES_IN_TIME * self._planning.seconds)
         room = self._room_between(budget, budget * (1.0 if has_time else self._filled))
-        for _ in range(_QUICK_TRIES):
-            end = self._deadline.part(less=self._planning.seconds).part(_TARGET_TIME)
+        for number in range(_QUICK_TRIES):
+            end = self._deadline.part(less=self._planning.reserve).part(_TARGET_TIME)
             choice = None if self._is_too_late(budget) else self._targets.best(int(room), end)
             if choice is None:
                 return
@@ -160,7 +183,7 @@ class Family:
                 yield found
             else:
                 self._too_large[budget] = min(room, self._too_large.get(budget, room))
-            less = less_room(room, choice.nbytes, found.arena_bytes, budget)
+            less = less_room(room, choice.nbytes, found.arena_bytes, budget, number + 1)
             room = self._room_between(budget, less)
 
     def _room_between(self, budget: int, first: float) -> float:
@@ -186,6 +209,8 @@ class Family:
             found = self.targeted(budget)
             if found is not None:
                 yield found
+                return
+            if self._is_too_late(budget):
                 return
             self._expect(budget)
         exact = self.graphs.is_exact
@@ -295,11 +320,15 @@ class Family:
         """
         best, exact = self._smallest, self.graphs.is_exact
         least = best.arena_bytes
-        for number in reversed(range(len(self.choices))):
+        is_late = self._deadline.is_timed and not self._planning.is_in_time()
+        count = 0 if is_late and "choices" not in vars(self) else len(self.choices)
+        for number in reversed(range(count)):
             if exact and self.choices[number].nbytes > least * _MARGIN:
                 continue
-            is_begun = number == len(self.choices) - 1 and self._may_begin(self._planning)
-            if self._deadline.passed and number not in self._arenas and not is_begun:
+            is_begun = number == count - 1 and not self._deadline.is_timed
+            is_late = self._deadline.is_timed and not self._planning.is_in_time()
+            is_left_out = (self._deadline.passed or is_late) and not is_begun
+            if is_left_out and number not in self._arenas:
                 continue
             with self._deadline.until_interrupted():
                 arena, extra = self.arena_bytes(number), self.extra_seconds(number)

@@ -99,13 +99,27 @@ class BudgetPlanner:
         if best is not None and best.only_runs_again and is_timed and not self.deadline.passed:
             again = self._told(self.own.targeted(budget)) or best
             best = min(best, again, key=lambda x: x.extra_seconds)
-        was_late = self.deadline.passed or (best is None and quick is not None)
+        was_late = self.deadline.passed or budget in self.own.late_for
         if quick is not None:
             best = min(quick, best or quick, key=lambda x: x.extra_seconds)
         least = self.least if best is None else None
         if least is not None and least.arena_bytes <= budget:
             best, least = least, None
         return Fit(budget, best, least, bound, was_late or self.deadline.passed)
+
+    def each_within(self, budgets: Sequence[Budget]) -> Iterator[Fit]:
+        """Yield what `within` returns for each of some budgets, in this order.
+
+        Where there is a deadline it is one for all of them: each has an equal share of the time
+        that those before it left. Budgets that nothing is searched for have none.
+        """
+        sizes = [self.bytes_of(budget) for budget in budgets]
+        plain = self.own.plain.arena_bytes
+        for number, size in enumerate(sizes):
+            later = [x for x in sizes[number + 1 :] if self.bounds.known_bytes <= x < plain]
+            with self.deadline.turn(1 / (1 + len(later))):
+                found = self.within(size)
+            yield found
 
     def by_xla(self, budget: Budget) -> Fit:
         """Return what XLA's algorithm makes of the entry for a budget: a baseline."""
