@@ -162,6 +162,6 @@ def test_work_is_in_time_by_what_took_longest_and_somewhat_more(monkeypatch) -> 
             now[0] += taken
     assert watch.seconds == 10 and watch.reserve > 10
     now[0] = 100 - watch.reserve - 1
-    assert watch.is_in_time() and not watch.is_in_time(beside=1.0)
+    assert watch.is_in_time() and not watch.is_in_time(beside=1.5)
     now[0] += 1.5
     assert not watch.is_in_time()
