@@ -38,6 +38,13 @@ _PLANNING: Final = 0.2
 _LINK_SHARES: Final = tuple([k / 10 for k in range(9, 0, -1)])
 """For which parts of the plain arena values are stored in the host's memory without a budget."""
 
+_LINK_TIME: Final = 0.5
+"""The part of the time left in which values are stored with the host: what recomputation does alone
+has the rest."""
+
+_LINK_TRIES: Final = 6
+"""With less time than for so many first tries, what recomputation does alone comes first."""
+
 _DESCENT: Final = 0.9
 _DESCENT_TRIES: Final = 12
 """The smallest plan beside a link is searched in so many steps, of this part of the bytes first."""
@@ -243,8 +250,8 @@ class Family:
 
     def _link_plans(self, budget: int, link: HostLink) -> Iterator[PlannedPoint]:
         """Yield plans within a budget, cheapest first; arenas may be larger than graphs say."""
+        end = self._search_end(budget).part(_LINK_TIME)
         for room in (budget, int(budget * NEXT_ROOMS[1])):
-            end = self._search_end(budget)
             found = offload_choices(self.graphs, room, link, end, self._progress)
             for choice in found[:_QUICK_TRIES]:
                 if self._is_too_late(budget):
@@ -253,6 +260,12 @@ class Family:
                 if planned.arena_bytes <= budget:
                     yield planned
 
+    @property
+    def has_time_for_links(self) -> bool:
+        """Whether values are stored with the host ahead of what recomputation does alone."""
+        is_timed = self._deadline.is_timed
+        return not is_timed or self._deadline.leaves(_LINK_TRIES * self._first_tries.reserve)
+
     def link_descent(self, start: PlannedPoint) -> Iterator[PlannedPoint]:
         """Yield plans with values in the host's memory of ever fewer bytes than a plan has.
 
@@ -260,6 +273,8 @@ class Family:
         """
         most, part = start.arena_bytes, _DESCENT
         for _ in range(_DESCENT_TRIES):
+            if self._deadline.is_timed and not self._planning.is_in_time():
+                return
             found = self.beside_link(int(most * part))
             if found is None:
                 part = (1 + part) / 2
