@@ -433,6 +433,24 @@ def test_budgets_of_one_deadline_have_a_plan_each(seconds: float, monkeypatch) -
     assert clock.now <= 100
 
 
+def test_the_frontier_is_there_by_the_deadline(monkeypatch) -> None:
+    clock, made = _Clock(), list[float]()
+    monkeypatch.setattr("lowtide.search.deadline.process_time", clock)
+    deadline = Deadline.of_cpu_seconds(100)
+
+    def slow(module: Module, options: compiler.PlanOptions) -> compiler.ModulePlan:
+        made.append(clock.now)
+        clock.now += 5
+        return make_plan(module, options.stage)
+
+    monkeypatch.setattr("lowtide.budgeting.families.plan_module", slow)
+    planner = planner_of(training_step(layers=8, rows=4096), deadline=deadline)
+    clock.now = 70.0
+    found = pareto(planner)
+    assert 1 < len(made) < len(planner.own.choices) and clock.now <= 100
+    assert len(found.points) > 1 and len(found.bound) == len(found.points)
+
+
 def test_no_first_plan_is_made_for_a_budget_known_to_be_too_small(monkeypatch) -> None:
     asked: list[int] = []
     planner = planner_of(training_step(), deadline=Deadline(1000))

@@ -112,9 +112,9 @@ class Family:
         """
         if self._is_urgent(budget) or not (self._deadline.is_timed or budget in self._at_hand):
             return False
-        return not self._planning.is_in_time() and self._is_left_out(budget)
+        return not self._planning.is_in_time() and self._comes_later(budget)
 
-    def _is_left_out(self, budget: int) -> bool:
+    def _comes_later(self, budget: int) -> bool:
         """True, once it is noted that the deadline came first for a budget."""
         self._deadline.leave_out()
         self.late_for.add(budget)
@@ -148,7 +148,7 @@ class Family:
         for number in range(_QUICK_TRIES):
             is_first = not (self._first_tries.has_run or self._deadline.passed)
             if not (is_urgent or is_first or self._first_tries.is_in_time()):
-                self._is_left_out(budget)
+                self._comes_later(budget)
                 return
             with self._first_tries.running():
                 reserve = None if is_urgent else self._planning.reserve
@@ -273,7 +273,7 @@ class Family:
         """
         most, part = start.arena_bytes, _DESCENT
         for _ in range(_DESCENT_TRIES):
-            if self._deadline.is_timed and not self._planning.is_in_time():
+            if self._is_late:
                 return
             found = self.beside_link(int(most * part))
             if found is None:
@@ -297,6 +297,15 @@ class Family:
             likely = next(fitting, None)
             if likely is not None and not self._is_too_late(budget):
                 self.arena_bytes(likely)
+
+    @property
+    def _is_late(self) -> bool:
+        """Whether a plan that is begun now ends behind a time that was set."""
+        return self._deadline.is_timed and not self._planning.is_in_time()
+
+    def is_left_out(self, number: int) -> bool:
+        """Whether the plan of a choice is not made yet, and would come behind the deadline."""
+        return number not in self._arenas and (self._deadline.passed or self._is_late)
 
     def arena_bytes(self, number: int) -> int:
         """Return the arena of the plan of a choice, worked out when it is first asked for."""
@@ -335,15 +344,12 @@ class Family:
         """
         best, exact = self._smallest, self.graphs.is_exact
         least = best.arena_bytes
-        is_late = self._deadline.is_timed and not self._planning.is_in_time()
-        count = 0 if is_late and "choices" not in vars(self) else len(self.choices)
+        count = 0 if self._is_late and "choices" not in vars(self) else len(self.choices)
         for number in reversed(range(count)):
             if exact and self.choices[number].nbytes > least * _MARGIN:
                 continue
             is_begun = number == count - 1 and not self._deadline.is_timed
-            is_late = self._deadline.is_timed and not self._planning.is_in_time()
-            is_left_out = (self._deadline.passed or is_late) and not is_begun
-            if is_left_out and number not in self._arenas:
+            if not is_begun and self.is_left_out(number):
                 continue
             with self._deadline.until_interrupted():
                 arena, extra = self.arena_bytes(number), self.extra_seconds(number)
