@@ -167,6 +167,30 @@ def test_more_time_for_less_memory_than_by_recomputation_alone() -> None:
         assert before.point is None or fit.point.extra_seconds <= before.point.extra_seconds
 
 
+@pytest.mark.parametrize("left, first", [(1000.0, "beside_link"), (30.0, "points")])
+def test_with_little_time_recomputation_alone_comes_first(left, first, monkeypatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("lowtide.search.deadline.process_time", lambda: now[0])
+    asked: list[str] = []
+    deadline = Deadline.of_cpu_seconds(2000)
+    options = replace(
+        options_with(HostLink(64e9, 1e-7)), search=SearchOptions(Effort.FAST, deadline)
+    )
+    module = training_step(6, 2048, 256)
+    planner = BudgetPlanner(module, compiler.plan(module, options), options, variants=())
+    family = planner.own
+    for name in ("beside_link", "points"):
+        whole = getattr(family, name)
+        monkeypatch.setattr(
+            family, name, lambda budget, name=name, whole=whole: asked.append(name) or whole(budget)
+        )
+    budget = family.plain.arena_bytes * 7 // 10
+    assert family.quick(budget) is not None
+    family._first_tries.seconds, now[0] = 20.0, 2000 - left
+    found = planner._own_fit(budget)
+    assert asked[0] == first and found is not None and found.arena_bytes <= budget
+
+
 def test_no_plan_found_is_smaller_than_the_smallest() -> None:
     planner = planner_with(training_step(8, 256, 64), HostLink(64e9, 1e-7))
     least = planner.least

@@ -11,7 +11,7 @@ from lowtide.records import dataclass
 from lowtide.search.deadline import Deadline
 
 _PLANS_TIME: Final = 0.75
-"""The part of the time left in which plans are made: bounds have the rest, and what variants need."""
+"""The part of the time left in which plans are made: bounds and variants have the rest."""
 _SEARCH_TIME: Final = 0.5
 """The part of that in which sequences are searched, ahead of their plans."""
 
