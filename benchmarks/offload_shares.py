@@ -68,7 +68,8 @@ def measured(path: Path, shares: Sequence[int], rate: float, deadline: float) ->
         begin = process_time()
         planner = planner_of(module, way, deadline)
         needed = planner.own.plain.arena_bytes
-        found.append([_found(planner, planner.within(needed * x // 100)) for x in shares])
+        fits = planner.each_within([needed * x // 100 for x in shares])
+        found.append([_found(planner, fit) for fit in fits])
         seconds.append(process_time() - begin)
     name = path.name.split(".hlo")[0]
     return [

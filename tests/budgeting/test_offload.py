@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from random import Random
@@ -165,6 +166,39 @@ def test_more_time_for_less_memory_than_by_recomputation_alone() -> None:
         before, fit = alone.within(budget), stored().within(budget)
         assert fit.point is not None
         assert before.point is None or fit.point.extra_seconds <= before.point.extra_seconds
+
+
+@pytest.mark.parametrize("left, first", [(1000.0, "beside_link"), (30.0, "points")])
+def test_with_little_time_recomputation_alone_comes_first(
+    left: float, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("lowtide.search.deadline.process_time", lambda: now[0])
+    asked: list[str] = []
+    deadline = Deadline.of_cpu_seconds(2000)
+    options = replace(
+        options_with(HostLink(64e9, 1e-7)), search=SearchOptions(Effort.FAST, deadline)
+    )
+    module = training_step(6, 2048, 256)
+    planner = BudgetPlanner(module, compiler.plan(module, options), options, variants=())
+    family = planner.own
+    for name in ("beside_link", "points"):
+        monkeypatch.setattr(family, name, _noted(asked, name, getattr(family, name)))
+    budget = family.plain.arena_bytes * 7 // 10
+    assert family.quick(budget) is not None
+    family._first_tries.seconds, now[0] = 20.0, 2000 - left
+    found = planner._own_fit(budget)
+    assert asked[0] == first and found is not None and found.arena_bytes <= budget
+
+
+def _noted(asked: list[str], name: str, whole: Callable[[int], Any]) -> Callable[[int], Any]:
+    """A function that notes its name whenever it is asked."""
+
+    def noting(budget: int) -> Any:
+        asked.append(name)
+        return whole(budget)
+
+    return noting
 
 
 def test_no_plan_found_is_smaller_than_the_smallest() -> None:

@@ -409,7 +409,46 @@ def test_no_plan_is_begun_that_ends_behind_the_deadline(monkeypatch) -> None:
     shares = (90, 80, 70, 60, 50)
     fits = [planner.within(arena * share // 100) for share in shares]
     assert fits[0].point is not None and fits[-1].was_late
-    assert len(begun) > 1 and clock.now <= 110
+    assert "a deadline ended" in planner.with_remarks(planner.own.plain.plan).report.caveats[0]
+    assert len(begun) > 1 and clock.now <= 100
+
+
+@pytest.mark.parametrize("seconds", [3.0, 8.0, 12.0])
+def test_budgets_of_one_deadline_have_a_plan_each(seconds: float, monkeypatch) -> None:
+    clock = _Clock()
+    monkeypatch.setattr("lowtide.search.deadline.process_time", clock)
+    deadline = Deadline.of_cpu_seconds(100)
+
+    def slow(module: Module, options: compiler.PlanOptions) -> compiler.ModulePlan:
+        clock.now += seconds
+        return make_plan(module, options.stage)
+
+    monkeypatch.setattr("lowtide.budgeting.families.plan_module", slow)
+    planner = planner_of(training_step(layers=8, rows=4096), deadline=deadline)
+    arena, clock.now = planner.own.plain.arena_bytes, 50.0
+    budgets = [arena * share // 100 for share in (90, 1, 80, 70, 100)]
+    fits = list(planner.each_within(budgets))
+    assert [fit.point is not None for fit in fits] == [True, False, True, True, True]
+    assert [fit.budget_bytes for fit in fits] == budgets
+    assert clock.now <= 100
+
+
+def test_the_frontier_is_there_by_the_deadline(monkeypatch) -> None:
+    clock, made = _Clock(), list[float]()
+    monkeypatch.setattr("lowtide.search.deadline.process_time", clock)
+    deadline = Deadline.of_cpu_seconds(100)
+
+    def slow(module: Module, options: compiler.PlanOptions) -> compiler.ModulePlan:
+        made.append(clock.now)
+        clock.now += 5
+        return make_plan(module, options.stage)
+
+    monkeypatch.setattr("lowtide.budgeting.families.plan_module", slow)
+    planner = planner_of(training_step(layers=8, rows=4096), deadline=deadline)
+    clock.now = 70.0
+    found = pareto(planner)
+    assert 1 < len(made) < len(planner.own.choices) and clock.now <= 100
+    assert len(found.points) > 1 and len(found.bound) == len(found.points)
 
 
 def test_no_first_plan_is_made_for_a_budget_known_to_be_too_small(monkeypatch) -> None:

@@ -98,3 +98,10 @@ def test_what_is_asked_for_next_fits_with_somewhat_more_gaps() -> None:
     budget, nbytes, arena = 1_000_000, 1_000_000, 1_015_000
     asked = less_room(budget, nbytes, arena, budget)
     assert 0.99 * budget < asked * (arena / nbytes + 0.003) <= budget
+
+
+def test_what_is_asked_for_next_is_little_less_where_gaps_are_small() -> None:
+    budget, nbytes, arena = 1_000_000, 999_990, 1_000_500
+    asked = [less_room(budget, nbytes, arena, budget, failed) for failed in (1, 2, 3)]
+    assert budget * 0.9985 < asked[1] < asked[0] < budget * nbytes / arena
+    assert asked[2] < budget * 0.997

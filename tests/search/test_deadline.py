@@ -4,6 +4,7 @@ import pytest
 
 from lowtide.search.deadline import Deadline
 from lowtide.search.effort import SearchOptions
+from lowtide.search.stopwatch import Stopwatch
 
 
 def test_none_never_comes_by_itself() -> None:
@@ -125,3 +126,42 @@ def test_an_interrupt_of_a_part_ends_the_whole() -> None:
     assert part.passed and deadline.passed and deadline.was_interrupted and part.was_interrupted
     with pytest.raises(KeyboardInterrupt):
         part.interrupt()
+
+
+@pytest.mark.parametrize("clock", ["monotonic", "process_time"])
+def test_a_turn_has_a_share_of_the_time_and_gives_the_rest_back(clock, monkeypatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(f"lowtide.search.deadline.{clock}", lambda: now[0])
+    whole = Deadline(40) if clock == "monotonic" else Deadline.of_cpu_seconds(40)
+    with whole.turn(0.25):
+        part = whole.part(0.5)
+        assert whole.leaves(10) and not whole.leaves(10.5)
+        assert part.leaves(5) and not part.leaves(5.5)
+        now[0] += 4
+    assert whole.leaves(36) and not whole.leaves(36.5) and not whole.remarks()
+    with whole.turn(0.5):
+        now[0] += 18
+        assert whole.passed
+    assert whole.leaves(18) and not whole.passed and whole.remarks()
+
+
+def test_a_turn_of_one_without_an_end_has_none() -> None:
+    deadline = Deadline()
+    with deadline.turn(0.0):
+        assert not deadline.passed and deadline.leaves(1e6)
+    assert not deadline.remarks()
+
+
+def test_work_is_in_time_by_what_took_longest_and_somewhat_more(monkeypatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("lowtide.search.deadline.process_time", lambda: now[0])
+    watch = Stopwatch(Deadline.of_cpu_seconds(100), expected=90.0)
+    assert not watch.is_in_time() and not watch.has_run
+    for taken in (8.0, 10.0, 2.0):
+        with watch.running():
+            now[0] += taken
+    assert watch.seconds == 10 and watch.reserve > 10
+    now[0] = 100 - watch.reserve - 1
+    assert watch.is_in_time() and not watch.is_in_time(beside=1.5)
+    now[0] += 1.5
+    assert not watch.is_in_time()

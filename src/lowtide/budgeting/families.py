@@ -11,7 +11,7 @@ from lowtide.budgeting.fits import NEXT_ROOMS, PlannedPoint, less_room
 from lowtide.budgeting.graphs import BudgetGraphs, budget_graphs
 from lowtide.budgeting.points import Progress, SequenceChoice, choices
 from lowtide.budgeting.rewriting import with_sequences
-from lowtide.budgeting.targets import LATE, TargetSearch, offload_choices
+from lowtide.budgeting.targets import TargetSearch, offload_choices
 from lowtide.compiler import PlanOptions
 from lowtide.compiler import plan as plan_module
 from lowtide.cost.machine import HostLink
@@ -32,8 +32,18 @@ _TRIES_IN_TIME: Final = 3  # With less time than for these, what is likely to fi
 _TARGET_TIME: Final = 0.4
 """The part of the time left in which a sequence for one budget is searched."""
 
+_PLANNING: Final = 0.2
+"""A first plan of a choice is expected to take this part of what the plain plan has taken."""
+
 _LINK_SHARES: Final = tuple([k / 10 for k in range(9, 0, -1)])
 """For which parts of the plain arena values are stored in the host's memory without a budget."""
+
+_LINK_TIME: Final = 0.5
+"""The part of the time left in which values are stored with the host: what recomputation does alone
+has the rest."""
+
+_LINK_TRIES: Final = 6
+"""With less time than for so many first tries, what recomputation does alone comes first."""
 
 _DESCENT: Final = 0.9
 _DESCENT_TRIES: Final = 12
@@ -54,12 +64,18 @@ class Family:
         self._progress = progress
         self._planned: OrderedDict[int, PlannedPoint] = OrderedDict()
         self._arenas: dict[int, int] = {}
-        self._planning = Stopwatch(self._deadline)
-        self._first_tries = Stopwatch(self._deadline)
+        expected = _PLANNING * self._deadline.elapsed if self._deadline.is_timed else 0.0
+        self._planning = Stopwatch(self._deadline, expected)
+        self._first_tries = Stopwatch(self._deadline, expected)
         """What a plan takes, and a try of a first plan: a sequence made at once, and its plan."""
+        self._began_late = self._deadline.is_timed and self._deadline.passed
+        self._first_budget: int | None = None
+        """Where the plain plan has taken all the time, this budget has a plan all the same."""
         self._filled = 1.0  # The part of the latest plan's arena that its graphs say it needs.
         self._at_hand: set[int] = set()
         """Budgets for which a first plan was made: more are made for them only in time."""
+        self.late_for: set[int] = set()
+        """Budgets for which something was not begun, as it would come behind the deadline."""
         self._asked = 0
         self._rooms: dict[int, float] = {}
         self._too_large: dict[int, float] = {}
@@ -86,32 +102,38 @@ class Family:
 
     def _search_end(self, budget: int) -> Deadline:
         """The end of a search: where a plan is at hand, in time to make one of its outcome."""
-        less = self._planning.seconds if budget in self._at_hand else 0.0
+        less = 0.0 if self._is_urgent(budget) else self._planning.reserve
         return self._deadline.part(less=less)
 
     def _is_too_late(self, budget: int) -> bool:
         """Whether another plan for a budget would come too late.
 
-        Where none is at hand it may be somewhat late, and where there is none for any budget it is
-        made whatever the deadline.
+        Where none is at hand and only Ctrl-C ends the search, one is made.
         """
-        if budget in self._at_hand:
-            return not self._planning.is_in_time()
-        is_first = not (self._deadline.is_timed and self._at_hand)
-        return not (is_first or self._may_begin(self._planning))
+        if self._is_urgent(budget) or not (self._deadline.is_timed or budget in self._at_hand):
+            return False
+        return not self._planning.is_in_time() and self._comes_later(budget)
 
-    def _may_begin(self, watch: Stopwatch) -> bool:
-        """Whether what there has to be is begun: once that has taken some time, if it ends soon."""
-        return not watch.has_run or watch.is_in_time(LATE)
+    def _comes_later(self, budget: int) -> bool:
+        """True, once it is noted that the deadline came first for a budget."""
+        self._deadline.leave_out()
+        self.late_for.add(budget)
+        return True
+
+    def _is_urgent(self, budget: int) -> bool:
+        """Whether a plan is made whatever the deadline: it is the first, no time was left for."""
+        return self._began_late and not self._at_hand and budget == self._first_budget
 
     def quick(self, budget: int) -> PlannedPoint | None:
         """Return a plan that fits a budget, the first that is found; None where a few tries fail.
 
-        Arenas may be larger than graphs say, so the next tries are for less. Until there is a plan
-        for some budget they are made whatever the deadline, then where they end in time by what
-        tries have taken.
+        Arenas may be larger than graphs say, so the next tries are for less. They are made where
+        they end in time by what tries have taken; those for the first budget also where the plain
+        plan left no time.
         """
         found = None
+        if self._first_budget is None:
+            self._first_budget = budget
         with self._deadline.until_interrupted():
             found = next(self._quick_plans(budget), None)
         if found is not None:
@@ -122,17 +144,25 @@ class Family:
         """Yield plans within a budget, each tried for as much less as the last one was above it."""
         has_time = self._deadline.leaves(_TRIES_IN_TIME * self._first_tries.seconds)
         room = budget * (1.0 if has_time else self._filled)
-        for _ in range(_QUICK_TRIES):
-            if self._at_hand and not self._may_begin(self._first_tries):
+        is_urgent = self._is_urgent(budget)
+        for number in range(_QUICK_TRIES):
+            is_first = not (self._first_tries.has_run or self._deadline.passed)
+            if not (is_urgent or is_first or self._first_tries.is_in_time()):
+                self._comes_later(budget)
                 return
             with self._first_tries.running():
-                choice = self._targets.quick(int(room))
+                reserve = None if is_urgent else self._planning.reserve
+                choice = self._targets.quick(int(room), reserve)
                 found = None if choice is None else self._plan_of(choice)
             if choice is None or found is None:
                 return
             if found.arena_bytes <= budget:
+                if budget in self._too_large:
+                    self._rooms[budget] = room
                 yield found
-            room = less_room(room, choice.nbytes, found.arena_bytes, budget)
+            else:
+                self._too_large[budget] = room
+            room = less_room(room, choice.nbytes, found.arena_bytes, budget, number + 1)
             if self._deadline.passed:
                 room = min(room, _LATE_ROOM * budget)
 
@@ -149,8 +179,8 @@ class Family:
         """Yield plans within a budget, each tried for as much less as the last one was above it."""
         has_time = self._deadline.leaves(_TRIES_IN_TIME * self._planning.seconds)
         room = self._room_between(budget, budget * (1.0 if has_time else self._filled))
-        for _ in range(_QUICK_TRIES):
-            end = self._deadline.part(less=self._planning.seconds).part(_TARGET_TIME)
+        for number in range(_QUICK_TRIES):
+            end = self._deadline.part(less=self._planning.reserve).part(_TARGET_TIME)
             choice = None if self._is_too_late(budget) else self._targets.best(int(room), end)
             if choice is None:
                 return
@@ -160,7 +190,7 @@ class Family:
                 yield found
             else:
                 self._too_large[budget] = min(room, self._too_large.get(budget, room))
-            less = less_room(room, choice.nbytes, found.arena_bytes, budget)
+            less = less_room(room, choice.nbytes, found.arena_bytes, budget, number + 1)
             room = self._room_between(budget, less)
 
     def _room_between(self, budget: int, first: float) -> float:
@@ -186,6 +216,8 @@ class Family:
             found = self.targeted(budget)
             if found is not None:
                 yield found
+                return
+            if self._is_too_late(budget):
                 return
             self._expect(budget)
         exact = self.graphs.is_exact
@@ -218,8 +250,8 @@ class Family:
 
     def _link_plans(self, budget: int, link: HostLink) -> Iterator[PlannedPoint]:
         """Yield plans within a budget, cheapest first; arenas may be larger than graphs say."""
+        end = self._search_end(budget).part(_LINK_TIME)
         for room in (budget, int(budget * NEXT_ROOMS[1])):
-            end = self._search_end(budget)
             found = offload_choices(self.graphs, room, link, end, self._progress)
             for choice in found[:_QUICK_TRIES]:
                 if self._is_too_late(budget):
@@ -228,6 +260,12 @@ class Family:
                 if planned.arena_bytes <= budget:
                     yield planned
 
+    @property
+    def has_time_for_links(self) -> bool:
+        """Whether values are stored with the host ahead of what recomputation does alone."""
+        is_timed = self._deadline.is_timed
+        return not is_timed or self._deadline.leaves(_LINK_TRIES * self._first_tries.reserve)
+
     def link_descent(self, start: PlannedPoint) -> Iterator[PlannedPoint]:
         """Yield plans with values in the host's memory of ever fewer bytes than a plan has.
 
@@ -235,6 +273,8 @@ class Family:
         """
         most, part = start.arena_bytes, _DESCENT
         for _ in range(_DESCENT_TRIES):
+            if self._is_late:
+                return
             found = self.beside_link(int(most * part))
             if found is None:
                 part = (1 + part) / 2
@@ -257,6 +297,15 @@ class Family:
             likely = next(fitting, None)
             if likely is not None and not self._is_too_late(budget):
                 self.arena_bytes(likely)
+
+    @property
+    def _is_late(self) -> bool:
+        """Whether a plan that is begun now ends behind a time that was set."""
+        return self._deadline.is_timed and not self._planning.is_in_time()
+
+    def is_left_out(self, number: int) -> bool:
+        """Whether the plan of a choice is not made yet, and would come behind the deadline."""
+        return number not in self._arenas and (self._deadline.passed or self._is_late)
 
     def arena_bytes(self, number: int) -> int:
         """Return the arena of the plan of a choice, worked out when it is first asked for."""
@@ -295,11 +344,12 @@ class Family:
         """
         best, exact = self._smallest, self.graphs.is_exact
         least = best.arena_bytes
-        for number in reversed(range(len(self.choices))):
+        count = 0 if self._is_late and "choices" not in vars(self) else len(self.choices)
+        for number in reversed(range(count)):
             if exact and self.choices[number].nbytes > least * _MARGIN:
                 continue
-            is_begun = number == len(self.choices) - 1 and self._may_begin(self._planning)
-            if self._deadline.passed and number not in self._arenas and not is_begun:
+            is_begun = number == count - 1 and not self._deadline.is_timed
+            if not is_begun and self.is_left_out(number):
                 continue
             with self._deadline.until_interrupted():
                 arena, extra = self.arena_bytes(number), self.extra_seconds(number)

@@ -17,13 +17,20 @@ _SPARED: Final = 0.004
 """Gaps in an arena are a part of it that differs by about so much from one sequence to another."""
 
 
-def less_room(room: float, nbytes: int, arena_bytes: int, budget: int) -> float:
+def less_room(
+    room: float, nbytes: int, arena_bytes: int, budget: int, failed: int | None = None
+) -> float:
     """Return what to ask for where a plan of `nbytes` by its graphs has an arena above a budget.
 
-    It is somewhat less than what would fit with as large a part of gaps.
+    It is somewhat less than what would fit with as large a part of gaps: where gaps are small they
+    differ by little, so half of them is enough for the first of the plans that `failed`, all of
+    them for the second. Little less room may keep a buffer that takes long to make again.
     """
     least, most = NEXT_ROOMS
-    part = budget / max(1, arena_bytes) - _SPARED
+    spared, gaps = _SPARED, max(0, arena_bytes - nbytes) / max(1, arena_bytes)
+    if failed in (1, 2):
+        spared, most = min(_SPARED, failed * gaps / 2), 1 - 1e-6
+    part = budget / max(1, arena_bytes) - spared
     return min(room, float(nbytes)) * max(least, min(most, part))
 
 

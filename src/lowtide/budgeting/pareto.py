@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from lowtide.budgeting.families import Family
 from lowtide.budgeting.planner import BudgetPlanner
 from lowtide.records import dataclass
 from lowtide.search.deadline import Deadline
+
+_PLANS_TIME: Final = 0.75
+"""The part of the time left in which plans are made: bounds and variants have the rest."""
+_SEARCH_TIME: Final = 0.5
+"""The part of that in which sequences are searched, ahead of their plans."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,8 @@ class Pareto:
 
 def pareto(planner: BudgetPlanner) -> Pareto:
     """Return the frontier of a module: each plan is worked out."""
-    points = _curve(_points(planner.own, planner.deadline))
+    with planner.deadline.turn(_PLANS_TIME):
+        points = _curve(_points(planner.own, planner.deadline))
     bound = [_proved(planner, point.nbytes) for point in points]
     variants = [(x.plain.variant, _curve(_points(x, planner.deadline))) for x in planner.variants]
     return Pareto(
@@ -69,11 +75,13 @@ def _proved(planner: BudgetPlanner, nbytes: int) -> CurvePoint:
 
 
 def _points(family: Family, deadline: Deadline) -> list[tuple[int, float]]:
-    """Bytes and extra seconds of the plans; a deadline leaves out those not made yet."""
+    """Bytes and extra seconds of the plans; a deadline leaves out those that would come later."""
     found = [(family.plain.arena_bytes, family.plain.extra_seconds)]
     with deadline.until_interrupted():
-        for number in range(len(family.choices)):
-            if deadline.passed:
+        with deadline.turn(_SEARCH_TIME):
+            count = len(family.choices)
+        for number in range(count):
+            if family.is_left_out(number):
                 break
             found.append((family.arena_bytes(number), family.extra_seconds(number)))
     return found + [(x.arena_bytes, x.extra_seconds) for x in family.link_curve()]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Final
 
 from lowtide.budgeting.bounds import ModuleBound, ModuleBounds
 from lowtide.budgeting.errors import OverMemoryError, refusal
@@ -25,8 +24,6 @@ from lowtide.compiler.planned_passes import TooLateError
 from lowtide.cost.machine import HostLink
 from lowtide.ir import Module
 from lowtide.ir.sizes import Budget, in_bytes
-
-_CURVE_SEARCHES: Final = 4  # All plans by recomputation alone take as long as so many with copies.
 
 
 class BudgetPlanner:
@@ -99,13 +96,27 @@ class BudgetPlanner:
         if best is not None and best.only_runs_again and is_timed and not self.deadline.passed:
             again = self._told(self.own.targeted(budget)) or best
             best = min(best, again, key=lambda x: x.extra_seconds)
-        was_late = self.deadline.passed or (best is None and quick is not None)
+        was_late = self.deadline.passed or budget in self.own.late_for
         if quick is not None:
             best = min(quick, best or quick, key=lambda x: x.extra_seconds)
         least = self.least if best is None else None
         if least is not None and least.arena_bytes <= budget:
             best, least = least, None
         return Fit(budget, best, least, bound, was_late or self.deadline.passed)
+
+    def each_within(self, budgets: Sequence[Budget]) -> Iterator[Fit]:
+        """Yield what `within` returns for each of some budgets, in this order.
+
+        Where there is a deadline it is one for all of them: each has an equal share of the time
+        that those before it left. Budgets that nothing is searched for have none.
+        """
+        sizes = [self.bytes_of(budget) for budget in budgets]
+        plain = self.own.plain.arena_bytes
+        for number, size in enumerate(sizes):
+            later = [x for x in sizes[number + 1 :] if self.bounds.known_bytes <= x < plain]
+            with self.deadline.turn(1 / (1 + len(later))):
+                found = self.within(size)
+            yield found
 
     def by_xla(self, budget: Budget) -> Fit:
         """Return what XLA's algorithm makes of the entry for a budget: a baseline."""
@@ -144,18 +155,24 @@ class BudgetPlanner:
     def _own_fit(self, budget: int) -> PlannedPoint | None:
         """The cheapest plan of the module itself that fits.
 
-        Copies to the host come first: parts run again there, too. Where one of these plans fits,
-        what recomputation does alone is left out unless it is there before the deadline.
+        Copies to the host come first, in a part of the time: parts run again there, too. Unless
+        they take no more time than the plain plan, what recomputation does alone is found as well;
+        ahead of them where there is little time.
         """
-        begin = self.deadline.elapsed
-        best = self._told(self.own.beside_link(budget))
-        if best is None:
+        if self.link is None:
             return self._first_fit(self.own, budget)
-        spent = self.deadline.elapsed - begin
-        if best.extra_seconds <= 0 or not self.deadline.leaves(_CURVE_SEARCHES * spent):
-            return best
-        alone = self._first_fit(self.own, budget)
-        return best if alone is None else min(best, alone, key=lambda x: x.extra_seconds)
+        best = None
+        has_time = self.own.has_time_for_links
+        for is_alone in (False, True) if has_time else (True, False):
+            if best is not None and (best.extra_seconds <= 0 or self.deadline.passed):
+                break
+            if is_alone:
+                found = self._first_fit(self.own, budget)
+            else:
+                found = self._told(self.own.beside_link(budget))
+            if best is None or (found is not None and found.extra_seconds < best.extra_seconds):
+                best = found
+        return best
 
     def _first_fit(self, family: Family, budget: int) -> PlannedPoint | None:
         return self._told(next(family.points(budget), None))

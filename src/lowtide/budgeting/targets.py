@@ -53,9 +53,6 @@ _DEAR: Final = 0.2
 _ORDERS: Final = 1 + len(SCHEDULERS)
 """From so many orders a first plan is made then."""
 
-LATE: Final = 0.1
-"""What there has to be may end this part of all the time behind the deadline."""
-
 _KEPT_SEARCHES: Final = 12
 """Searches in graphs are kept as long as they are not more than this."""
 
@@ -168,7 +165,7 @@ class TargetSearch(_RoomSearch):
         super().__init__(graphs, effort, deadline, progress)
         self._searches: dict[tuple[int, bytes, bytes], BudgetSearch] = {}
         self._latest: dict[int, BudgetSearch] = {}
-        self._is_deep = False
+        self._is_deep = self._is_ended = False
         self._part: float | None = None
         self._seconds = 0.0
         """What was best the last time, and its extra seconds."""
@@ -178,7 +175,7 @@ class TargetSearch(_RoomSearch):
 
     def best(self, budget: int, deadline: Deadline) -> SequenceChoice | None:
         """Return the quickest choice found for a budget until the deadline."""
-        self.deadline = deadline
+        self.deadline, self._is_ended = deadline, deadline.is_timed
         begun = self._begun(budget)
         if not begun:
             return None
@@ -193,18 +190,19 @@ class TargetSearch(_RoomSearch):
         found = [best[0], *self._choices(held, budget)]
         return min(found, key=lambda x: x.extra_seconds)
 
-    def quick(self, budget: int) -> SequenceChoice | None:
+    def quick(self, budget: int, reserve: float | None = None) -> SequenceChoice | None:
         """Return a choice for a budget, made at once; for somewhat less where that is alike.
 
-        It is made from the schedule or, where that gives none or a dear one, from each order. Once
-        there is one, nothing is begun that by what its like has taken ends behind the deadline.
+        It is made from the schedule or, where that gives none or a dear one, from each order. With
+        a deadline nothing else is begun that by what its like has taken ends less than `reserve`
+        seconds ahead of it; where that is None, until there is one.
         """
         self.deadline = self._whole
         with self._schedule_watch.running():
             found = quick_choice(self.graphs, budget)
         enough = math.inf if found is None else _ALIKE * found.extra_seconds
         for part in _FIRST_ROOMS:
-            if not self._has_time(self._schedule_watch, found):
+            if not self._has_time(self._schedule_watch, found, reserve):
                 break
             less = quick_choice(self.graphs, int(budget * part))
             if less is not None and less.extra_seconds <= enough:
@@ -214,22 +212,25 @@ class TargetSearch(_RoomSearch):
         if found is not None and found.extra_seconds <= most:
             return found
         for part in (1.0, _FIRST_ROOMS[-1]):
-            if not self._has_time(self._orders_watch, found):
+            if not self._has_time(self._orders_watch, found, reserve):
                 break
+            self.deadline = self._whole.part(less=reserve or 0.0)
+            self._is_ended = self._whole.is_timed and reserve is not None
             with self._orders_watch.running():
                 made = self.first(int(budget * part))
             if made is not None:
                 return made
         return found
 
-    def _has_time(self, watch: Stopwatch, found: SequenceChoice | None) -> bool:
-        """Whether another choice is tried: where there is none yet, it may be somewhat late."""
-        if not self._whole.is_timed:
+    def _has_time(
+        self, watch: Stopwatch, found: SequenceChoice | None, reserve: float | None
+    ) -> bool:
+        """Whether another choice is tried."""
+        if not self._whole.is_timed or (found is None and reserve is None):
             return True
-        if found is None:
-            return not watch.has_run or watch.is_in_time(LATE)
-        seconds = watch.seconds if watch.has_run else _ORDERS * self._schedule_watch.seconds
-        return self._whole.leaves(seconds)
+        if watch.has_run:
+            return watch.is_in_time(reserve or 0.0)
+        return self._whole.leaves(_ORDERS * self._schedule_watch.reserve + (reserve or 0.0))
 
     def first(self, budget: int) -> SequenceChoice | None:
         """Return a choice for a budget, each sequence made in one try from each order."""
@@ -244,16 +245,20 @@ class TargetSearch(_RoomSearch):
         found: list[tuple[SequenceChoice, float]] = []
         seen = set[tuple[int, ...]]()
         parts = self.parts if self._part is None else (self._part, *self.parts)
+        watch = Stopwatch(self.deadline)
         for part in dict.fromkeys(parts):
             is_alike = found and found[0][0].extra_seconds <= _ALIKE * self._seconds
-            if found and (is_alike or self.deadline.passed):
+            if is_alike or (found and self.deadline.passed):
                 break
-            held = self.held_beside(budget, part)
-            if held.peaks in seen:
-                continue
-            seen.add(held.peaks)
-            memory, search = self._entry(held)
-            sequence = search.first(budget + self.graphs.entry.state_bytes)
+            if self._is_ended and watch.has_run and not watch.is_in_time():
+                break
+            with watch.running():
+                held = self.held_beside(budget, part)
+                if held.peaks in seen:
+                    continue
+                seen.add(held.peaks)
+                memory, search = self._entry(held)
+                sequence = search.first(budget + self.graphs.entry.state_bytes)
             if sequence is not None:
                 point = _point_of(self.graphs.entry, memory, sequence)
                 found.append((self.choice_of(held, memory, point), part))

@@ -19,7 +19,6 @@ class Deadline:
     """
 
     def __init__(self, seconds: float | None = None) -> None:
-        self._seconds = seconds or 0.0
         self._end = None if seconds is None else monotonic() + seconds
         self._begun = monotonic(), process_time()
         self._guard: float | None = None
@@ -35,7 +34,7 @@ class Deadline:
         """Return one that comes after so much CPU time: on a busy machine no earlier."""
         made = cls()
         made._guard = process_time() + seconds
-        made._seconds, made.is_timed = seconds, True
+        made.is_timed = True
         return made
 
     def part(self, share: float = 1.0, less: float = 0.0) -> Deadline:
@@ -45,7 +44,6 @@ class Deadline:
         """
         made = Deadline()
         made._whole, made.is_timed = self._whole or self, self.is_timed
-        made._seconds = self._seconds
         if self._end is not None:
             now = monotonic()
             made._end = now + share * (self._end - now) - less
@@ -54,12 +52,24 @@ class Deadline:
             made._guard = now + share * (self._guard - now) - less
         return made
 
-    def later(self, share: float) -> Deadline:
-        """Return one that `leaves` what this one does and a share of all of its seconds.
+    @contextmanager
+    def turn(self, share: float) -> Iterator[None]:
+        """Have it come after a share of the seconds that are left, within: others have the rest.
 
-        Only that differs: it has passed when this one has.
+        Where nobody set a time nothing changes. Parts made within come with it.
         """
-        return self.part(less=-share * self._seconds)
+        before = self._end, self._guard
+        try:
+            if self._end is not None:
+                now = monotonic()
+                self._end = now + share * (self._end - now)
+            if self.is_timed and self._guard is not None:
+                now = process_time()
+                self._guard = now + share * (self._guard - now)
+            yield
+        finally:
+            self._ended_part = self._has_come() or self._ended_part
+            self._end, self._guard = before
 
     @property
     def elapsed(self) -> float:
@@ -103,6 +113,10 @@ class Deadline:
         if self.is_timed and self._guard is not None and process_time() + seconds > self._guard:
             return False
         return self._end is None or monotonic() + seconds <= self._end
+
+    def leave_out(self) -> None:
+        """Have remarks say that it ended a search: something was not begun that would be late."""
+        (self._whole or self)._ended_part = True
 
     def remarks(self) -> list[str]:
         """Return what to say of a result whose searches may not have ended by themselves."""

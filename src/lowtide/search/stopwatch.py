@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import final
+from typing import Final, final
 
 from lowtide.search.deadline import Deadline
+
+_SPREAD: Final = 1.15
+"""Work of one kind may take so many times as long as what took longest so far."""
 
 
 @final
 class Stopwatch:
     """The most seconds that work of one kind has taken, by the clock of a deadline.
 
-    They are seconds of wall time, or of CPU where the deadline ends after some of these.
+    They are seconds of wall time, or of CPU where the deadline ends after some of these; up to the
+    first run those that are `expected`.
     """
 
-    def __init__(self, deadline: Deadline) -> None:
+    def __init__(self, deadline: Deadline, expected: float = 0.0) -> None:
         self.deadline = deadline
-        self.seconds = 0.0
+        self.seconds = expected
         self.has_run = False
 
     @contextmanager
@@ -28,14 +32,19 @@ class Stopwatch:
         try:
             yield
         finally:
+            taken = self.deadline.elapsed - begin
+            self.seconds = max(self.seconds, taken) if self.has_run else taken
             self.has_run = True
-            self.seconds = max(self.seconds, self.deadline.elapsed - begin)
 
-    def is_in_time(self, late: float = 0.0) -> bool:
+    def is_in_time(self, beside: float = 0.0) -> bool:
         """Return whether what takes as long again ends before the deadline.
 
-        With `late` it may end a share of all of the deadline's seconds behind it. Where nobody set
-        a time it is as long as nobody interrupts.
+        So it does with `beside`, the seconds of what has to follow. Where nobody set a time it is
+        in time as long as nobody interrupts.
         """
-        end = self.deadline.later(late) if late else self.deadline
-        return end.leaves(self.seconds)
+        return self.deadline.leaves(self.reserve + beside)
+
+    @property
+    def reserve(self) -> float:
+        """The seconds to keep where such work has to end before the deadline."""
+        return _SPREAD * self.seconds
