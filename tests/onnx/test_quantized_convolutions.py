@@ -12,7 +12,7 @@ from lowtide.onnx.quantized_convolutions import with_convolutions_of_numbers
 RNG = np.random.default_rng(11)
 NUMBERS = {np.dtype(np.uint8): TensorProto.UINT8, np.dtype(np.int8): TensorProto.INT8}
 CASES = [
-    {"said": {"pads": [1, 1, 1, 1]}},
+    {"said": {"pads": [1, 1, 1, 1], "auto_pad": "NOTSET"}},
     {"said": {"pads": [0, 1, 2, 1], "strides": [2, 1], "dilations": [1, 2]}},
     {"said": {"pads": [1, 1, 1, 1], "group": 3}},
     {"said": {"pads": [1, 1, 1, 1], "group": 6}, "features": 6},
@@ -102,6 +102,7 @@ def test_a_zero_point_around_the_image_is_read_as_what_it_stands_for():
     [
         {"said": {"pads": [1, 1, 1, 1]}, "zero": 0},
         {"said": {"auto_pad": "SAME_UPPER"}},
+        {"said": {"pads": [1, 1]}},
         {"said": {}, "channels": 33031, "side": 1, "size": 1},
     ],
 )

@@ -6,9 +6,9 @@ where z is around p. The sums are of weights alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from lowtide.onnx.quantized_products import (
 from lowtide.records import dataclass
 
 _LEAST_RANK: Final = 3
+_OTHER: Final = (None, 0)
 
 _INT32: Final = 6
 """The number of the type in ONNX."""
@@ -68,8 +69,9 @@ def with_convolutions_of_numbers(model: OnnxModel) -> OnnxModel:
     at = _Rewriting(known, made_by, NewNames(model), {})
     nodes: list[GraphNode] = []
     for node in model.graph.nodes:
-        write = _WAYS.get(node.op)
-        nodes += (write(at, node) if write else None) or [node]
+        write, inputs = _WAYS.get(node.op, _OTHER)
+        is_whole = len(node.inputs) >= inputs
+        nodes += (write(at, node) if write and is_whole else None) or [node]
     if not at.more:
         return model
     nodes = without_unread(nodes, model.graph.outputs)
@@ -78,11 +80,17 @@ def with_convolutions_of_numbers(model: OnnxModel) -> OnnxModel:
     return replace(model, graph=replace(model.graph, nodes=tuple(nodes)), initializers=kept)
 
 
+_Write: TypeAlias = Callable[[_Rewriting, GraphNode], "list[GraphNode] | None"]
+"""Writes the nodes in whose place a node stood, None where it stays."""
+
+
 def _dequantized(at: _Rewriting, node: GraphNode) -> list[GraphNode] | None:
     """The nodes in whose place a convolution of what is dequantized stood."""
     if not {*node.inputs[:2]} <= at.made_by.keys():
         return None
     image, filters = (at.made_by[x] for x in node.inputs[:2])
+    if len(filters.inputs) < 2:
+        return None
     zero, scale = one_number(image, 2, at.known), one_number(image, 1, at.known)
     if zero is None or scale is None or has_zeros(filters, at.known):
         return None
@@ -129,7 +137,7 @@ def _requantized(at: _Rewriting, node: GraphNode) -> list[GraphNode] | None:
     taken = _sums(weights) * np.int32(zero)
     if len(node.inputs) > 8 and node.inputs[8]:
         bias = at.known.get(node.inputs[8])
-        if bias is None:
+        if bias is None or bias.shape != taken.shape:
             return None
         taken = taken - bias
     made, around = _padded(at, node, node.inputs[0], node.inputs[2])
@@ -149,8 +157,11 @@ def _fits(node: GraphNode, weights: Array, zero: Array | None) -> bool:
     if weights.dtype not in BYTES or weights.ndim < _LEAST_RANK or not weights.size:
         return False
     size = weights.size // len(weights)
-    is_said = node.attributes.get("auto_pad", "NOTSET") == "NOTSET"
-    return is_said and size * MOST_PRODUCT < MOST_SUM
+    pads = node.attributes.get("pads")
+    is_said = node.attributes.get("auto_pad", "NOTSET") in ("NOTSET", b"NOTSET")
+    if not is_said or (pads is not None and len(pads) != 2 * (weights.ndim - 2)):
+        return False
+    return size * MOST_PRODUCT < MOST_SUM
 
 
 def _sums(weights: Array) -> Array:
@@ -200,5 +211,9 @@ def _ended(made: list[GraphNode], node: GraphNode) -> list[GraphNode]:
     return [*made[:-1], replace(made[-1], name=node.name, outputs=node.outputs)]
 
 
-_WAYS: Final = {"Conv": _dequantized, "ConvInteger": _of_integers, "QLinearConv": _requantized}
-"""Operators, and what writes them again."""
+_WAYS: Final[dict[str, tuple[_Write | None, int]]] = {
+    "Conv": (_dequantized, 2),
+    "ConvInteger": (_of_integers, 3),
+    "QLinearConv": (_requantized, 8),
+}
+"""Operators, what writes them again, and the least number of inputs."""
