@@ -311,12 +311,8 @@ def seconds_of(shape: Geometry, how: Arithmetic, lanes: int) -> float:
 
 
 def wanted_units(shape: Geometry, how: Arithmetic, lanes: int) -> int:
-    """Return how many pieces of work there should be: 1 or an even number.
-
-    Of an odd one two threads do more and fewer, as of 3 pieces 2 and 1.
-    """
-    count = int(seconds_of(shape, how, lanes) / UNIT_SECONDS)
-    return max(1, min(LEAST_UNITS, count + count % 2))
+    """Return how many pieces of work there should be: 1, or pairs, as two threads share evenly."""
+    return max(1, min(LEAST_UNITS, 2 * int(seconds_of(shape, how, lanes) / UNIT_SECONDS / 2 + 0.5)))
 
 
 def share_count(
