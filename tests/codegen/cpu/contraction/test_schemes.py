@@ -1,5 +1,7 @@
 """How products are cut into blocks: what is packed again, what waits, what is asked for."""
 
+from dataclasses import replace
+
 import pytest
 from tests.codegen.cpu.contraction.products import check, plan_of
 
@@ -64,6 +66,12 @@ def test_sums_that_wait_are_cut_so_that_little_is_packed_again(sizes: tuple[int,
     least = m * n * 4 / scheme.SUMS_BYTES
     even = 2 * (max(16, least) * m * n) ** 0.5
     assert again <= 1.4 * even
+
+
+def test_pieces_that_two_threads_share_are_even() -> None:
+    shape = geometry_of(product(8, 256, 8).entry.root)
+    counts = {wanted_units(replace(shape, n=n), FLOATS, 8) for n in range(8, 9000, 40)}
+    assert counts == {1, *range(2, 18, 2)}
 
 
 def test_steps_that_are_one_block_leave_no_sums_to_wait() -> None:

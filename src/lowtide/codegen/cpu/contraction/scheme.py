@@ -311,8 +311,8 @@ def seconds_of(shape: Geometry, how: Arithmetic, lanes: int) -> float:
 
 
 def wanted_units(shape: Geometry, how: Arithmetic, lanes: int) -> int:
-    """Return how many pieces of work there should be."""
-    return max(1, min(LEAST_UNITS, int(seconds_of(shape, how, lanes) / UNIT_SECONDS)))
+    """Return how many pieces of work there should be: 1, or pairs, as two threads share evenly."""
+    return max(1, min(LEAST_UNITS, 2 * int(seconds_of(shape, how, lanes) / UNIT_SECONDS / 2 + 0.5)))
 
 
 def share_count(
