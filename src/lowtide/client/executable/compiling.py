@@ -24,6 +24,7 @@ from lowtide.client.executable.executable import (
 )
 from lowtide.client.executable.keys import module_digest, program_key
 from lowtide.client.executable.stored import StoredProgram, open_program, opened, read_program
+from lowtide.files.module_files import keep_together, read_together
 from lowtide.files.signing import signing_key
 from lowtide.ir import Module
 from lowtide.ir.clone import clone_module
@@ -116,15 +117,23 @@ def compile_module(
         key = program_key(digest, options, environment_of(options))
         programs.put(key, made.serialize())
         made.making = Making(made.making.seconds, key=key)
+    _keep_compiler()
     return _within_memory(made, options)
 
 
 @cache
 def _load_compiler() -> None:
     """Load what compiles, which stays loaded."""
+    read_together("lowtide")
     import lowtide.client.executable.anew  # noqa: F401
 
     count_as_lasting()
+
+
+@cache
+def _keep_compiler() -> None:
+    """Keep what a first compilation has loaded for those of other processes."""
+    keep_together("lowtide")
 
 
 def known_program(module: str, options: Options, given: Module | None = None) -> Executable | None:
