@@ -43,7 +43,8 @@ def _loaded(names: list[str]) -> list[str]:
     """What modules say that are loaded as by a process of its own."""
     for name in NAMES:
         sys.modules.pop(f"read_at_once.{name}", None)
-    read_together("read_at_once")
+    _found_quickly(Path(sys.modules["read_at_once"].__path__[0]).parent)
+    read_together("read_at_once", "some")
     try:
         return [importlib.import_module(f"read_at_once.{x}").NAME for x in names]
     finally:
@@ -70,6 +71,23 @@ def test_modules_come_from_what_is_kept_together(
     _forget_compiled(package, monkeypatch)
     assert _loaded(NAMES) == NAMES
     assert sys.modules["read_at_once.m3"].__file__ == str(package / "m3.py")
+
+
+def test_what_is_read_for_another_stage_is_kept_apart(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        _found_quickly(tmp_path)
+        for names, stage in ((NAMES[:2], "first"), (NAMES[2:], "second")):
+            read_together("read_at_once", stage)
+            for name in names:
+                sys.modules.pop(f"read_at_once.{name}", None)
+                importlib.import_module(f"read_at_once.{name}")
+                read_together("read_at_once", stage)  # It was: nothing is kept here.
+        keep_together("read_at_once")
+        assert len(_kept(tmp_path)) == 2
+        if (package / "__pycache__").exists():
+            _forget_compiled(package, monkeypatch)
 
 
 def test_a_source_that_has_changed_is_read(package: Path) -> None:
@@ -102,7 +120,7 @@ def test_what_was_kept_and_not_loaded_stays(
 
 def test_what_is_loaded_before_or_after_is_not_kept(package: Path, tmp_path: Path) -> None:
     importlib.import_module("read_at_once.m0")
-    read_together("read_at_once")
+    read_together("read_at_once", "some")
     keep_together("read_at_once")
     importlib.import_module("read_at_once.m1")
     keep_together("read_at_once")
@@ -138,7 +156,10 @@ def test_a_user_without_a_home_keeps_nothing(package: Path, tmp_path: Path) -> N
 
     root = sys.modules["read_at_once"]
     find_quickly("read_at_once", root.__spec__, root.__path__, nowhere)
-    assert _loaded(NAMES) == NAMES and not (tmp_path / "user").exists()
+    read_together("read_at_once", "some")
+    importlib.import_module("read_at_once.m0")
+    keep_together("read_at_once")
+    assert not (tmp_path / "user").exists()
 
 
 def test_code_of_another_folder_is_not_taken(tmp_path: Path) -> None:

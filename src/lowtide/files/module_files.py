@@ -95,6 +95,7 @@ class _Keeper:
         self._is_asked = False
         self.together: CodeTogether | None = None
         """Code of several modules, from when it is read until what is loaded is kept."""
+        self._were_read: set[str] = set()
 
     def instead_of(self, name: str, compiled: str) -> KeptCode | None:
         """Return what keeps the code of a module; None where Python writes the compiled file.
@@ -113,7 +114,14 @@ class _Keeper:
         return self._kept
 
     def read_together(self, of: str) -> None:
-        """Read what is kept together, by what it depends on; none where the user has no home."""
+        """Read what is kept together, by what it depends on; none where the user has no home.
+
+        What was loaded since something else was read is kept first. Each is read once.
+        """
+        if of in self._were_read:
+            return
+        self.keep_together()
+        self._were_read.add(of)
         together = import_module("lowtide.files.code_together")
         with suppress(RuntimeError):
             self.together = together.CodeTogether(self._folder(), of)
@@ -195,15 +203,16 @@ def find_quickly(
         sys.meta_path.insert(sys.meta_path.index(PathFinder), own)
 
 
-def read_together(package: str) -> None:
-    """Have modules of a package come from what is kept together, which is read at once.
+def read_together(package: str, stage: str) -> None:
+    """Have modules of a package come from what is kept together for a stage, read at once.
 
-    That is for a process that loads most of it. What Python's own finder finds comes as ever.
+    That is for a process that comes to load most of it. What Python's own finder finds comes as
+    ever. Where it was read before nothing changes.
     """
     folder = sys.modules[package].__path__[0]
     for finder in sys.meta_path:
         if isinstance(finder, QuickFinder) and finder.package == package:
-            finder.keeper.read_together(f"{folder} {sys.flags.optimize}")
+            finder.keeper.read_together(f"{stage} {sys.flags.optimize} {folder}")
 
 
 def keep_together(package: str) -> None:

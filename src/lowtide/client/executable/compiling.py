@@ -108,6 +108,7 @@ def compile_module(
     digest = module_digest(module) if is_kept else ""
     known = known_program(digest, options, given) if is_kept else None
     if known is not None:
+        keep_together("lowtide")
         return known
     _load_compiler()
     from lowtide.client.executable.anew import compile_anew, executable_of
@@ -117,23 +118,17 @@ def compile_module(
         key = program_key(digest, options, environment_of(options))
         programs.put(key, made.serialize())
         made.making = Making(made.making.seconds, key=key)
-    _keep_compiler()
+    keep_together("lowtide")
     return _within_memory(made, options)
 
 
 @cache
 def _load_compiler() -> None:
     """Load what compiles, which stays loaded."""
-    read_together("lowtide")
+    read_together("lowtide", "compiling")
     import lowtide.client.executable.anew  # noqa: F401
 
     count_as_lasting()
-
-
-@cache
-def _keep_compiler() -> None:
-    """Keep what a first compilation has loaded for those of other processes."""
-    keep_together("lowtide")
 
 
 def known_program(module: str, options: Options, given: Module | None = None) -> Executable | None:
