@@ -19,7 +19,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from lowtide.files.module_files import find_quickly
+from lowtide.files.module_files import find_quickly, read_together
 
 if TYPE_CHECKING:
     from lowtide.api import compile as compile
@@ -111,6 +111,9 @@ _HOME: Final = {
 _NAMED_THERE: Final = {"deserialize": "deserialize_executable"}
 """Names that are longer where they are defined."""
 
+_BEGINNINGS: Final = frozenset({"compile", "jit", "parse_hlo", "read"})
+"""Names that a process asks for that comes to compile."""
+
 find_quickly(__name__, __spec__, __path__, lambda: import_module("lowtide.options").code_folder())
 
 
@@ -121,6 +124,8 @@ def __getattr__(name: str) -> object:
     was_enabled = gc.isenabled()
     gc.disable()  # Nothing of what is loaded is garbage, and looking for that takes a while.
     try:
+        if name in _BEGINNINGS:
+            read_together(__name__, "beginning")
         value = getattr(import_module(_HOME[name]), _NAMED_THERE.get(name, name))
     finally:
         if was_enabled:

@@ -13,19 +13,16 @@ from contextlib import suppress
 from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from types import CodeType
-from typing import Final
 
+from lowtide.files.code_together import KEPT_BYTES
 from lowtide.files.object_cache import ObjectCache
-
-_MOST_BYTES: Final = 64 << 20
-"""Room for the code of some seven versions of the package."""
 
 
 class KeptCode:
     """Code by the path and the text of its source, and by the version of Python."""
 
     def __init__(self, folder: Path) -> None:
-        self._cache = ObjectCache(folder, _MOST_BYTES)
+        self._cache = ObjectCache(folder, KEPT_BYTES)
 
     def through(self, path: str, compiled: Callable[[], CodeType | None]) -> CodeType | None:
         """Return the code of a source, compiled and kept where there is none."""

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final, final
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lowtide.files.code_together import CodeTogether
     from lowtide.files.kept_code import KeptCode
 
 _HEADER: Final = 16
@@ -42,6 +43,18 @@ class QuickLoader(SourceFileLoader):
 
     def get_code(self, fullname: str) -> CodeType | None:
         """Return the code of the module: that of a compiled file, if it is for this source."""
+        together = self._keeper.together
+        if together is None:
+            return self._code_apart(fullname)
+        found = together.code(fullname, self._header, self.path)
+        if found is None:
+            found = self._code_apart(fullname)
+            if found is not None:
+                together.note(fullname, self._header, found)
+        return found
+
+    def _code_apart(self, fullname: str) -> CodeType | None:
+        """The code of the module from a file of its own."""
         found = self._compiled_beside()
         if found is not None:
             return found
@@ -66,8 +79,8 @@ class QuickLoader(SourceFileLoader):
 
 _TO_KEEP: Final = frozenset(
     {
-        *("lowtide.files.kept_code", "lowtide.files.object_cache", "lowtide.files.writing"),
-        "lowtide.options",
+        *("lowtide.files.code_together", "lowtide.files.kept_code", "lowtide.options"),
+        *("lowtide.files.object_cache", "lowtide.files.writing"),
     }
 )
 """The modules that it takes to keep code: they are compiled by each process."""
@@ -80,6 +93,9 @@ class _Keeper:
         self._folder = folder
         self._kept: KeptCode | None = None
         self._is_asked = False
+        self.together: CodeTogether | None = None
+        """Code of several modules, from when it is read until what is loaded is kept."""
+        self._were_read: set[str] = set()
 
     def instead_of(self, name: str, compiled: str) -> KeptCode | None:
         """Return what keeps the code of a module; None where Python writes the compiled file.
@@ -97,6 +113,25 @@ class _Keeper:
             self._is_asked = True
         return self._kept
 
+    def read_together(self, of: str) -> None:
+        """Read what is kept together, by what it depends on; none where the user has no home.
+
+        What was loaded since something else was read is kept first. Each is read once.
+        """
+        if of in self._were_read:
+            return
+        self.keep_together()
+        self._were_read.add(of)
+        together = import_module("lowtide.files.code_together")
+        with suppress(RuntimeError):
+            self.together = together.CodeTogether(self._folder(), of)
+
+    def keep_together(self) -> None:
+        """Keep what was loaded since then together, where much of it was not."""
+        together, self.together = self.together, None
+        if together is not None:
+            together.keep()
+
 
 @final
 class QuickFinder:
@@ -105,7 +140,8 @@ class QuickFinder:
     def __init__(self, package: str, ending: str, folder: Callable[[], Path]) -> None:
         """Take the folder in which code is kept where Python may not keep it."""
         self.package = package
-        self._keeper = _Keeper(folder)
+        self.keeper: Final = _Keeper(folder)
+        """What keeps code for the user."""
         self._prefix = f"{package}."
         self._ending = ending
         """How the names of compiled files end, with the dot ahead of it."""
@@ -134,9 +170,7 @@ class QuickFinder:
         compiled = f"{folder}{sep}__pycache__{sep}{file}{self._ending}"
         times = (int(status.st_mtime), status.st_size)
         header = MAGIC_NUMBER + bytes(4) + b"".join([_four_bytes(x) for x in times])
-        spec = ModuleSpec(
-            name, QuickLoader(name, path, compiled, header, self._keeper), origin=path
-        )
+        spec = ModuleSpec(name, QuickLoader(name, path, compiled, header, self.keeper), origin=path)
         spec.has_location = True
         spec.cached = compiled
         if file == "__init__":
@@ -167,6 +201,25 @@ def find_quickly(
     if PathFinder in sys.meta_path:
         own = QuickFinder(package, f".{ending}", kept)
         sys.meta_path.insert(sys.meta_path.index(PathFinder), own)
+
+
+def read_together(package: str, stage: str) -> None:
+    """Have modules of a package come from what is kept together for a stage, read at once.
+
+    That is for a process that comes to load most of it. What Python's own finder finds comes as
+    ever. Where it was read before nothing changes.
+    """
+    folder = sys.modules[package].__path__[0]
+    for finder in sys.meta_path:
+        if isinstance(finder, QuickFinder) and finder.package == package:
+            finder.keeper.read_together(f"{stage} {sys.flags.optimize} {folder}")
+
+
+def keep_together(package: str) -> None:
+    """Keep what was loaded since `read_together` for later processes; what is left is given up."""
+    for finder in sys.meta_path:
+        if isinstance(finder, QuickFinder) and finder.package == package:
+            finder.keeper.keep_together()
 
 
 def _is_of(finder: object, package: str) -> bool:

@@ -90,7 +90,7 @@ class ObjectCache:
             return read(file)
 
     def put(self, key: str, body: bytes) -> None:
-        """Keep bytes under a key, which always stands for the same bytes."""
+        """Keep bytes under a key, which stands for the same bytes or for some as good."""
         if self.folder is None:
             return
         place = self._place(key)

@@ -24,6 +24,7 @@ from lowtide.client.executable.executable import (
 )
 from lowtide.client.executable.keys import module_digest, program_key
 from lowtide.client.executable.stored import StoredProgram, open_program, opened, read_program
+from lowtide.files.module_files import keep_together, read_together
 from lowtide.files.signing import signing_key
 from lowtide.ir import Module
 from lowtide.ir.clone import clone_module
@@ -108,6 +109,7 @@ def compile_module(
     digest = module_digest(module) if is_kept else ""
     known = known_program(digest, options, given) if is_kept else None
     if known is not None:
+        keep_together("lowtide")
         return known
     _load_compiler()
     from lowtide.client.executable.anew import compile_anew, executable_of
@@ -117,12 +119,14 @@ def compile_module(
         key = program_key(digest, options, environment_of(options))
         programs.put(key, made.serialize())
         made.making = Making(made.making.seconds, key=key)
+    keep_together("lowtide")
     return _within_memory(made, options)
 
 
 @cache
 def _load_compiler() -> None:
     """Load what compiles, which stays loaded."""
+    read_together("lowtide", "compiling")
     import lowtide.client.executable.anew  # noqa: F401
 
     count_as_lasting()
