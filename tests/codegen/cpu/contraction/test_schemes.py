@@ -222,3 +222,41 @@ def test_pieces_of_blocks_of_rows_that_stay_are_right(
     target: str, sizes: tuple[int, int, int]
 ) -> None:
     check(product_text(*sizes), target=TARGETS[target])
+
+
+def transposed_text(m: int, k: int, n: int, *, is_along_k: bool = False) -> str:
+    """The same of a matrix k x m, whose rows lie side by side; the columns may lie along k."""
+    columns, inner = (f"{n},{k}", 1) if is_along_k else (f"{k},{n}", 0)
+    return (
+        f"HloModule p\nENTRY e {{\n  x = f32[{k},{m}] parameter(0)\n"
+        f"  y = f32[{columns}] parameter(1)\n"
+        f"  ROOT z = f32[{m},{n}] dot(x, y), lhs_contracting_dims={{0}}, "
+        f"rhs_contracting_dims={{{inner}}}\n}}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "is_along_k", "packs"),
+    [
+        ((500, 100, 300), False, True),
+        ((390, 67, 70), False, True),
+        ((380, 100, 300), False, False),  # Steps of k are not so far apart.
+        ((500, 40, 300), False, False),  # There are few of them.
+        ((500, 100, 50), False, False),  # Few columns meet the packed rows.
+        ((500, 100, 300), True, False),  # Columns would be packed again for each block of rows.
+        ((500, 30, 500), True, False),
+        ((700, 70, 700), True, True),
+    ],
+)
+def test_low_tiles_pack_rows_whose_steps_are_far_apart(
+    sizes: tuple[int, int, int], is_along_k: bool, packs: bool
+) -> None:
+    text = transposed_text(*sizes, is_along_k=is_along_k)
+    kernel = check(text, target=TARGETS["avx2"])
+    assert any(x in kernel.text for x in ("@pack_rows", "_pack_rows")) == packs
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("sizes", [(1030, 131, 515), (1543, 300, 97), (97, 520, 1030)])
+def test_rows_that_lie_side_by_side_are_right(target: str, sizes: tuple[int, int, int]) -> None:
+    check(transposed_text(*sizes), target=TARGETS[target])
