@@ -4,8 +4,9 @@ import pytest
 from tests.codegen.cpu.contraction.products import check, plan_of
 
 from lowtide import parse_hlo
-from lowtide.codegen.cpu.contraction import choice, scheme
+from lowtide.codegen.cpu.contraction import choice, dot, scheme
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, MultiplyMethod
+from lowtide.codegen.cpu.contraction.gemm import Gemm
 from lowtide.codegen.cpu.contraction.geometry import geometry_of
 from lowtide.codegen.cpu.contraction.scheme import (
     ColumnUnits,
@@ -260,3 +261,54 @@ def test_low_tiles_pack_rows_whose_steps_are_far_apart(
 @pytest.mark.parametrize("sizes", [(1030, 131, 515), (1543, 300, 97), (97, 520, 1030)])
 def test_rows_that_lie_side_by_side_are_right(target: str, sizes: tuple[int, int, int]) -> None:
     check(transposed_text(*sizes), target=TARGETS[target])
+
+
+def turn_of(text: str, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
+    """Steps that are packed in turn, and panels of a piece, of a product with low tiles."""
+    found = []
+    write = dot.gemm_code
+
+    def noted(gemm: Gemm) -> KernelCode:
+        found.append(gemm.scheme)
+        return write(gemm)
+
+    monkeypatch.setattr(dot, "gemm_code", noted)
+    check(text, target=TARGETS["avx2"])
+    (scheme,) = found
+    return scheme.turn, scheme.column_blocks.longest
+
+
+@pytest.mark.parametrize(
+    ("sizes", "panels"),
+    [
+        ((32, 256, 1024), 2),
+        ((53, 91, 2048), 2),  # Neither rows, steps nor panels come out even.
+        ((128, 259, 1024), 2),
+        ((136, 259, 1024), 1),  # Many rows meet each panel.
+        ((100, 291, 1032), 1),  # Steps fall into many lines.
+    ],
+)
+def test_pairs_of_panels_are_packed_in_turn_where_steps_fall_into_few_lines(
+    sizes: tuple[int, int, int], panels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = turn_of(product_text(*sizes), monkeypatch)
+    assert found == ((8, 2) if panels == 2 else (0, 1))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("sizes", [(33, 100, 1024), (70, 1021, 3072)])
+def test_pairs_of_panels_are_right_with_something_behind(
+    target: str, sizes: tuple[int, int, int]
+) -> None:
+    m, k, n = sizes
+    text = (
+        "HloModule p\nfused {\n"
+        f"  a = f32[{m},{k}] parameter(0)\n  b = f32[{k},{n}] parameter(1)\n"
+        f"  c = f32[{m},{n}] parameter(2)\n"
+        f"  d = f32[{m},{n}] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n"
+        f"  ROOT s = f32[{m},{n}] subtract(d, c)\n}}\n"
+        f"ENTRY e {{\n  x = f32[{m},{k}] parameter(0)\n  y = f32[{k},{n}] parameter(1)\n"
+        f"  z = f32[{m},{n}] parameter(2)\n"
+        f"  ROOT f = f32[{m},{n}] fusion(x, y, z), kind=kLoop, calls=fused\n}}\n"
+    )
+    check(text, target=TARGETS[target])

@@ -19,6 +19,7 @@ from lowtide.codegen.cpu.contraction.scheme import (
     ContractionScheme,
     RowUnits,
     scheme_of,
+    wanted_units,
     with_fewer_rows,
 )
 from lowtide.codegen.cpu.contraction.tiles import (
@@ -98,6 +99,9 @@ STAYING_BYTES: Final = 192 << 10
 FEWEST_STAYING: Final = 128
 """Rows of such a block for which it costs little to pack a panel again."""
 
+PAIRED_ROWS: Final = 128
+"""Rows up to which packing columns takes so long that pairs of panels are packed in turn."""
+
 FEW_ROWS: Final = 8
 """Rows of a tile that then still find room in it."""
 
@@ -150,7 +154,7 @@ def blocked_schemes(
             touched = shape.batch * shape.m * (shape.k + shape.n) * rows.type.nbytes
             if SCRATCH_SHARE * scheme.thread_bytes > touched:
                 scheme = with_fewer_rows(scheme, target.stack_bytes)
-            yield with_rows_that_stay(scheme)
+            yield with_panels_in_turn(with_rows_that_stay(scheme), columns, target)
 
 
 def with_rows_that_stay(scheme: ContractionScheme) -> ContractionScheme:
@@ -174,6 +178,29 @@ def with_rows_that_stay(scheme: ContractionScheme) -> ContractionScheme:
         return scheme
     parts = max(scheme.row_blocks.parts, -(-shape.m // together))
     return replace(scheme, row_blocks=EvenParts(scheme.tiles.parts, parts), rows_stay=True)
+
+
+def with_panels_in_turn(
+    scheme: ContractionScheme, columns: OperandSide, target: Target
+) -> ContractionScheme:
+    """Return a scheme in which two panels are packed a few steps of each in turn.
+
+    That is where few rows meet columns whose steps of k fall into few lines of the caches: those
+    lines that both panels have a part of would come from far twice. There stay pieces enough.
+    """
+    shape, how = scheme.geometry, scheme.how
+    is_plain = scheme.rows is RowUnits.IN_PLACE and scheme.columns is ColumnUnits.ALONG_COLUMNS
+    is_cut = scheme.blocks.parts > 1 or scheme.column_blocks.longest > 1 or scheme.rows_stay
+    if not is_plain or is_cut or target.registers > FEW_REGISTERS or shape.m > PAIRED_ROWS:
+        return scheme
+    step = columns.view.single(columns.roles.inner) if columns.view else None
+    if not step or how.group > 1 or step * columns.type.nbytes % LOW_PAGES_BYTES:
+        return scheme
+    parts = -(-scheme.panels // 2)
+    if shape.batch * parts < wanted_units(shape, how, scheme.lanes):
+        return scheme
+    blocks = EvenParts(scheme.panels, parts)
+    return replace(scheme, column_blocks=blocks, turn=scheme.lanes)
 
 
 _OTHER_WAY: Final = {
