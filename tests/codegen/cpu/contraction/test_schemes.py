@@ -4,10 +4,11 @@ import pytest
 from tests.codegen.cpu.contraction.products import check, plan_of
 
 from lowtide import parse_hlo
-from lowtide.codegen.cpu.contraction import choice, dot, scheme
+from lowtide.codegen.cpu.contraction import choice, scheme
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, MultiplyMethod
 from lowtide.codegen.cpu.contraction.gemm import Gemm
 from lowtide.codegen.cpu.contraction.geometry import geometry_of
+from lowtide.codegen.cpu.contraction.phases import gemm_code
 from lowtide.codegen.cpu.contraction.scheme import (
     ColumnUnits,
     ContractionScheme,
@@ -266,13 +267,12 @@ def test_rows_that_lie_side_by_side_are_right(target: str, sizes: tuple[int, int
 def turn_of(text: str, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
     """Steps that are packed in turn, and panels of a piece, of a product with low tiles."""
     found = []
-    write = dot.gemm_code
 
     def noted(gemm: Gemm) -> KernelCode:
         found.append(gemm.scheme)
-        return write(gemm)
+        return gemm_code(gemm)
 
-    monkeypatch.setattr(dot, "gemm_code", noted)
+    monkeypatch.setattr("lowtide.codegen.cpu.contraction.dot.gemm_code", noted)
     check(text, target=TARGETS["avx2"])
     (scheme,) = found
     return scheme.turn, scheme.column_blocks.longest
