@@ -8,7 +8,9 @@ from tests.codegen.cpu.contraction.products import check, plan_of
 from lowtide import parse_hlo
 from lowtide.codegen.cpu.contraction import choice, scheme
 from lowtide.codegen.cpu.contraction.arithmetic import Arithmetic, MultiplyMethod
+from lowtide.codegen.cpu.contraction.gemm import Gemm
 from lowtide.codegen.cpu.contraction.geometry import geometry_of
+from lowtide.codegen.cpu.contraction.phases import gemm_code
 from lowtide.codegen.cpu.contraction.scheme import (
     ColumnUnits,
     ContractionScheme,
@@ -230,3 +232,91 @@ def test_pieces_of_blocks_of_rows_that_stay_are_right(
     target: str, sizes: tuple[int, int, int]
 ) -> None:
     check(product_text(*sizes), target=TARGETS[target])
+
+
+def transposed_text(m: int, k: int, n: int, *, is_along_k: bool = False) -> str:
+    """The same of a matrix k x m, whose rows lie side by side; the columns may lie along k."""
+    columns, inner = (f"{n},{k}", 1) if is_along_k else (f"{k},{n}", 0)
+    return (
+        f"HloModule p\nENTRY e {{\n  x = f32[{k},{m}] parameter(0)\n"
+        f"  y = f32[{columns}] parameter(1)\n"
+        f"  ROOT z = f32[{m},{n}] dot(x, y), lhs_contracting_dims={{0}}, "
+        f"rhs_contracting_dims={{{inner}}}\n}}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "is_along_k", "packs"),
+    [
+        ((500, 100, 300), False, True),
+        ((390, 67, 70), False, True),
+        ((380, 100, 300), False, False),  # Steps of k are not so far apart.
+        ((500, 40, 300), False, False),  # There are few of them.
+        ((500, 100, 50), False, False),  # Few columns meet the packed rows.
+        ((500, 100, 300), True, False),  # Columns would be packed again for each block of rows.
+        ((500, 30, 500), True, False),
+        ((700, 70, 700), True, True),
+    ],
+)
+def test_low_tiles_pack_rows_whose_steps_are_far_apart(
+    sizes: tuple[int, int, int], is_along_k: bool, packs: bool
+) -> None:
+    text = transposed_text(*sizes, is_along_k=is_along_k)
+    kernel = check(text, target=TARGETS["avx2"])
+    assert any(x in kernel.text for x in ("@pack_rows", "_pack_rows")) == packs
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("sizes", [(1030, 131, 515), (1543, 300, 97), (97, 520, 1030)])
+def test_rows_that_lie_side_by_side_are_right(target: str, sizes: tuple[int, int, int]) -> None:
+    check(transposed_text(*sizes), target=TARGETS[target])
+
+
+def turn_of(text: str, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
+    """Steps that are packed in turn, and panels of a piece, of a product with low tiles."""
+    found = []
+
+    def noted(gemm: Gemm) -> KernelCode:
+        found.append(gemm.scheme)
+        return gemm_code(gemm)
+
+    monkeypatch.setattr("lowtide.codegen.cpu.contraction.dot.gemm_code", noted)
+    check(text, target=TARGETS["avx2"])
+    (scheme,) = found
+    return scheme.turn, scheme.column_blocks.longest
+
+
+@pytest.mark.parametrize(
+    ("sizes", "panels"),
+    [
+        ((32, 256, 1024), 2),
+        ((53, 91, 2048), 2),  # Neither rows, steps nor panels come out even.
+        ((128, 259, 1024), 2),
+        ((136, 259, 1024), 1),  # Many rows meet each panel.
+        ((100, 291, 1032), 1),  # Steps fall into many lines.
+    ],
+)
+def test_pairs_of_panels_are_packed_in_turn_where_steps_fall_into_few_lines(
+    sizes: tuple[int, int, int], panels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = turn_of(product_text(*sizes), monkeypatch)
+    assert found == ((8, 2) if panels == 2 else (0, 1))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("sizes", [(33, 100, 1024), (70, 1021, 3072)])
+def test_pairs_of_panels_are_right_with_something_behind(
+    target: str, sizes: tuple[int, int, int]
+) -> None:
+    m, k, n = sizes
+    text = (
+        "HloModule p\nfused {\n"
+        f"  a = f32[{m},{k}] parameter(0)\n  b = f32[{k},{n}] parameter(1)\n"
+        f"  c = f32[{m},{n}] parameter(2)\n"
+        f"  d = f32[{m},{n}] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n"
+        f"  ROOT s = f32[{m},{n}] subtract(d, c)\n}}\n"
+        f"ENTRY e {{\n  x = f32[{m},{k}] parameter(0)\n  y = f32[{k},{n}] parameter(1)\n"
+        f"  z = f32[{m},{n}] parameter(2)\n"
+        f"  ROOT f = f32[{m},{n}] fusion(x, y, z), kind=kLoop, calls=fused\n}}\n"
+    )
+    check(text, target=TARGETS[target])

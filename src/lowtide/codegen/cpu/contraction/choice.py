@@ -19,6 +19,7 @@ from lowtide.codegen.cpu.contraction.scheme import (
     ContractionScheme,
     RowUnits,
     scheme_of,
+    wanted_units,
     with_fewer_rows,
 )
 from lowtide.codegen.cpu.contraction.tiles import (
@@ -63,12 +64,24 @@ FAR_BYTES: Final = 2048
 SLOW_FAR_BYTES: Final = 8192 + 1
 """The same where products of the widest vectors take two turns: lines come in time for them."""
 
+LOW_FAR_BYTES: Final = 1536
+"""The same where tiles are low, of products of at least `LOW_COLUMNS` columns."""
+
 FEW_STEPS: Final = 128
 """Steps of k that do so without harm."""
+
+LOW_FEW_STEPS: Final = 48
+"""The same of these products."""
+
+LOW_COLUMNS: Final = 64
+"""Columns for which it then pays to pack rows that lie side by side."""
 
 PANEL_ROWS: Final = 4
 """Rows of a tile that registers hold at least of a panel that is read as it lies: the tile is as
 wide, and one of fewer rows takes longer to load than to multiply."""
+
+FEW_REGISTERS: Final = 16
+"""Vector registers that hold low tiles only, so that rows are read again for few columns."""
 
 TILE_ROWS: Final = 13
 """Rows of a tile otherwise: each is a stream of its own."""
@@ -85,6 +98,9 @@ STAYING_BYTES: Final = 192 << 10
 
 FEWEST_STAYING: Final = 128
 """Rows of such a block for which it costs little to pack a panel again."""
+
+PAIRED_ROWS: Final = 128
+"""Rows up to which packing columns takes so long that pairs of panels are packed in turn."""
 
 FEW_ROWS: Final = 8
 """Rows of a tile that then still find room in it."""
@@ -130,14 +146,15 @@ def blocked_schemes(
         tiles = _tiles(shape, own, rows, target, is_packed=is_packed)
         if way is ColumnUnits.PANELS:
             tiles = [x for x in tiles if x.columns % columns.panel == 0]
-        rows_way = _packed_way(own, rows) if packs_rows else _rows_way(own, rows, shape, target)
+        given = own, rows, columns, shape, target
+        rows_way = _packed_way(own, rows) if packs_rows else _rows_way(*given)
         if rank < len(tiles):
             has_finish = not (finish.is_plain(own) and finish.lies_as(shape))
             scheme = scheme_of(shape, own, tiles[rank], rows_way, way, has_finish, computing)
             touched = shape.batch * shape.m * (shape.k + shape.n) * rows.type.nbytes
             if SCRATCH_SHARE * scheme.thread_bytes > touched:
                 scheme = with_fewer_rows(scheme, target.stack_bytes)
-            yield with_rows_that_stay(scheme)
+            yield with_panels_in_turn(with_rows_that_stay(scheme), columns, target)
 
 
 def with_rows_that_stay(scheme: ContractionScheme) -> ContractionScheme:
@@ -161,6 +178,29 @@ def with_rows_that_stay(scheme: ContractionScheme) -> ContractionScheme:
         return scheme
     parts = max(scheme.row_blocks.parts, -(-shape.m // together))
     return replace(scheme, row_blocks=EvenParts(scheme.tiles.parts, parts), rows_stay=True)
+
+
+def with_panels_in_turn(
+    scheme: ContractionScheme, columns: OperandSide, target: Target
+) -> ContractionScheme:
+    """Return a scheme in which two panels are packed a few steps of each in turn.
+
+    That is where few rows meet columns whose steps of k fall into few lines of the caches: those
+    lines that both panels have a part of would come from far twice. There stay pieces enough.
+    """
+    shape, how = scheme.geometry, scheme.how
+    is_plain = scheme.rows is RowUnits.IN_PLACE and scheme.columns is ColumnUnits.ALONG_COLUMNS
+    is_cut = scheme.blocks.parts > 1 or scheme.column_blocks.longest > 1 or scheme.rows_stay
+    if not is_plain or is_cut or target.registers > FEW_REGISTERS or shape.m > PAIRED_ROWS:
+        return scheme
+    step = columns.view.single(columns.roles.inner) if columns.view else None
+    if not step or how.group > 1 or step * columns.type.nbytes % LOW_PAGES_BYTES:
+        return scheme
+    parts = -(-scheme.panels // 2)
+    if shape.batch * parts < wanted_units(shape, how, scheme.lanes):
+        return scheme
+    blocks = EvenParts(scheme.panels, parts)
+    return replace(scheme, column_blocks=blocks, turn=scheme.lanes)
 
 
 _OTHER_WAY: Final = {
@@ -206,7 +246,7 @@ def _most_direct_rows(apart: int, height: int, target: Target) -> int:
     """
     if apart <= NEAR_BYTES:
         return NEAR_ROWS
-    is_low = target.registers <= 16
+    is_low = target.registers <= FEW_REGISTERS
     most = (
         DIRECT_ROWS // 2 if apart % (LOW_SET_BYTES if is_low else SET_BYTES) == 0 else DIRECT_ROWS
     )
@@ -257,10 +297,12 @@ def _lanes(shape: Geometry, how: Arithmetic, target: Target) -> int:
     return lanes
 
 
-def _rows_way(how: Arithmetic, rows: OperandSide, shape: Geometry, target: Target) -> RowUnits:
-    return (
-        RowUnits.IN_PLACE if _is_fit_in_place(how, rows, shape, target) else _packed_way(how, rows)
-    )
+def _rows_way(
+    how: Arithmetic, rows: OperandSide, columns: OperandSide, shape: Geometry, target: Target
+) -> RowUnits:
+    if _is_fit_in_place(how, rows, columns, shape, target):
+        return RowUnits.IN_PLACE
+    return _packed_way(how, rows)
 
 
 def _packed_way(how: Arithmetic, rows: OperandSide) -> RowUnits:
@@ -269,7 +311,9 @@ def _packed_way(how: Arithmetic, rows: OperandSide) -> RowUnits:
     return RowUnits.IN_TILES if how.group == how.planes == 1 else RowUnits.ACROSS
 
 
-def _is_fit_in_place(how: Arithmetic, rows: OperandSide, shape: Geometry, target: Target) -> bool:
+def _is_fit_in_place(
+    how: Arithmetic, rows: OperandSide, columns: OperandSide, shape: Geometry, target: Target
+) -> bool:
     """Whether units of rows can be read one by one where they lie, and are not too far apart."""
     if not rows.is_plain(how) or rows.view is None:
         return False
@@ -280,5 +324,17 @@ def _is_fit_in_place(how: Arithmetic, rows: OperandSide, shape: Geometry, target
         whole = how.group * (SIDE if how.is_tiled else 1)
         return along == 1 and shape.k % whole == 0
     apart = along * rows.type.nbytes
-    far = SLOW_FAR_BYTES if has_halved_vectors(target) else FAR_BYTES
-    return apart < far or shape.k <= FEW_STEPS or shape.m <= DIRECT_ROWS
+    far, few = _far_steps(shape, columns, target)
+    return apart < far or shape.k <= few or shape.m <= DIRECT_ROWS
+
+
+def _far_steps(shape: Geometry, columns: OperandSide, target: Target) -> tuple[int, int]:
+    """Return how many bytes apart steps of k should not be read in place, and how many may.
+
+    Columns that lie along k take long to pack: not again for each block of few rows, which is what
+    scratch allows where there are not many columns.
+    """
+    is_wide = shape.n >= (SCRATCH_SHARE * shape.k if columns.lies_along_k else LOW_COLUMNS)
+    if target.registers <= FEW_REGISTERS and is_wide:
+        return LOW_FAR_BYTES, LOW_FEW_STEPS
+    return SLOW_FAR_BYTES if has_halved_vectors(target) else FAR_BYTES, FEW_STEPS

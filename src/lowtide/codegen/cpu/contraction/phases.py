@@ -147,13 +147,12 @@ class _Block:
         """Pack the rows of the piece."""
         fn, gemm = self.fn, self.gemm
         end = gemm.scheme.tiles.start(fn, self.tiles[1])
-        given = (self.piece.thread, self.piece.batch, self.row, fn.sub(end, self.row))
-        self._pack(packs_rows(gemm), *given, self.piece.is_new)
+        given = [self.piece.thread, self.piece.batch, self.row, fn.sub(end, self.row)]
+        self._pack(packs_rows(gemm), [*given, self.first, self.steps], self.piece.is_new)
 
-    def _pack(
-        self, pack: Function, to: str, batch: Integer, start: Integer, count: Integer, where: str
-    ) -> None:
-        given = ["%buffers", to, batch, start, count, self.first, self.steps]
+    def _pack(self, pack: Function, given: list[Integer], where: str) -> None:
+        """Call what packs, with all that it takes behind the buffers, if `where` says so."""
+        given = ["%buffers", *given]
         if not where:
             self.fn.call(pack, given)
             return
@@ -166,7 +165,7 @@ class _Block:
         Where all panels of the piece are packed first, each tile of rows meets all of them.
         """
         if self.gemm.scheme.keeps_panels:
-            self._each_panel(self._pack_panel)
+            self._pack_panels()
             self._each_tile(
                 lambda row, rows: self._each_panel(
                     lambda panel, columns: self._tile(row, panel, rows, columns)
@@ -179,6 +178,17 @@ class _Block:
             self._each_tile(lambda row, rows: self._tile(row, panel, rows, columns))
 
         self._each_panel(multiplied)
+
+    def _pack_panels(self) -> None:
+        """Pack all panels of the piece: one after the other, or some steps of each in turn."""
+        fn, scheme = self.fn, self.gemm.scheme
+        if not scheme.turn:
+            self._each_panel(self._pack_panel)
+            return
+        with fn.loop(0, self.steps, scheme.turn) as loop:
+            steps = fn.min(fn.sub(self.steps, loop.index), scheme.turn)
+            turn = loop.index, steps
+            self._each_panel(lambda panel, columns: self._pack_panel(panel, columns, turn))
 
     def _each_panel(self, body: Callable[[Integer, int], None]) -> None:
         """Write what is done with each panel: the full ones, then the last one if narrower."""
@@ -208,14 +218,22 @@ class _Block:
         with fn.loop(start, self.tiles[1]) as loop:
             body(fn.add(fn.mul(loop.index, tiles.short), tiles.longer), tiles.short)
 
-    def _pack_panel(self, panel: Integer, columns: int) -> None:
-        scheme = self.gemm.scheme
+    def _pack_panel(
+        self, panel: Integer, columns: int, turn: tuple[Integer, Integer] | None = None
+    ) -> None:
+        """Pack a panel, or of a turn the steps from one on, so many: whole vectors of the block."""
+        fn, scheme = self.fn, self.gemm.scheme
         if not scheme.packs_columns:
             return
         pack = packs_columns(self.gemm, columns)
         where = self.piece.is_new if scheme.rows is RowUnits.IN_PLACE else ""
-        column = self.fn.mul(panel, scheme.tile.columns)
-        self._pack(pack, self._packed(panel), self.piece.batch, column, columns, where)
+        column = fn.mul(panel, scheme.tile.columns)
+        to, first, steps = self._packed(panel), self.first, self.steps
+        if turn is not None:
+            step, steps = turn
+            to = fn.gep(to, fn.mul(step, scheme.tile.columns * scheme.how.unit_bytes))
+            first = fn.add(first, fn.div(step, scheme.lanes))
+        self._pack(pack, [to, self.piece.batch, column, columns, first, steps], where)
 
     def _packed(self, panel: Integer) -> str:
         """The address of a packed panel."""

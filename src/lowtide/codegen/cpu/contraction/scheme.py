@@ -119,6 +119,7 @@ class ContractionScheme:
     of work some of the blocks. `tiles` cuts the rows; `row_blocks` and `column_blocks` give each
     piece some of the tiles and panels. `has_finish` says that sums are not stored as the result.
     `computing` is what packing takes beside moving. With `rows_stay` pieces of a block are in turn.
+    Where panels are packed `turn` steps of each in turn, it is a multiple of a vector; else 0.
     """
 
     geometry: Geometry
@@ -134,6 +135,7 @@ class ContractionScheme:
     has_finish: bool
     computing: ComputingCycles = NO_COMPUTING
     rows_stay: bool = False
+    turn: int = 0
 
     @property
     def lanes(self) -> int:
@@ -304,10 +306,8 @@ def seconds_of(shape: Geometry, how: Arithmetic, lanes: int) -> float:
     count = shape.batch * shape.m * shape.n * -(-shape.k // how.group)
     arithmetic = count * how.planes**2 / (2 * lanes * X86_SERVER.vector_clock_hertz)
     elements = shape.batch * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n)
-    return float(
-        max(arithmetic, elements * how.unit_bytes / how.group / X86_SERVER.stream_bytes_per_second)
-        + 1e-7
-    )
+    moving = elements * how.unit_bytes / how.group / X86_SERVER.stream_bytes_per_second
+    return float(max(arithmetic, moving) + 1e-7)
 
 
 def wanted_units(shape: Geometry, how: Arithmetic, lanes: int) -> int:
