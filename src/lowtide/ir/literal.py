@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, TypeVar, final
 
@@ -14,6 +14,8 @@ from lowtide.ir.element_type import ElementType
 from lowtide.ir.shape import Shape
 
 Array = npt.NDArray[Any]
+_LINE: Final = 64
+"""Bytes of a line of memory."""
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
 
@@ -161,6 +163,26 @@ def storable(array: Array) -> Array:
     if plain.dtype.isbuiltin == 1:
         return plain
     return plain.reshape(-1).view(f"u{plain.dtype.itemsize}").reshape(plain.shape)
+
+
+def empty_in_lines(sizes: Sequence[int], dtype: npt.DTypeLike) -> Array:
+    """Return an array that begins with a line of memory, 64 bytes, whose elements are anything.
+
+    No vector of it lies in two lines then, where its rows are whole lines: to load those takes
+    twice as long. NumPy's own arrays begin at any multiple of 16 bytes.
+    """
+    kind = np.dtype(dtype)
+    nbytes = math.prod(sizes) * kind.itemsize
+    room = np.empty(nbytes + _LINE, np.uint8)
+    start = -room.ctypes.data % _LINE
+    return room[start : start + nbytes].view(kind).reshape(sizes)
+
+
+def in_lines(array: Array) -> Array:
+    """Return a copy of an array that begins with a line, its last dimension the fastest."""
+    found = empty_in_lines(array.shape, array.dtype)
+    found[...] = array
+    return found
 
 
 def array_literal(shape: Shape, array: Array) -> Literal:

@@ -18,7 +18,7 @@ import numpy as np
 from lowtide.frontend.graphs.graph import GraphNode
 from lowtide.frontend.onnx.model import OnnxModel
 from lowtide.frontend.onnx.panels import KERNEL, WIDTH, has_panels, panels_of_kernel
-from lowtide.ir.literal import Array
+from lowtide.ir.literal import Array, in_lines
 from lowtide.onnx.prepared_weights import (
     NewNames,
     each_once,
@@ -115,4 +115,4 @@ def _in_panels(model: OnnxModel, kernels: Mapping[str, Array]) -> set[str]:
 
 def _with_features_last(kernel: Array) -> Array:
     order = [*range(2, kernel.ndim), 1, 0]
-    return np.ascontiguousarray(kernel.transpose(order))
+    return in_lines(kernel.transpose(order))

@@ -18,7 +18,7 @@ from lowtide.frontend.graphs.graph import GraphNode
 from lowtide.frontend.onnx.model import OnnxModel
 from lowtide.frontend.onnx.recurrent import LSTM_BY_COLUMNS
 from lowtide.frontend.onnx.stretch import reads_of
-from lowtide.ir.literal import Array
+from lowtide.ir.literal import Array, in_lines
 from lowtide.onnx.prepared_weights import NewNames, each_once, moved_back, weights_read_at
 
 _LSTM: Final = "com.microsoft.DynamicQuantizeLSTM"
@@ -54,7 +54,7 @@ def with_integer_weights_prepared(model: OnnxModel) -> OnnxModel:
     names = NewNames(model)
     initializers = {x: y for x, y in model.initializers.items() if x not in matrices}
     stored = {x: names.new(f"{x} transposed") for x in matrices}
-    moved = each_once(matrices, lambda x: np.ascontiguousarray(matrices[x].swapaxes(-1, -2)))
+    moved = each_once(matrices, lambda x: in_lines(matrices[x].swapaxes(-1, -2)))
     initializers.update({y: moved[x] for x, y in stored.items()})
     scalars = _scalars(model)
     nodes: list[GraphNode] = []

@@ -15,7 +15,7 @@ from lowtide.frontend.graphs.dtypes import element_type_of
 from lowtide.frontend.graphs.graph import GraphNode, OpGraph
 from lowtide.frontend.onnx.model import OnnxModel
 from lowtide.frontend.onnx.stretch import reads_of
-from lowtide.ir.literal import DTYPES, Array
+from lowtide.ir.literal import DTYPES, Array, in_lines
 
 Move: TypeAlias = Callable[[GraphNode, "Sequence[Array]"], "Array | None"]
 
@@ -148,7 +148,10 @@ def _result(node: GraphNode, known: Mapping[str, Array]) -> Array | None:
         found = move(node, inputs)
     except (TypeError, ValueError, IndexError, KeyError):
         return None  # It is malformed, which the kernel says better.
-    return None if found is None else np.asarray(found, order="C")
+    if found is None:
+        return None
+    plain = np.asarray(found)
+    return plain if plain.flags.c_contiguous else in_lines(plain)
 
 
 def _dequantized(node: GraphNode, inputs: Sequence[Array]) -> Array | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from lowtide.builder import Builder, Op
 from lowtide.ir.attributes import DotDimensions
-from lowtide.ir.literal import Array
+from lowtide.ir.literal import Array, empty_in_lines, in_lines
 
 OF_PANELS: Final = {"MatMul": "lowtide.MatMul", "Gemm": "lowtide.Gemm"}
 """Operators of products, and those of the same products with a factor in panels."""
@@ -43,12 +43,14 @@ def panels_of(matrix: Array) -> Array:
     """Return the panels of a matrix, [panels, rows, columns]; 0s fill the last one up."""
     steps, columns = matrix.shape
     count = -(-columns // WIDTH)
-    found = np.zeros((count, steps, WIDTH), matrix.dtype)
+    found = empty_in_lines((count, steps, WIDTH), matrix.dtype)
     whole = columns // WIDTH
     cut = matrix[:, : whole * WIDTH].reshape(steps, whole, WIDTH)
     found[:whole] = cut.swapaxes(0, 1)
     if whole < count:
-        found[whole, :, : columns - whole * WIDTH] = matrix[:, whole * WIDTH :]
+        rest = columns - whole * WIDTH
+        found[whole, :, :rest] = matrix[:, whole * WIDTH :]
+        found[whole, :, rest:] = 0
     return found
 
 
@@ -59,7 +61,7 @@ def panels_of_kernel(kernel: Array) -> Array:
     """
     outputs, features, *spatial = kernel.shape
     cut = kernel.reshape(outputs // WIDTH, WIDTH, features, *spatial)
-    return np.ascontiguousarray(cut.transpose([0, *range(3, cut.ndim), 2, 1]))
+    return in_lines(cut.transpose([0, *range(3, cut.ndim), 2, 1]))
 
 
 def kernel_of_panels(b: Builder, panels: Op) -> Op:

@@ -123,6 +123,20 @@ def test_a_kernel_in_panels_needs_no_room_for_packed_ones() -> None:
     assert sizes[0] < sizes[1]
 
 
+@pytest.mark.parametrize("window", [SAME, HALVED])
+def test_tiles_have_fewer_loads_than_products(window: Window) -> None:
+    """A tile of 13 x 1 fits 26 places better than one of 4 x 2, but loads as often as it adds."""
+    size = 26 * window.stride
+    convolution = Convolution(1, 48, 96, (size, size), (window, window))
+    text = text_of(convolution)
+    plan = plan_fused_convolution(parse_hlo(text).entry.root, target_of("avx2"))
+    assert plan is not None
+    scheme = plan.emit.args[0]  # type: ignore[attr-defined]
+    height, vectors = scheme.tile_height, scheme.vectors
+    assert 4 * (height + vectors) <= 3 * height * vectors
+    check(plan_fused_convolution, text, "avx2")
+
+
 @pytest.mark.parametrize("name", ["strided", "many features", "channels apart"])
 def test_whole_programs_give_the_same(name: str) -> None:
     """The transposition and the reshape become parts of the convolution, or not: with any plan."""

@@ -17,7 +17,7 @@ from lowtide.codegen.cpu.convolution.border import (
     has_plain_border,
     is_inside,
 )
-from lowtide.codegen.cpu.convolution.cycles import LITTLE, cycles, price
+from lowtide.codegen.cpu.convolution.cycles import LITTLE, cycles, loads, price
 from lowtide.codegen.cpu.convolution.kernel_panels import KernelPanels
 from lowtide.codegen.cpu.convolution.problem import ConvolutionProblem
 from lowtide.codegen.cpu.convolution.scheme import ConvolutionScheme
@@ -338,9 +338,6 @@ def _cycles(scheme: ConvolutionScheme) -> float:
 
 
 def _step(scheme: ConvolutionScheme, rows: int, vectors: int) -> float:
-    planes = scheme.how.planes
     multiplications = -(-rows * vectors // PORTS) * scheme.how.multiplications
-    own = rows * vectors if scheme.is_lanewise else rows
-    loads = (own + vectors) * planes / PORTS
     streamed = vectors * scheme.lanes * scheme.how.unit_bytes / _STREAM
-    return max(multiplications, loads, streamed)
+    return max(multiplications, loads(scheme, rows, vectors) / PORTS, streamed)

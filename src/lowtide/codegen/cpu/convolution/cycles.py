@@ -34,6 +34,9 @@ _FETCHED: Final = ((1 << 16, 2.0), (1 << 18, 10.0))
 _FAR_FETCHED: Final = 20.0
 """The same where there are more of them than that."""
 
+_CROWDED: Final = 1.2
+"""What a load counts for where all ports load all the time: 13 x 1 beside 4 x 2 vectors."""
+
 _NEAR_BYTES: Final = 32 << 10
 """A panel of fewer bytes comes from the first cache."""
 
@@ -144,15 +147,27 @@ def _filled(scheme: ConvolutionScheme) -> float:
 def _step(scheme: ConvolutionScheme) -> float:
     """Cycles of one step of a full tile."""
     height, vectors, planes = scheme.tile_height, scheme.vectors, scheme.how.planes
-    own = height * vectors if scheme.is_lanewise else height
     sums = -(-height * vectors // PORTS) * scheme.how.multiplications
-    found = [sums, (own + vectors) * planes / PORTS, LATENCY * planes]
+    found = [sums, loads(scheme, height, vectors) / PORTS, LATENCY * planes]
     unit = scheme.columns * scheme.column_unit_bytes
     if scheme.block_steps * unit > _NEAR_BYTES:
         found.append(unit / _STREAM)
     if scheme.read_bytes > _NEAR_BYTES:
         found.append(_new_lines(scheme) * LINE / _STREAM)
     return max(found)
+
+
+def loads(scheme: ConvolutionScheme, height: int, vectors: int) -> float:
+    """Return what the loads of a step of a tile count for, in loads that meet no other.
+
+    Where a kernel lies in panels, tiles may have nearly as many loads as products: no packing
+    comes in between.
+    """
+    planes = scheme.how.planes
+    if scheme.is_lanewise:
+        return (height + 1) * vectors * planes
+    found = (height + vectors) * planes
+    return found if scheme.kernel_panels is None else _CROWDED * found
 
 
 def _new_lines(scheme: ConvolutionScheme) -> int:
