@@ -216,12 +216,18 @@ def cache_setting() -> str:
     return _CACHE_OFF if is_cache_off() else str(cache_folder())
 
 
-def code_folder() -> Path:
-    """Return where code of lowtide's own modules is kept where Python may not keep it.
+def code_folder() -> Path | None:
+    """Return where code of lowtide's own modules is kept; None where nothing is to be kept.
 
-    It is no cache of programs, so that LOWTIDE_CACHE is not asked.
+    It is no cache of programs, so that LOWTIDE_CACHE is asked only whether it is "off". None, too,
+    for a user without a home.
     """
-    return _folder_in(os.environ.get("XDG_CACHE_HOME", "")) / "modules"
+    if is_cache_off():
+        return None
+    try:
+        return _folder_in(os.environ.get("XDG_CACHE_HOME", "")) / "modules"
+    except RuntimeError:
+        return None
 
 
 @cache

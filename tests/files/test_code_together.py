@@ -14,6 +14,7 @@ import pytest
 from lowtide.files import code_together
 from lowtide.files.code_together import CodeTogether
 from lowtide.files.module_files import find_quickly, keep_together, read_together
+from lowtide.options import code_folder
 
 NAMES = [f"m{x}" for x in range(12)]
 
@@ -150,12 +151,25 @@ def test_a_folder_that_others_may_write_to_is_not_read(package: Path, tmp_path: 
         assert _loaded(NAMES) == NAMES
 
 
-def test_a_user_without_a_home_keeps_nothing(package: Path, tmp_path: Path) -> None:
-    def nowhere() -> Path:
-        raise RuntimeError("Could not determine home directory.")
+@pytest.mark.parametrize("variable", ["LOWTIDE_CACHE", "HOME"])
+def test_there_is_no_folder_without_a_home_or_a_cache(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    if variable == "HOME":
+        monkeypatch.setattr(Path, "home", _no_home)
+    else:
+        monkeypatch.setenv(variable, "off")
+    assert code_folder() is None
 
+
+def _no_home() -> Path:
+    raise RuntimeError("Could not determine home directory.")
+
+
+def test_nothing_is_kept_where_nothing_is_to_be(package: Path, tmp_path: Path) -> None:
     root = sys.modules["read_at_once"]
-    find_quickly("read_at_once", root.__spec__, root.__path__, nowhere)
+    find_quickly("read_at_once", root.__spec__, root.__path__, lambda: None)
     read_together("read_at_once", "some")
     importlib.import_module("read_at_once.m0")
     keep_together("read_at_once")

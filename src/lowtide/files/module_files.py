@@ -10,7 +10,6 @@ from __future__ import annotations
 import marshal
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
@@ -89,7 +88,7 @@ _TO_KEEP: Final = frozenset(
 class _Keeper:
     """What keeps code where Python may not, loaded when a compiled file is first missed."""
 
-    def __init__(self, folder: Callable[[], Path]) -> None:
+    def __init__(self, folder: Callable[[], Path | None]) -> None:
         self._folder = folder
         self._kept: KeptCode | None = None
         self._is_asked = False
@@ -100,21 +99,21 @@ class _Keeper:
     def instead_of(self, name: str, compiled: str) -> KeptCode | None:
         """Return what keeps the code of a module; None where Python writes the compiled file.
 
-        It is None, too, for the modules that it takes to keep code, and where the user has no home.
+        It is None, too, for the modules that it takes to keep code, and where nothing is kept.
         """
         if not sys.dont_write_bytecode and access(dirname(dirname(compiled)), W_OK):
             return None
         if name in _TO_KEEP:
             return None
         if not self._is_asked:
-            kept = import_module("lowtide.files.kept_code")
-            with suppress(RuntimeError):
-                self._kept = kept.KeptCode(self._folder())
+            folder = self._folder()
+            if folder is not None:
+                self._kept = import_module("lowtide.files.kept_code").KeptCode(folder)
             self._is_asked = True
         return self._kept
 
     def read_together(self, of: str) -> None:
-        """Read what is kept together, by what it depends on; none where the user has no home.
+        """Read what is kept together, by what it depends on; none where nothing is to be kept.
 
         What was loaded since something else was read is kept first. Each is read once.
         """
@@ -122,9 +121,10 @@ class _Keeper:
             return
         self.keep_together()
         self._were_read.add(of)
-        together = import_module("lowtide.files.code_together")
-        with suppress(RuntimeError):
-            self.together = together.CodeTogether(self._folder(), of)
+        folder = self._folder()
+        if folder is not None:
+            kept = import_module("lowtide.files.code_together")
+            self.together = kept.CodeTogether(folder, of)
 
     def keep_together(self) -> None:
         """Keep what was loaded since then together, where much of it was not."""
@@ -137,8 +137,8 @@ class _Keeper:
 class QuickFinder:
     """A finder of the modules of one package, which lies in one folder, and of its packages."""
 
-    def __init__(self, package: str, ending: str, folder: Callable[[], Path]) -> None:
-        """Take the folder in which code is kept where Python may not keep it."""
+    def __init__(self, package: str, ending: str, folder: Callable[[], Path | None]) -> None:
+        """Take what says the folder in which code is kept, None where nothing is to be kept."""
         self.package = package
         self.keeper: Final = _Keeper(folder)
         """What keeps code for the user."""
@@ -183,11 +183,11 @@ def _four_bytes(number: int) -> bytes:
 
 
 def find_quickly(
-    package: str, spec: ModuleSpec | None, folders: Sequence[str], kept: Callable[[], Path]
+    package: str, spec: ModuleSpec | None, folders: Sequence[str], kept: Callable[[], Path | None]
 ) -> None:
     """Find the modules of a package quickly from now on, where it lies as sources in one folder.
 
-    `kept` gives the folder in which code is kept where Python may not keep it beside the sources.
+    `kept` gives the folder in which code is kept for the user, None where nothing is to be kept.
     Where compiled files are kept elsewhere, or not at all, Python finds and loads them as ever.
     Finders that somebody put ahead of Python's own for files are asked first; one of a package that
     was loaded before goes.
