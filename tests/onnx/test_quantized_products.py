@@ -96,3 +96,15 @@ def test_matrices_of_dequantized_factors_lie_by_columns():
 )
 def test_what_is_not_known_stays(given):
     assert "MatMulInteger" not in operators(quantized(**given))
+
+
+def test_factors_dequantized_to_halves_stay():
+    proto = quantized()
+    for node in proto.graph.node[:2]:
+        node.attribute.append(helper.make_attribute("output_dtype", TensorProto.FLOAT16))
+    proto.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT16
+    proto.opset_import[0].version = 23
+    assert "MatMulInteger" not in operators(proto)
+    session = InferenceSession(proto, threads=1, cache=False, compiler="here")
+    (found,) = session.run(None, {"q": np.full((3, 96), 7, np.uint8)})
+    assert found.dtype == np.float16

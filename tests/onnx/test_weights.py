@@ -1,5 +1,6 @@
 """Weights that nodes move or widen: once a session, equal to the last bit to what nodes give."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from tests.onnx.models import FLOAT, helper, model, tensor
@@ -79,6 +80,33 @@ def test_numbers_without_dimensions_get_none(name):
     session = InferenceSession(proto, effort="fast", cache=False, threads=1)
     (found,) = session.run(None, {"x": np.asarray([1, 2], np.float32)})
     np.testing.assert_array_equal(found, [1, 2, 1.5 if name == "dequantized" else 3])
+
+
+MOVED_TYPES = {
+    "texts": np.array([["a", "bc"], ["d", "e"], ["f", "g"]], dtype=object),
+    "f8e4m3": WIDE[:3, :2].astype(ml_dtypes.float8_e4m3fn),
+    "bf16": WIDE[:3, :2].astype(ml_dtypes.bfloat16),
+    "s4": (S8[:3, :2] % 8).astype(ml_dtypes.int4),
+    "c64": WIDE[:3, :2].astype(np.complex64),
+}
+
+
+@pytest.mark.parametrize("name", MOVED_TYPES)
+def test_weights_of_any_type_are_moved(name):
+    weights = MOVED_TYPES[name]
+    kind = helper.np_dtype_to_tensor_dtype(weights.dtype)
+    given = np.vectorize(str.encode)(weights) if name == "texts" else weights
+    nodes = [
+        helper.make_node("Transpose", ["w"], ["y"]),
+        helper.make_node("Identity", ["x"], ["z"]),
+    ]
+    held = helper.make_tensor("w", kind, weights.shape, given.flatten().tolist())
+    outputs = [tensor("y", kind, [2, 3]), tensor("z", FLOAT, [1])]
+    proto = model(nodes, [tensor("x", FLOAT, [1])], outputs, {})
+    proto.graph.initializer.append(held)
+    session = InferenceSession(proto, effort="fast", cache=False, threads=1)
+    found, _ = session.run(None, {"x": np.ones(1, np.float32)})
+    assert found.tolist() == weights.T.tolist()
 
 
 def test_weights_that_may_be_fed_stay():

@@ -169,9 +169,12 @@ def empty_in_lines(sizes: Sequence[int], dtype: npt.DTypeLike) -> Array:
     """Return an array that begins with a line of memory, 64 bytes, whose elements are anything.
 
     No vector of it lies in two lines then, where its rows are whole lines: to load those takes
-    twice as long. NumPy's own arrays begin at any multiple of 16 bytes.
+    twice as long. NumPy's own arrays begin at any multiple of 16 bytes. References to objects, as
+    texts are, begin where NumPy has them.
     """
     kind = np.dtype(dtype)
+    if kind.hasobject:
+        return np.empty(sizes, kind)
     nbytes = math.prod(sizes) * kind.itemsize
     room = np.empty(nbytes + _LINE, np.uint8)
     start = -room.ctypes.data % _LINE

@@ -19,7 +19,6 @@ from lowtide.onnx.integer_weights import with_integer_weights_prepared
 from lowtide.onnx.known_models import keep_interface
 from lowtide.onnx.matrix_weights import with_matrices_in_panels
 from lowtide.onnx.model_bytes import ModelBytes
-from lowtide.onnx.quantized_convolutions import with_convolutions_of_numbers
 from lowtide.onnx.quantized_products import with_products_of_numbers
 from lowtide.onnx.recurrent_weights import with_recurrent_weights_prepared
 from lowtide.onnx.runner import Compile, GraphRunner
@@ -48,7 +47,7 @@ class LoadedModel:
         found = load_model(source)
         moved = with_weights_prepared(with_functions_computed(found))
         moved = with_integer_weights_prepared(with_products_of_numbers(moved))
-        moved = with_kernels_prepared(with_convolutions_of_numbers(moved))
+        moved = with_kernels_prepared(moved)
         model = with_matrices_in_panels(with_recurrent_weights_prepared(moved))
         self._raw = _raw_places(found, model)
         same = {name: weights.get(name, x) for name, x in model.initializers.items()}

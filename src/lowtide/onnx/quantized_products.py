@@ -19,14 +19,12 @@ from lowtide.ir.literal import Array
 from lowtide.onnx.prepared_weights import NewNames, moved_back
 from lowtide.records import dataclass
 
-DEQUANTIZING: Final = frozenset({"DequantizeLinear", "com.microsoft.DequantizeLinear"})
-BYTES: Final = (np.dtype(np.int8), np.dtype(np.uint8))
-MOST_SUM: Final = 1 << 31
-"""Sums of magnitudes below it are exact in 32 bits."""
-MOST_PRODUCT: Final = 255 * 255
-"""The greatest product of two numbers of 8 bits less their zero points."""
+_DEQUANTIZING: Final = frozenset({"DequantizeLinear", "com.microsoft.DequantizeLinear"})
+_BYTES: Final = (np.dtype(np.int8), np.dtype(np.uint8))
+_MOST_SUM: Final = 1 << 31
+_MOST_PRODUCT: Final = 255 * 255
 
-FLOAT: Final = 1
+_FLOAT: Final = 1
 """The number of the type in ONNX."""
 
 
@@ -55,7 +53,7 @@ def with_products_of_numbers(model: OnnxModel) -> OnnxModel:
     """
     fed = {x.name for x in model.overridable}
     known = {x: y for x, y in model.initializers.items() if x not in fed}
-    made_by = {x.outputs[0]: x for x in model.graph.nodes if x.op in DEQUANTIZING and x.outputs}
+    made_by = {x.outputs[0]: x for x in model.graph.nodes if x.op in _DEQUANTIZING and x.outputs}
     names, more = NewNames(model), dict[str, Array]()
     nodes: list[GraphNode] = []
     for node in model.graph.nodes:
@@ -63,7 +61,7 @@ def with_products_of_numbers(model: OnnxModel) -> OnnxModel:
         nodes += [node] if found is None else _of_numbers(node, found, names, more)
     if not more:
         return model
-    nodes = without_unread(nodes, model.graph.outputs)
+    nodes = _read_ones(nodes, model.graph.outputs)
     read = {*fed, *model.graph.outputs, *[x for node in nodes for x in reads_of(node)]}
     kept = {x: y for x, y in model.initializers.items() if x in read}
     return replace(
@@ -81,21 +79,23 @@ def _product(
     if said.get("alpha", 1.0) != 1.0 or said.get("beta", 1.0) != 1.0 or said.get("transA", 0):
         return None
     left, right = (made_by[x] for x in node.inputs[:2])
-    zero, scale = one_number(left, 2, known), one_number(left, 1, known)
+    if any(x.attributes.get("output_dtype", 0) not in (0, _FLOAT) for x in (left, right)):
+        return None
+    zero, scale = _one(left, 2, known), _one(left, 1, known)
     weights, scales = (known.get(right.inputs[i]) for i in (0, 1))
     if (
         zero is None
         or scale is None
         or weights is None
         or scales is None
-        or has_zeros(right, known)
+        or _has_zeros(right, known)
     ):
         return None
     is_turned = bool(said.get("transB", 0))
     if weights.ndim == 2 and is_turned:
         weights = weights.T
-    fits = weights.ndim == 2 and weights.dtype in BYTES and zero.dtype in BYTES
-    if not fits or weights.shape[0] * MOST_PRODUCT >= MOST_SUM:
+    fits = weights.ndim == 2 and weights.dtype in _BYTES and zero.dtype in _BYTES
+    if not fits or weights.shape[0] * _MOST_PRODUCT >= _MOST_SUM:
         return None
     axis = right.attributes.get("axis", 1) % 2
     is_by_column = scales.shape == weights.shape[1:] and axis == int(not is_turned)
@@ -111,14 +111,14 @@ def _product(
     return _Product(left.inputs[0], int(zero), scale, right.inputs[0], weights, scales, is_turned)
 
 
-def one_number(node: GraphNode, place: int, known: Mapping[str, Array]) -> Array | None:
-    """Return the one number of an input that is known, None of others."""
+def _one(node: GraphNode, place: int, known: Mapping[str, Array]) -> Array | None:
+    """The one number of an input that is known."""
     found = known.get(node.inputs[place]) if place < len(node.inputs) else None
     return found.reshape(()) if found is not None and found.size == 1 else None
 
 
-def has_zeros(node: GraphNode, known: Mapping[str, Array]) -> bool:
-    """Return whether the zero points of a node are others than 0, or unknown."""
+def _has_zeros(node: GraphNode, known: Mapping[str, Array]) -> bool:
+    """Whether the zero points of a node are others than 0, or unknown."""
     if len(node.inputs) < 3 or not node.inputs[2]:
         return False
     found = known.get(node.inputs[2])
@@ -144,7 +144,7 @@ def _of_numbers(
     steps = [
         ("MatMulInteger", (product.numbers, matrix), {}),
         *[("Sub", (given[x],), {}) for x in given if x == "sums"],
-        ("Cast", (), {"to": FLOAT}),
+        ("Cast", (), {"to": _FLOAT}),
         ("Mul", (given["scales"],), {}),
     ]
     if len(node.inputs) > 2 and node.inputs[2]:
@@ -159,7 +159,7 @@ def _of_numbers(
     return [*turned, *made]
 
 
-def without_unread(nodes: list[GraphNode], outputs: tuple[str, ...]) -> list[GraphNode]:
-    """Return the nodes but those that dequantize what nothing reads any more."""
+def _read_ones(nodes: list[GraphNode], outputs: tuple[str, ...]) -> list[GraphNode]:
+    """The nodes but those that dequantize what nothing reads any more."""
     read = {*outputs, *[x for node in nodes for x in reads_of(node)]}
-    return [x for x in nodes if x.op not in DEQUANTIZING or not read.isdisjoint(x.outputs)]
+    return [x for x in nodes if x.op not in _DEQUANTIZING or not read.isdisjoint(x.outputs)]

@@ -15,7 +15,7 @@ from lowtide.frontend.graphs.dtypes import element_type_of
 from lowtide.frontend.graphs.graph import GraphNode, OpGraph
 from lowtide.frontend.onnx.model import OnnxModel
 from lowtide.frontend.onnx.stretch import reads_of
-from lowtide.ir.literal import DTYPES, Array, in_lines
+from lowtide.ir.literal import DTYPES, Array, in_lines, storable
 
 Move: TypeAlias = Callable[[GraphNode, "Sequence[Array]"], "Array | None"]
 
@@ -106,7 +106,7 @@ _ALWAYS: Final = frozenset({"Cast", "DequantizeLinear", "QuantizeLinear", "Ident
 
 
 def _content(value: Array) -> Hashable:
-    return value.dtype.str, value.shape, sha256(value.data).digest()
+    return value.dtype.name, value.shape, sha256(storable(value)).digest()
 
 
 def _factors_of_integers(model: OnnxModel, known: Mapping[str, Array]) -> frozenset[str]:

@@ -44,6 +44,21 @@ def test_external_data_is_mapped(tmp_path, dtype):
     assert found.dtype == values.dtype
 
 
+def test_external_data_stays_beside_functions_that_are_put_in_place(tmp_path, monkeypatch):
+    monkeypatch.chdir("/")  # The inliner's check would look for the data there.
+    path = with_external(tmp_path, "data.bin", np.arange(6, dtype=np.float32))
+    proto = onnx.load(path, load_external_data=False)
+    proto.graph.node.append(helper.make_node("Twice", ["y"], ["z"], domain="own"))
+    proto.graph.output[0].name = "z"
+    twice = helper.make_node("Add", ["a", "a"], ["b"])
+    opsets = [*proto.opset_import, helper.make_opsetid("own", 1)]
+    proto.functions.append(helper.make_function("own", "Twice", ["a"], ["b"], [twice], opsets[:1]))
+    proto.opset_import.append(opsets[-1])
+    path.write_bytes(proto.SerializeToString())
+    (found,) = evaluate(read_module(path), [])
+    np.testing.assert_array_equal(np.asarray(found), np.arange(6) * 2)
+
+
 @pytest.mark.parametrize("location", ["../data.bin", "/etc/hostname", "", "a/../../data.bin"])
 def test_external_data_outside_of_the_folder_is_refused(tmp_path, location):
     inner = tmp_path / "inner"

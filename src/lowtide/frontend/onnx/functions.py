@@ -144,8 +144,11 @@ def _has_body(operator: tuple[str, str], opsets: Mapping[str, int]) -> bool:
 
 
 def _without_data(model: ModelProto) -> tuple[ModelProto, list[onnx.TensorProto]]:
-    """The model with inputs in place of long initializers, and these."""
-    heavy = [x for x in model.graph.initializer if x.ByteSize() > _LONG_BYTES]
+    """The model with inputs in place of initializers that are long or in other files, and these."""
+    heavy, short = list[onnx.TensorProto](), list[onnx.TensorProto]()
+    for tensor in model.graph.initializer:
+        is_apart = tensor.data_location == onnx.TensorProto.EXTERNAL
+        (heavy if is_apart or tensor.ByteSize() > _LONG_BYTES else short).append(tensor)
     if not heavy:
         light = ModelProto()
         light.CopyFrom(model)
@@ -153,7 +156,6 @@ def _without_data(model: ModelProto) -> tuple[ModelProto, list[onnx.TensorProto]
     light = ModelProto()
     _copy_fields(model, light, ("graph",))
     _copy_fields(model.graph, light.graph, ("initializer",))
-    short = [x for x in model.graph.initializer if x.ByteSize() <= _LONG_BYTES]
     light.graph.initializer.extend(short)
     known = {x.name for x in model.graph.input}
     for tensor in heavy:

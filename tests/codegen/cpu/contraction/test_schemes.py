@@ -248,14 +248,15 @@ def transposed_text(m: int, k: int, n: int, *, is_along_k: bool = False) -> str:
 @pytest.mark.parametrize(
     ("sizes", "is_along_k", "packs"),
     [
-        ((500, 100, 300), False, True),
-        ((390, 67, 70), False, True),
-        ((380, 100, 300), False, False),  # Steps of k are not so far apart.
-        ((500, 40, 300), False, False),  # There are few of them.
-        ((500, 100, 50), False, False),  # Few columns meet the packed rows.
-        ((500, 100, 300), True, False),  # Columns would be packed again for each block of rows.
-        ((500, 30, 500), True, False),
-        ((700, 70, 700), True, True),
+        ((700, 100, 300), False, True),
+        ((990, 67, 70), False, True),
+        ((500, 100, 300), False, False),  # All rows stay in a second cache.
+        ((380, 170, 300), False, False),  # Steps of k are not so far apart.
+        ((1600, 40, 300), False, False),  # There are few of them.
+        ((700, 100, 50), False, False),  # Few columns meet the packed rows.
+        ((700, 100, 300), True, False),  # Columns would be packed again for each block of rows.
+        ((2100, 30, 500), True, False),
+        ((900, 70, 900), True, True),
     ],
 )
 def test_low_tiles_pack_rows_whose_steps_are_far_apart(

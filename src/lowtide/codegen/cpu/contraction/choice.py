@@ -76,6 +76,9 @@ LOW_FEW_STEPS: Final = 48
 LOW_COLUMNS: Final = 64
 """Columns for which it then pays to pack rows that lie side by side."""
 
+LOW_ROWS_BYTES: Final = 240 << 10
+"""Bytes of all rows from which on it does: fewer stay in a second cache."""
+
 PANEL_ROWS: Final = 4
 """Rows of a tile that registers hold at least of a panel that is read as it lies: the tile is as
 wide, and one of fewer rows takes longer to load than to multiply."""
@@ -324,17 +327,21 @@ def _is_fit_in_place(
         whole = how.group * (SIDE if how.is_tiled else 1)
         return along == 1 and shape.k % whole == 0
     apart = along * rows.type.nbytes
-    far, few = _far_steps(shape, columns, target)
+    far, few = _far_steps(shape, rows, columns, target)
     return apart < far or shape.k <= few or shape.m <= DIRECT_ROWS
 
 
-def _far_steps(shape: Geometry, columns: OperandSide, target: Target) -> tuple[int, int]:
+def _far_steps(
+    shape: Geometry, rows: OperandSide, columns: OperandSide, target: Target
+) -> tuple[int, int]:
     """Return how many bytes apart steps of k should not be read in place, and how many may.
 
     Columns that lie along k take long to pack: not again for each block of few rows, which is what
-    scratch allows where there are not many columns.
+    scratch allows where there are not many columns. Rows that stay in a second cache are read soon
+    enough from there.
     """
     is_wide = shape.n >= (SCRATCH_SHARE * shape.k if columns.lies_along_k else LOW_COLUMNS)
-    if target.registers <= FEW_REGISTERS and is_wide:
+    is_large = shape.m * shape.k * rows.type.nbytes >= LOW_ROWS_BYTES
+    if target.registers <= FEW_REGISTERS and is_wide and is_large:
         return LOW_FAR_BYTES, LOW_FEW_STEPS
     return SLOW_FAR_BYTES if has_halved_vectors(target) else FAR_BYTES, FEW_STEPS
