@@ -101,6 +101,16 @@ def test_a_source_that_has_changed_is_read(package: Path) -> None:
     assert _loaded(["m2", "m3"]) == ["M2", "changed"]
 
 
+def test_a_source_of_the_same_size_and_time_is_read(package: Path) -> None:
+    _loaded(NAMES)
+    status = (package / "m2.py").stat()
+    (package / "m2.py").write_text("NAME = 'M2'\n")
+    os.utime(package / "m2.py", ns=(status.st_atime_ns, status.st_mtime_ns))
+    for path in (package / "__pycache__").iterdir():
+        path.unlink()
+    assert _loaded(["m2", "m3"]) == ["M2", "m3"]
+
+
 def test_what_is_kept_grows_where_much_was_missed(package: Path, tmp_path: Path) -> None:
     _loaded(NAMES[:8])
     before = _kept(tmp_path)
@@ -179,20 +189,20 @@ def test_nothing_is_kept_where_nothing_is_to_be(package: Path, tmp_path: Path) -
 def test_code_of_another_folder_is_not_taken(tmp_path: Path) -> None:
     source = compile("NAME = 'there'\n", "/there/m.py", "exec")
     first = CodeTogether(tmp_path, "a place")
-    first.note("m", b"header", source)
+    first.note("m", (1, 2), source)
     first.keep()
     again = CodeTogether(tmp_path, "a place")
-    assert again.code("m", b"header", "/here/m.py") is None
-    assert CodeTogether(tmp_path, "another place").code("m", b"header", "/there/m.py") is None
-    assert CodeTogether(tmp_path, "a place").code("m", b"other", "/there/m.py") is None
-    assert CodeTogether(tmp_path, "a place").code("m", b"header", "/there/m.py") == source
+    assert again.code("m", (1, 2), "/here/m.py") is None
+    assert CodeTogether(tmp_path, "another place").code("m", (1, 2), "/there/m.py") is None
+    assert CodeTogether(tmp_path, "a place").code("m", (1, 3), "/there/m.py") is None
+    assert CodeTogether(tmp_path, "a place").code("m", (1, 2), "/there/m.py") == source
 
 
 def test_other_versions_of_python_keep_code_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = CodeTogether(tmp_path, "a place")
-    first.note("m", b"header", compile("", "/m.py", "exec"))
+    first.note("m", (1, 2), compile("", "/m.py", "exec"))
     first.keep()
     monkeypatch.setattr(code_together, "MAGIC_NUMBER", b"next")
-    assert CodeTogether(tmp_path, "a place").code("m", b"header", "/m.py") is None
+    assert CodeTogether(tmp_path, "a place").code("m", (1, 2), "/m.py") is None

@@ -22,8 +22,10 @@ _MISSED: Final = 8
 """The file is written anew where more than one of so many modules was not in it: what it has grows
 with what programs need, and each process reads all of it."""
 
-_Code = tuple[bytes, CodeType]
-"""What a compiled file of Python's begins with, for the source as it was; and the code."""
+_Source = tuple[int, ...]
+"""What tells a source from others in its place: times of its last changes, place and size."""
+
+_Code = tuple[_Source, CodeType]
 
 
 @final
@@ -48,20 +50,17 @@ class CodeTogether:
                 return kept
         return {}
 
-    def code(self, name: str, header: bytes, path: str) -> CodeType | None:
-        """Return the code of a module, None where it is not kept or its source has changed.
-
-        `header` is what a compiled file of the source begins with.
-        """
+    def code(self, name: str, source: _Source, path: str) -> CodeType | None:
+        """Return the code of a module, None where it is not kept or its source has changed."""
         found = self._kept.pop(name, None)
-        if found is None or found[0] != header or found[1].co_filename != path:
+        if found is None or found[0] != source or found[1].co_filename != path:
             return None
         self._used[name] = found
         return found[1]
 
-    def note(self, name: str, header: bytes, code: CodeType) -> None:
+    def note(self, name: str, source: _Source, code: CodeType) -> None:
         """Take the code of a module that was not kept."""
-        self._missed[name] = header, code
+        self._missed[name] = source, code
 
     def keep(self) -> None:
         """Write what was loaded, and what was kept before, where that is worth it."""

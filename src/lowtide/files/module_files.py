@@ -14,7 +14,7 @@ from functools import partial
 from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import MAGIC_NUMBER, cache_from_source
-from os import W_OK, access, sep, stat
+from os import W_OK, access, sep, stat, stat_result
 from os.path import dirname
 from stat import S_ISREG
 from types import CodeType, ModuleType
@@ -34,10 +34,13 @@ _HEADER: Final = 16
 class QuickLoader(SourceFileLoader):
     """A loader of a module's source whose compiled file is read at once where it is as new."""
 
-    def __init__(self, name: str, path: str, compiled: str, header: bytes, keeper: _Keeper) -> None:
+    def __init__(
+        self, name: str, path: str, compiled: str, status: stat_result, keeper: _Keeper
+    ) -> None:
         super().__init__(name, path)
         self._compiled = compiled
-        self._header = header
+        self._header = _header(status)
+        self._source = _source(status)
         self._keeper = keeper
 
     def get_code(self, fullname: str) -> CodeType | None:
@@ -45,11 +48,11 @@ class QuickLoader(SourceFileLoader):
         together = self._keeper.together
         if together is None:
             return self._code_apart(fullname)
-        found = together.code(fullname, self._header, self.path)
+        found = together.code(fullname, self._source, self.path)
         if found is None:
             found = self._code_apart(fullname)
             if found is not None:
-                together.note(fullname, self._header, found)
+                together.note(fullname, self._source, found)
         return found
 
     def _code_apart(self, fullname: str) -> CodeType | None:
@@ -168,9 +171,7 @@ class QuickFinder:
         if not S_ISREG(status.st_mode):
             return None
         compiled = f"{folder}{sep}__pycache__{sep}{file}{self._ending}"
-        times = (int(status.st_mtime), status.st_size)
-        header = MAGIC_NUMBER + bytes(4) + b"".join([_four_bytes(x) for x in times])
-        spec = ModuleSpec(name, QuickLoader(name, path, compiled, header, self.keeper), origin=path)
+        spec = ModuleSpec(name, QuickLoader(name, path, compiled, status, self.keeper), origin=path)
         spec.has_location = True
         spec.cached = compiled
         if file == "__init__":
@@ -178,8 +179,19 @@ class QuickFinder:
         return spec
 
 
+def _header(status: stat_result) -> bytes:
+    """What a compiled file of a source begins with."""
+    times = (int(status.st_mtime), status.st_size)
+    return MAGIC_NUMBER + bytes(4) + b"".join([_four_bytes(x) for x in times])
+
+
 def _four_bytes(number: int) -> bytes:
     return (number & 0xFFFFFFFF).to_bytes(4, "little")
+
+
+def _source(status: stat_result) -> tuple[int, ...]:
+    """What tells a source from all that were in its place: its last change cannot be set back."""
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size
 
 
 def find_quickly(
