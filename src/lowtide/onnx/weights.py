@@ -106,7 +106,7 @@ _ALWAYS: Final = frozenset({"Cast", "DequantizeLinear", "QuantizeLinear", "Ident
 
 
 def _content(value: Array) -> Hashable:
-    return value.dtype.name, value.shape, sha256(storable(value)).digest()
+    return value.dtype.name, value.shape, sha256(storable(value).data).digest()
 
 
 def _factors_of_integers(model: OnnxModel, known: Mapping[str, Array]) -> frozenset[str]:
