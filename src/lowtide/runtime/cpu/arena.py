@@ -9,6 +9,7 @@ from weakref import finalize
 import numpy as np
 
 from lowtide.ir.buffer import AllocationKind
+from lowtide.ir.literal import in_lines
 from lowtide.records import dataclass
 from lowtide.runtime.cpu import pages
 from lowtide.runtime.cpu.program import Memory
@@ -71,8 +72,4 @@ def aligned(
     """Return bytes at a multiple of 64: these if they lie so, else a copy."""
     if values.ctypes.data % LINE == 0:
         return values
-    room = np.empty(values.size + LINE, np.uint8)
-    start = -room.ctypes.data % LINE
-    copy = room[start : start + values.size]
-    copy[:] = values
-    return copy
+    return in_lines(values)

@@ -1,6 +1,7 @@
 """Kernels in panels of columns: read where they lie, by tiles of whole panels or parts of one."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -131,7 +132,8 @@ def test_tiles_have_fewer_loads_than_products(window: Window) -> None:
     text = text_of(convolution)
     plan = plan_fused_convolution(parse_hlo(text).entry.root, target_of("avx2"))
     assert plan is not None
-    scheme = plan.emit.args[0]  # type: ignore[attr-defined]
+    assert isinstance(plan.emit, partial)
+    scheme = plan.emit.args[0]
     height, vectors = scheme.tile_height, scheme.vectors
     assert 4 * (height + vectors) <= 3 * height * vectors
     check(plan_fused_convolution, text, "avx2")
